@@ -42,7 +42,7 @@ TESTS  := $(sort $(basename $(notdir $(SUITE_C))))
 SLOW   = test_corrupt test_hostile test_mem_image test_twin test_json test_fast
 INSIDE := $(shell grep -l '^ *\# *define  *MSGSTORE_IMPLEMENTATION' $(SUITE_C))
 OWN    := $(if $(shell command -v $(CLANG)),$(shell grep -lE \
-              '^ *\# *define  *MSGSTORE_(FFI|FLASH|RING)' $(INSIDE)),$(INSIDE))
+              '^ *\# *define  *MSGSTORE_(FFI_IMPLEMENTATION|FLASH|RING)' $(INSIDE)),$(INSIDE))
 SMALL  = build/os/test_views build/os/test_twin build/os/test_change \
          build/arena/test_views
 VALGRIND_TESTS = test_message test_record test_mem test_dialect
@@ -221,10 +221,10 @@ single: ## write build/msgstore_single.h, which has stb_ds.h in it
 test-packaging: ## a consumer for each build system: CMake, Meson, Conan, xmake, zig, ...
 	@SETUP='$(SETUP)' bash tests/platform/packaging.sh
 
-install: tool ## install header, tool, its manual and completions under PREFIX
+install: tool ## install headers, tool, its manual and completions under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 msgstore.h $(DESTDIR)$(PREFIX)/include/msgstore.h
+	install -m 644 msgstore.h bindings/msgstore_ffi.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 build/msgstore $(DESTDIR)$(PREFIX)/bin/msgstore
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -393,6 +393,7 @@ build/san/fast_wide.o build/san/fast_plain.o: tests/support/fast_impl.c tests/su
 	$(call build,$(SAN) -O0 $(if $(findstring plain,$@),-DMS__SIMD=0) -c,)
 build/o2/test_fast build/check/test_fast build/san/test_fast: %/test_fast: %/fast_wide.o %/fast_plain.o
 
+build/o2/test_ffi build/check/test_ffi build/san/test_ffi: bindings/msgstore_ffi.h
 # Programs with an implementation of their own do not wait for the object.
 vpath test_%.c $(sort $(dir $(SUITE_C)))
 OWN_TESTS = $(basename $(notdir $(OWN)))

@@ -1,4 +1,5 @@
-//! msgstore.h for Zig: a static library with the header's implementation, and the header.
+//! msgstore.h for Zig: a static library with the implementations of msgstore.h and
+//! msgstore_ffi.h, and both headers.
 //!
 //!     const dep = b.dependency("msgstore", .{ .target = target, .optimize = optimize });
 //!     exe.linkLibrary(dep.artifact("msgstore"));
@@ -17,13 +18,16 @@ pub fn build(b: *std.Build) void {
     module.addCSourceFile(.{
         .file = b.addWriteFiles().add("msgstore.c",
             \\#define MSGSTORE_IMPLEMENTATION
+            \\#define MSGSTORE_FFI_IMPLEMENTATION
             \\#include "msgstore.h"
+            \\#include "bindings/msgstore_ffi.h"
             \\
         ),
-        .flags = &.{ "-std=c99", "-DMSGSTORE_FFI" },
+        .flags = &.{"-std=c99"},
     });
     module.addIncludePath(b.path("."));
     const lib = b.addLibrary(.{ .name = "msgstore", .linkage = .static, .root_module = module });
     lib.installHeader(b.path("msgstore.h"), "msgstore.h");
+    lib.installHeader(b.path("bindings/msgstore_ffi.h"), "msgstore_ffi.h");
     b.installArtifact(lib);
 }

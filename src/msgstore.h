@@ -53,9 +53,6 @@ extern "C" {
 #include "api/backend.h"
 #ifndef MSGSTORE_NO_DIALECTS
 #include "api/profile.h"
-#ifdef MSGSTORE_FFI
-#include "api/ffi.h"
-#endif
 #endif /* MSGSTORE_NO_DIALECTS */
 #include "api/structs.h"
 #include "api/debug.h"
@@ -143,9 +140,6 @@ extern "C" {
 #include "agent/answer.h"
 #include "agent/task.h"
 #include "agent/session.h"
-#ifdef MSGSTORE_FFI
-#include "agent/ffi.h"
-#endif
 #include "agent/arrays-end.h"
 #endif /* MSGSTORE_NO_DIALECTS */
 

@@ -16,13 +16,15 @@ version=$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h)
 major=${version%%.*}
 stb=$(sh tools/setup.sh stb)
 [ -n "$stb" ] || { echo "make lib: stb_ds.h is not found (Debian: libstb-dev)" >&2; exit 1; }
-flags="-std=c99 ${CFLAGS:--O2} -DNDEBUG -DMSGSTORE_FFI -DMSGSTORE_IMPLEMENTATION $stb"
+flags="-std=c99 ${CFLAGS:--O2} -DNDEBUG -DMSGSTORE_IMPLEMENTATION $stb"
+flags="$flags -DMSGSTORE_FFI_IMPLEMENTATION -include msgstore.h"
 visible='-DMS_API=extern __attribute__((visibility("default")))'
+source=bindings/msgstore_ffi.h
 cc=${CC:-cc}
 
 # shellcheck disable=SC2086
 {
-    $cc $flags -fPIC -fvisibility=hidden "$visible" -pthread -x c -c msgstore.h \
+    $cc $flags -fPIC -fvisibility=hidden "$visible" -pthread -x c -c $source \
         -o "$out/msgstore.o"
     rm -f "$out/libmsgstore.a"
     ar rcs "$out/libmsgstore.a" "$out/msgstore.o"
@@ -39,7 +41,7 @@ cc=${CC:-cc}
     mingw=x86_64-w64-mingw32-gcc
     if command -v $mingw >/dev/null; then
         $mingw $flags '-DMS_API=extern __declspec(dllexport)' -shared -static-libgcc \
-            -x c msgstore.h -o "$out/msgstore.dll" -Wl,--out-implib,"$out/msgstore.dll.a"
+            -x c $source -o "$out/msgstore.dll" -Wl,--out-implib,"$out/msgstore.dll.a"
     else
         echo "no msgstore.dll: $mingw is not installed"
     fi
@@ -53,7 +55,7 @@ includedir=$PWD
 Name: msgstore
 Description: message store for agent programs, as a library
 Version: $version
-Cflags: -I\${includedir} -DMSGSTORE_FFI
+Cflags: -I\${includedir} -I\${includedir}/bindings
 Libs: -L\${libdir} -lmsgstore -pthread
 PC
 
@@ -67,8 +69,8 @@ foreach(_kind shared static)
     if(NOT TARGET msgstore::${_kind})
         add_library(msgstore::${_kind} ${_upper} IMPORTED)
         set_target_properties(msgstore::${_kind} PROPERTIES
-            INTERFACE_INCLUDE_DIRECTORIES "${_msgstore_include}"
-            INTERFACE_COMPILE_DEFINITIONS MSGSTORE_FFI
+            INTERFACE_INCLUDE_DIRECTORIES
+                "${_msgstore_include};${_msgstore_include}/bindings"
             INTERFACE_LINK_LIBRARIES Threads::Threads)
     endif()
 endforeach()

@@ -8,7 +8,8 @@ out=${1:-bindings/js/msgstore.wasm}
 stb=$(sh tools/setup.sh stb)
 # shellcheck disable=SC2086
 "${CLANG:-clang}" --target=wasm32-wasi -O2 -DNDEBUG -DMSGSTORE_NO_LOG -DMSGSTORE_NO_THREADS \
-    -DMSGSTORE_FFI -DMSGSTORE_IMPLEMENTATION $stb -mexec-model=reactor \
+    -DMSGSTORE_IMPLEMENTATION -DMSGSTORE_FFI_IMPLEMENTATION $stb -mexec-model=reactor \
     -Wl,--export=ms_ffi_open,--export=ms_ffi_call,--export=ms_ffi_free,--export=ms_close \
     -Wl,--export=malloc,--export=free \
-    -Wl,--gc-sections,-s,-z,stack-size=262144 -x c msgstore.h -o "$out"
+    -Wl,--gc-sections,-s,-z,stack-size=262144 -include msgstore.h \
+    -x c bindings/msgstore_ffi.h -o "$out"

@@ -118,6 +118,7 @@ export interface Usage {
   cached_tokens: number;
   reasoning_tokens: number;
   seconds: number;
+  damaged: number;
 }
 
 export interface Stat {

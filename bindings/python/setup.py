@@ -1,4 +1,4 @@
-"""Builds the shared library from msgstore.h and puts it into the wheel.
+"""Builds the shared library from the headers and puts it into the wheel.
 
 The wheel is tagged py3-none-PLATFORM: the library is called with ctypes, so one wheel
 serves every version of Python. A C compiler (CC) and stb_ds.h (Debian: libstb-dev; else
@@ -35,6 +35,7 @@ class Build(build_py):
     def run(self):
         super().run()
         header = find("msgstore.h", [HERE.parent.parent, HERE / "csrc"])
+        interface = find("msgstore_ffi.h", [HERE.parent, HERE / "csrc"])
         stb = find(
             "stb_ds.h",
             [os.environ.get("STB_INC"), HERE / "csrc", "/usr/include/stb", "/usr/include",
@@ -45,10 +46,10 @@ class Build(build_py):
         library = target / NAMES.get(sys.platform, "libmsgstore.so")
         command = shlex.split(os.environ.get("CC", "cc")) + [
             "-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-            "-DNDEBUG", "-DMSGSTORE_FFI", "-DMSGSTORE_IMPLEMENTATION",
+            "-DNDEBUG", "-DMSGSTORE_IMPLEMENTATION", "-DMSGSTORE_FFI_IMPLEMENTATION",
             "-DMS_API=extern __attribute__((visibility(\"default\")))",
-            "-I", stb, "-x", "c", str(pathlib.Path(header) / "msgstore.h"),
-            "-o", str(library),
+            "-I", stb, "-include", str(pathlib.Path(header) / "msgstore.h"),
+            "-x", "c", str(pathlib.Path(interface) / "msgstore_ffi.h"), "-o", str(library),
         ]
         subprocess.run(command, check=True)
 

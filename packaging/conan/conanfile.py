@@ -25,7 +25,7 @@ class MsgstoreConan(ConanFile):
         self.version = re.search(r'#define MSGSTORE_VERSION "(.*?)"', header).group(1)
 
     def export_sources(self):
-        for name in ("msgstore.h", "LICENSE"):
+        for name in ("msgstore.h", "bindings/msgstore_ffi.h", "LICENSE"):
             copy(self, name, self._root(), self.export_sources_folder)
 
     def requirements(self):
@@ -33,8 +33,9 @@ class MsgstoreConan(ConanFile):
             self.requires("stb/[>=cci.20230920]", transitive_headers=True)
 
     def package(self):
-        copy(self, "msgstore.h", self.source_folder,
-             os.path.join(self.package_folder, "include"))
+        include = os.path.join(self.package_folder, "include")
+        copy(self, "msgstore.h", self.source_folder, include)
+        copy(self, "msgstore_ffi.h", os.path.join(self.source_folder, "bindings"), include)
         copy(self, "LICENSE", self.source_folder,
              os.path.join(self.package_folder, "licenses"))
 

@@ -1,4 +1,4 @@
-# An overlay port: vcpkg install msgstore --overlay-ports=packaging. It takes the header of
+# An overlay port: vcpkg install msgstore --overlay-ports=packaging. It takes the headers of
 # the checkout that it stands in.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 set(VCPKG_BUILD_TYPE release)

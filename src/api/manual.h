@@ -93,8 +93,7 @@
  *                   [api-verify] [api-dialect] [api-shorten] [api-project]
  *                   [api-task] [api-session]
  *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
- *                   [api-os] [api-backend] [api-profile] [api-ffi] [api-structs]
- *                   [api-debug]
+ *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
@@ -106,12 +105,12 @@
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
  *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
- *                   [session] [ffi] [arrays-end]
+ *                   [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
  * is above it. No private name crosses between the store part and the formats part;
- * [request], [answer], [task], [session] and [ffi] call both through the interface.
+ * [request], [answer], [task] and [session] call both through the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -199,7 +198,6 @@
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
  *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
- *   MSGSTORE_FFI            functions for other languages, see [api-ffi]
  *   MS_ASSERT(condition)    internal invariants; default assert(), with
  *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
  *                           failed assertion.

@@ -300,3 +300,9 @@ MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
     (void)ms_json_finish(&w->json);
     return ms__writer_result(w, err);
 }
+
+MS_API void ms_json_value_follows(ms_json_writer *w)
+{
+    ms__json_before(w, false);
+    ms__json_flush(w);
+}

@@ -82,6 +82,13 @@ needs()
     done
 }
 
+# copy_interface FOLDER: the interface for other languages, into a copy of the project.
+copy_interface()
+{
+    mkdir -p "$1/bindings"
+    cp "$root/bindings/msgstore_ffi.h" "$1/bindings/"
+}
+
 cmake_lists()
 {
     printf 'cmake_minimum_required(VERSION 3.15)\nproject(app C)\n%s\n' "$1" >CMakeLists.txt
@@ -152,6 +159,7 @@ try_meson()
 {
     mkdir -p subprojects/msgstore
     cp "$root/msgstore.h" "$root/meson.build" "$root/meson_options.txt" subprojects/msgstore/
+    copy_interface subprojects/msgstore
     cp "$root/packaging/msgstore.wrap" subprojects/
     printf "%s\n" "project('app', 'c')" \
         "executable('app', 'consumer.c', dependencies : dependency('msgstore'))" >meson.build
@@ -190,6 +198,7 @@ try_zig()
 {
     mkdir -p dep
     cp "$root/msgstore.h" "$root/build.zig" "$root/build.zig.zon" "$root/LICENSE" dep/
+    copy_interface dep
     export ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$PWD/cache
     out=$PWD/out
     (cd dep && "$zig" build -Dstb="${stb#-isystem }" --prefix "$out")
@@ -218,7 +227,7 @@ try_static()
 try_single()
 {
     bash "$root/tools/single.sh" "$PWD/msgstore.h"
-    $CC -std=c99 -I. -pthread -o app consumer.c
+    $CC -std=c99 -DWITHOUT_FFI -I. -pthread -o app consumer.c
     grep -q 'Sean Barrett' msgstore.h
     ./app
 }

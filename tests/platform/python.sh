@@ -28,7 +28,7 @@ rm -rf build/python/wheel build/python/source
 mkdir -p build/python/wheel build/python/source/csrc
 cp -R "$package/." build/python/source/
 rm -rf build/python/source/build build/python/source/*.egg-info
-cp msgstore.h build/python/source/csrc/
+cp msgstore.h bindings/msgstore_ffi.h build/python/source/csrc/
 "$python" -m venv "$venv" || skip "a virtual environment cannot be made"
 pip="$venv/bin/pip --disable-pip-version-check --quiet"
 stb=$(sh tools/setup.sh stb)

@@ -113,7 +113,17 @@ for name in gcc clang g++; do
     g++) at 2 build user_g++ "g++ $cpp11" user "$user" ;;
     *) build "user_$name" "$name $c99" user "$user" ;;
     esac
+    # bindings/msgstore_ffi.h, which sees the interface alone
+    case $name in
+    gcc) build ffi_gcc "gcc $c99" ffi "$user" ;;
+    clang) at 2 build ffi_clang "clang $c99" ffi "$user" ;;
+    g++) at 2 build ffi_g++ "g++ $cpp11" ffi "$user" ;;
+    esac
 done
+build ffi_MSGSTORE_STATIC "$c -DMSGSTORE_IMPLEMENTATION -DMSGSTORE_STATIC $stb" ffi '' \
+    ' [TDBRC] ms_'
+at 2 look ffi_MSGSTORE_NO_LOG "$c -DMSGSTORE_NO_LOG" ffi
+at 2 look ffi_windows "$mingw-gcc $c99" ffi
 build c_implementation_c++_user "g++ $cpp11" user "$out/gcc.o -pthread"
 at 2 build c++_implementation_c_user "gcc $c99" user "-lstdc++ $out/g++.o -pthread"
 for row in gcc:c17:2 clang:c99:2 g++:c++11:1 clang++:c++11:2 clang++:c++17:2 \

@@ -5,7 +5,8 @@
 #   tests/run/controls.sh --fits            does each edit fit the header? Builds nothing
 #
 # A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
-# out, and the test that has to fail then. First the same test must pass with the header
+# out (of msgstore_ffi.h, where a function is named ms_ffi__...), and the test that has to
+# fail then. First the same test must pass with the header
 # as it is. Then it must fail with the copy: by its own assertion, by a crash, or by a
 # sanitizer's report in it. A copy that cannot be built, an edit that does not fit in
 # exactly one place of its function, a program that has to be stopped and a failure of any
@@ -74,6 +75,22 @@ edit()
         }' "$1" >"$1.edited" && mv "$1.edited" "$1"
 }
 
+# edited FOLDER FUNCTION: the file in a copied tree that defines a function.
+edited()
+{
+    case $2 in
+    ms_ffi_*) echo "$1/bindings/msgstore_ffi.h" ;;
+    *) echo "$1/msgstore.h" ;;
+    esac
+}
+
+# copy_headers FOLDER: what the edits of a control are made in.
+copy_headers()
+{
+    mkdir -p "$1/bindings" && cp msgstore.h "$1/" &&
+        cp bindings/msgstore_ffi.h "$1/bindings/"
+}
+
 # ---- building
 
 # How a variant is compiled and run.
@@ -97,7 +114,7 @@ compile()
 # copy_header FOLDER: a copy of the header, which programs find before the header itself.
 copy_header()
 {
-    mkdir -p "$1" && cp msgstore.h "$1/msgstore.h"
+    mkdir -p "$1" && copy_headers "$1"
 }
 
 # build VARIANT FOLDER PROGRAM: links FOLDER/VARIANT-PROGRAM.
@@ -185,10 +202,10 @@ control()
     list) echo "$name $variant $program" && return ;;
     fits)
         shift 5
-        cp msgstore.h "$out/fits.h"
+        copy_headers "$out/fits"
         while [ $# -ge 3 ]; do
-            edit "$out/fits.h" "$1" "$2" "$3" 2>"$out/fits" ||
-                { echo "FAIL $name: $(cat "$out/fits")" && return; }
+            edit "$(edited "$out/fits" "$1")" "$1" "$2" "$3" 2>"$out/fits/log" ||
+                { echo "FAIL $name: $(cat "$out/fits/log")" && return; }
             shift 3
         done
         echo "ok $name: fits"
@@ -215,7 +232,7 @@ control()
     rm -rf "$folder"
     copy_header "$folder"
     while [ $# -ge 3 ]; do
-        if ! edit "$folder/msgstore.h" "$1" "$2" "$3" 2>"$folder/log"; then
+        if ! edit "$(edited "$folder" "$1")" "$1" "$2" "$3" 2>"$folder/log"; then
             say FAIL "$name" "$(tail -n 1 "$folder/log")" && return
         fi
         shift 3
@@ -903,12 +920,15 @@ controls()
         ms__item_as_delegation 'item->tool = item->named =' 'item->tool ='
     control result_without_room gcc test_ffi \
         change_is_made_or_refused_when_memory_ends 100 \
-        ms__ffi_call 'ms_result code = ms__ffi_room(f, 0);' 'ms_result code = MS_OK;'
+        ms_ffi__call 'ms_result code = ms_ffi__room(f, 0);' 'ms_result code = MS_OK;'
     control usage_sum_wraps gcc test_ffi \
         usage_is_the_largest_number_when_sums_do_not_fit 100 \
-        ms__ffi_add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+        ms_ffi__add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+    control empty_list_widens_a_query gcc test_ffi \
+        query_returns_nothing_when_a_list_is_empty 100 \
+        ms_ffi__select '&& q->views == 0;' '&& false;'
     control first_argument_counts gcc test_ffi the_last_of_equal_arguments_counts 100 \
-        ms__ffi_take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
+        ms_ffi__take '(void)ms_json_member(args, ms_str_of(row->name), &value);' \
         '{ ms_json_iter each = ms_json_iterate(args); while (ms_json_next(&each) &&
            each.key.ptr != name.ptr) {} value = each.value; }'
     control split_goes_far_in_bad_bytes gcc test_shorten \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adds up what tests/run/coverage.sh measured and prints it by sections of the header.
+"""Adds up what tests/run/coverage.sh measured and prints it by sections of a header.
 
     coverage.py HEADER LIST [--missing SECTION]... NAME...
 
@@ -248,24 +248,27 @@ def main(arguments):
         print_missing(header, branches, section)
     sums = add_up(header, branches, lines)
     whole = print_table(header, sums)
-    for name in GOAL_WHOLE:
+    is_library = header.path == "msgstore.h"
+    title = "the header" if is_library else header.path
+    for name in GOAL_WHOLE if is_library else ():
         s = sums[name]
         if s.taken + s.listed < s.branches:
             wrong.append("%d branches of [%s] are neither taken nor listed" %
                          (s.branches - s.taken - s.listed, name))
     if percent(whole.taken, whole.branches) < GOAL_HEADER:
-        wrong.append("less than %g percent of the branches of the header" % GOAL_HEADER)
+        wrong.append("less than %g percent of the branches of %s" % (GOAL_HEADER, title))
     for text in wrong:
         print("FAIL coverage: " + text)
-    for name in GOAL_WHOLE:
+    for name in GOAL_WHOLE if is_library else ():
         s = sums[name]
         print("tally: reachable branches percent of [%s] %s" %
               (name, shown(s.taken, s.branches - s.listed)))
-    print("tally: branches that cannot be taken, listed %d" % whole.listed)
-    print("tally: line coverage percent of the header %s" %
-          shown(whole.lines_taken, whole.lines))
-    print("tally: branch coverage percent of the header %s" %
-          shown(whole.taken, whole.branches))
+    if is_library:
+        print("tally: branches that cannot be taken, listed %d" % whole.listed)
+    print("tally: line coverage percent of %s %s" %
+          (title, shown(whole.lines_taken, whole.lines)))
+    print("tally: branch coverage percent of %s %s" %
+          (title, shown(whole.taken, whole.branches)))
     return 1 if wrong else 0
 
 

@@ -9,6 +9,9 @@
 #
 # A section has at most 1,500 lines. The header has no bound: what earns its lines stays.
 #
+# The files beside the header, on its interface alone (bindings/msgstore_ffi.h,
+# backends/msgstore_postgres.h), use no private name of it, and list their own sections.
+#
 # Then the checks run on small headers with one fault each, and must find that fault.
 #
 # Prints "ok NAME" or "FAIL NAME: reason" for each check, and the size as "tally: WHAT N".
@@ -47,6 +50,42 @@ check "$header" "$out/header" | tee "$out/result"
 failed=0
 if grep -q '^FAIL ' "$out/result"; then failed=1; fi
 if [ -n "${MS_HEADER:-}" ]; then exit $failed; fi
+
+# beside FILE PREFIX: checks a file beside the header. Its own private names begin with
+# the prefix. Those of the header, ms__ and MS__, may not even stand in comments.
+beside()
+{
+    local name=${1##*/} foreign listed begun
+    foreign=$(grep -nowE '(ms|MS)__[A-Za-z0-9_]+' "$1" | grep -viE ":$2(_|\$)" |
+        head -n 1)
+    if [ -z "$foreign" ]; then echo "ok ${name}_uses_the_interface_alone"
+    else echo "FAIL ${name}_uses_the_interface_alone: $name:$foreign is private"; fi
+    listed=$(sed -n '/^ \* ---- CONTENTS/,/^ \*\//p' "$1" | grep -o '\[[a-z-]*\]' | xargs)
+    begun=$(sed -n 's|^/\* ==== \(\[[a-z-]*\]\).*|\1|p' "$1" | xargs)
+    if [ -n "$begun" ] && [ "$listed" = "$begun" ]
+    then echo "ok ${name}_lists_its_sections"
+    else echo "FAIL ${name}_lists_its_sections: $listed, but $begun begin"; fi
+}
+
+{
+    beside bindings/msgstore_ffi.h ms_ffi_
+    beside backends/msgstore_postgres.h ms__pg
+} | tee "$out/beside"
+if grep -q '^FAIL ' "$out/beside"; then failed=1; fi
+
+# stranger NAME CHECK CODE: a copy of a file beside the header with a line more must fail.
+stranger()
+{
+    local found
+    { cat backends/msgstore_postgres.h && echo "$3"; } >"$out/$1.h"
+    found=$(beside "$out/$1.h" ms__pg | sed -n 's/^FAIL \([^:]*\):.*/\1/p')
+    if [ "$found" = "$1.h_$2" ]; then echo "ok self_$1"
+    else echo "FAIL self_$1: $2 did not fail alone" && failed=1; fi
+}
+
+stranger private_name_beside uses_the_interface_alone 'static int n = ms__fail(NULL);'
+stranger private_macro_beside uses_the_interface_alone '#define X(call) MS__TRY(call)'
+stranger section_beside lists_its_sections '/* ==== [pg-more] === */'
 
 
 # ---- Do the checks find what they look for? A small header passes them all. Copies of it

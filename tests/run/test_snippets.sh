@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles and runs the C code that the manual (the comment at the top of msgstore.h),
-# [api-ten], README.md and docs/*.md show, and compares what it prints with what the text
-# beside it promises:
+# [api-ten], bindings/msgstore_ffi.h, README.md and docs/*.md show, and compares what it
+# prints with what the text beside it promises:
 #
 #   It prints "1 user_message" and "2 action".    or    prints `1 user_message` ...
 #   ... prints:                                   and then a fenced block that is not C
@@ -244,18 +244,18 @@ snippet()
     fi
 }
 
-# document FROM TO: prints the lines of the header between two lines of a comment as a
-# document: what is indented by four columns is a block of C.
+# document FILE FROM TO: prints the lines between two lines of a comment as a document:
+# what is indented by four columns is a block of C.
 document()
 {
-    sed -n "/$1/,/$2/p" msgstore.h | sed '1d;$d' | sed 's/^ \*$//; s/^ \* //' | awk '
+    sed -n "/$2/,/$3/p" "$1" | sed '1d;$d' | sed 's/^ \*$//; s/^ \* //' | awk '
         /^    / && !inside { inside = 1; print "```c" }
         /^[^ ]/ && inside { inside = 0; print "```" }
         { print inside ? substr($0, 5) : $0 }'
 }
 
 # The manual's program has the implementation in itself, so nothing is linked to it.
-document '^ \* ---- A COMPLETE PROGRAM' '^ \* ---- GUARANTEES' >"$out/manual.md"
+document msgstore.h '^ \* ---- A COMPLETE PROGRAM' '^ \* ---- GUARANTEES' >"$out/manual.md"
 doc=manual object=
 cut_document "$out/manual.md"
 cc=$manual_cc linked='' snippet 1
@@ -275,7 +275,7 @@ if ! compile library $quick -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -
     tests/support/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
 else
-    document '^\/\* ==== \[api-ten\]' '^\/\* ==== \[api-options\]' >"$out/ten.md"
+    document msgstore.h '^\/\* ==== \[api-ten\]' '^\/\* ==== \[api-options\]' >"$out/ten.md"
     doc=ten
     cut_document "$out/ten.md"
     snippet 1
@@ -283,6 +283,12 @@ else
         bad ten "the text does not say what the program prints"
     # shellcheck disable=SC2086
     program ten_cpp $cxx -std=c++11 $warn $linked -x c++ "$out/ten_1.c" -x none "$object"
+    document bindings/msgstore_ffi.h '^ \* ---- A COMPLETE PROGRAM' \
+        '^ \* ---- GUARANTEES' >"$out/ffi.md"
+    doc=ffi
+    cut_document "$out/ffi.md"
+    cc="$cc -Ibindings" snippet 1
+    [ -s "$out/ffi_1.want" ] || bad ffi "the text does not say what the program prints"
     for file in README.md docs/*.md; do
         doc=$(basename "$file" .md | tr 'A-Z-' 'a-z_')
         cut_document "$file"

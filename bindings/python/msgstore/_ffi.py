@@ -1,6 +1,6 @@
 """The shared library through ctypes. Everything above this module is plain Python.
 
-Requests and results are JSON; see [api-ffi] in msgstore.h for the members of each.
+Requests and results are JSON; see [api-ffi] in msgstore_ffi.h for the members of each.
 """
 
 from __future__ import annotations

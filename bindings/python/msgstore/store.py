@@ -213,7 +213,8 @@ class Store:
 
         ``views``: "conversation", "agent" (steps of ``agent_key``), "team" (all of
         ``agent_keys``), "global", "timeline" (all). Without them ``agent_key`` or
-        ``agent_keys`` are the writers; of an empty list there are none."""
+        ``agent_keys`` are the writers. An empty list of views, types or agent keys
+        selects nothing."""
         args = _given(location=location, agent_key=agent_key, turn_id=turn_id, since=since,
                       until=until, after_seq=after_seq, before_seq=before_seq,
                       limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
@@ -367,7 +368,8 @@ class Store:
         return _ffi.call("list", self._open, args)["items"]
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
-        """Returns the sums of the notes of kind "usage"."""
+        """Returns the sums of the notes of kind "usage", and the count of damaged
+        records."""
         return _ffi.call("usage", self._open, _given(location=location))
 
     def stat(self) -> Dict[str, Any]:

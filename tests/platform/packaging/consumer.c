@@ -3,6 +3,13 @@
 #define MSGSTORE_IMPLEMENTATION
 #endif
 #include <msgstore.h>
+#if !defined(MSGSTORE_NO_DIALECTS) && !defined(WITHOUT_FFI)
+#ifndef MSGSTORE_LINKED
+#define MSGSTORE_FFI_IMPLEMENTATION
+#endif
+#include <msgstore_ffi.h>
+#define WITH_FFI
+#endif
 #include <stdio.h>
 
 int main(void)
@@ -16,6 +23,12 @@ int main(void)
         return puts(err.message), 1;
 #ifndef MSGSTORE_NO_DIALECTS
     if (ms_dialect_find(MS_STR("openai")) == NULL) return 1;
+#endif
+#ifdef WITH_FFI
+    char *out;
+    size_t len;
+    if (ms_ffi_call(store, "stat", NULL, 0, NULL, 0, &out, &len) != MS_OK) return 1;
+    ms_ffi_free(out);
 #endif
     ms_close(store);
     printf("consumer: message %u\n", (unsigned)seq);

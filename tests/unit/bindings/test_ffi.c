@@ -4,6 +4,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -23,9 +24,10 @@ static void *test_realloc(void *p, size_t s) { return no_allocation() ? NULL : r
 #define malloc  test_malloc
 #define calloc  test_calloc
 #define realloc test_realloc
-#define MSGSTORE_FFI
 #define MSGSTORE_IMPLEMENTATION
+#define MSGSTORE_FFI_IMPLEMENTATION
 #include "msgstore.h"
+#include "bindings/msgstore_ffi.h"
 #undef malloc
 #undef calloc
 #undef realloc
@@ -198,8 +200,49 @@ TEST(log_is_opened_synced_and_verified)
     expect(called_with(store, "query", NULL), MS_OK, true, "\"damaged\":1");
     expect(called_with(store, "query", "{\"location\":\"l\"}"), MS_OK, true,
            "\"damaged\":1");
+    expect(called_with(store, "search", "{\"text\":\"users\"}"), MS_OK, true,
+           "\"damaged\":1");
     expect(called(store, "append", MS_STR("{\"location\":\"l\"}"), ms_str_of(conversation)),
            MS_E_READ_ONLY, true, "reading");
+    ms_close(store);
+    unlink(path);
+    expect(called_with(NULL, "verify", log_args("")), MS_E_NOT_FOUND, true, path);
+}
+
+TEST(buffer_is_an_image_that_is_attached)
+{
+    static uint64_t buffer[2048];
+    ms_store *store = NULL;
+    char args[96];
+    uint64_t at = (uint64_t)(uintptr_t)buffer;
+    snprintf(args, sizeof args, "{\"buffer_at\":%" PRIu64 ",\"buffer_size\":%zu", at,
+             sizeof buffer);
+    strcat(args, "}");
+    expect(opened(&store, args), MS_OK, false, "{}");
+    append_conversation(store);
+    expect(called_with(store, "stat", NULL), MS_OK, true, ",\"image_size\":");
+    ms_close(store);
+    strcpy(args + strlen(args) - 1, ",\"attach\":true}");
+    expect(opened(&store, args), MS_OK, false, "{}");
+    expect(called_with(store, "query", NULL), MS_OK, true, "\"seqs\":[1,2,3]");
+    ms_close(store);
+}
+
+TEST(usage_is_summed_when_a_message_is_damaged)
+{
+    ms_store *store = NULL;
+    name_log();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    for (int i = 1; i <= 2; i++)
+        expect(called_with(store, "note", "{\"seq\":2,\"kind\":\"usage\",\"value\":"
+                           "{\"input_tokens\":5}}"), MS_OK, false, "{}");
+    ms_close(store);
+    damage_log(4096 + 40);
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    expect(called_with(store, "usage", NULL), MS_OK, false,
+           "{\"notes\":2,\"input_tokens\":10,\"output_tokens\":0,\"cached_tokens\":0,"
+           "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":1}");
     ms_close(store);
     unlink(path);
 }
@@ -245,8 +288,19 @@ TEST(request_is_an_error_object_when_a_message_is_damaged)
 
 TEST(call_is_refused_when_the_store_is_null)
 {
-    expect(called_with(NULL, "query", NULL), MS_E_CLOSED, true, "E_CLOSED");
-    expect(called_with(NULL, "stat", NULL), MS_E_CLOSED, true, "E_CLOSED");
+    static const struct { const char *name, *args; } rows[] = {
+        {"query", NULL}, {"stat", NULL}, {"usage", NULL}, {"sync", NULL}, {"wait", NULL},
+        {"list", NULL}, {"search", "{\"text\":\"x\"}"}, {"facts", "{\"location\":\"l\"}"},
+        {"history", "{\"location\":\"l\",\"agent_key\":\"w\"}"},
+        {"request", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"request", "{\"provider\":\"openai\",\"location\":\"l\",\"agent_key\":\"w\"}"},
+        {"answer", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"amend", "{\"seq\":1,\"message\":{}}"}, {"hide", "{\"seq\":1}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        expect(called_with(NULL, rows[i].name, rows[i].args), MS_E_CLOSED, true,
+               "{\"code\":\"E_CLOSED\",\"message\":\"there is no store\"}");
+    expect(called_with(NULL, "hide", NULL), MS_E_MISSING, true, "seq");
 }
 
 /* The first n allocations of a call succeed. */
@@ -287,6 +341,37 @@ TEST(change_is_made_or_refused_when_memory_ends)
         if ((store != NULL) != (code == MS_OK)) fail_msg("open with %d allocations", n);
         ms_close(store);
     }
+}
+
+/* The result of a read is whole, or there is none. */
+TEST(read_is_answered_or_refused_when_memory_ends)
+{
+    static const struct { const char *name, *args; } rows[] = {
+        {"query", "{\"agent_keys\":[\"w\",\"\\u0076\"],\"views\":[\"team\"]}"},
+        {"query", "{\"location\":\"\\u006c\",\"types\":[\"action\"],\"by_time\":true}"},
+        {"history", "{\"location\":\"l\",\"agent_key\":\"w\",\"timeline\":true}"},
+        {"facts", "{\"location\":\"l\"}"}, {"list", "{}"}, {"verify", "{\"path\":\"x\"}"},
+    };
+    char whole[1024];
+    ms_store *store = opened_store();
+    append_conversation(store);
+    expect(called_with(store, "set_facts", "{\"location\":\"l\",\"value\":{\"\\u0061\":1}}"),
+           MS_OK, false, "{}");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int n = 0, wanted = called_with(store, rows[i].name, rows[i].args), code;
+        assert_true(result_len < sizeof whole);
+        strcpy(whole, result);
+        do {
+            allocations = n++;
+            code = called_with(store, rows[i].name, rows[i].args);
+            allocations = -1;
+            bool same = code == wanted && result != NULL && strcmp(result, whole) == 0;
+            if (!same && code != MS_E_NO_MEMORY)
+                fail_msg("%s with %d allocations: %d %s", rows[i].name, n - 1, code, result);
+        } while (code != wanted);
+        assert_true(n > 2);
+    }
+    ms_close(store);
 }
 
 TEST(usage_is_the_largest_number_when_sums_do_not_fit)
@@ -344,7 +429,7 @@ TEST(the_last_of_equal_arguments_counts)
 
 int main(void)
 {
-    static table_row rows[100];
+    static table_row rows[200];
     size_t n = load_table("tests/tables/ffi.jsonl", "", rows, COUNT(rows));
     add_table(rows, n, row_goes_as_its_table_has_it);
     int failed = run_all_tests(NULL, NULL);

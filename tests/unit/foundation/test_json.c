@@ -405,6 +405,10 @@ static void write_as(ms_json_writer *w, const char *calls)
         case '?': ms_json_put_raw(w, MS_STR("?")); break;
         case '}': ms_json_put_raw(w, MS_STR("[}")); break;
         case '0': ms_json_put_raw(w, ms_str_n(NULL, 0)); break;
+        case 'f':
+            ms_json_value_follows(w);
+            assert_int_equal(w->write(w->ctx, "false", 5), MS_OK);
+            break;
         default: ms_json_separator(w, *calls);
         }
     }
@@ -423,7 +427,11 @@ TEST(writer_does_as_the_table_has_it)
         {"[s /", false, "[\"\" ]"}, /* inside no new value begins */
         {"{kr/", true, "{\n  \"k\\n\": {\n    \"r\": [],\n    \"s\": [\n      1,\n"
                        "      2\n    ]\n  }\n}"},
+        {"f", true, "false"},
+        {"{kfkf/", false, "{\"k\\n\":false,\"k\\n\":false}"},
+        {"[4ff4/", true, "[\n  4,\n  false,\n  false,\n  4\n]"},
         {"e", false, "\"a\\\\b\\\\x\""}, /* a backslash that begins no escape */
+        {"{f/", false, NULL}, {"ff", false, NULL},
         {"[k/", false, NULL}, {"nn", false, NULL}, {"?", false, NULL}, {"0", false, NULL},
         {"}", false, NULL}, {"{", false, NULL}, {"{//", false, NULL},
     };
