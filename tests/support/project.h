@@ -4,7 +4,7 @@
 #ifndef TESTS_PROJECT_H
 #define TESTS_PROJECT_H
 
-#include "judge.h"
+#include "provider_lint.h"
 #include "table.h"
 #include "projection.h"
 #include "traces.h"
@@ -206,10 +206,10 @@ static inline ms_str without_reasoning(ms_str list)
 /* The provider takes it. */
 static inline void must_accept(const ms_profile *profile, ms_str request, const history *h)
 {
-    char why[JUDGE_WHY];
+    char why[PROVIDER_LINT_TEXT];
     bool thinks = has_text(request, "\"reasoning_content\"");
     ms_str plain = thinks ? without_reasoning(request) : request;
-    if (plain.ptr == NULL || judged(profile->name, plain, why) == NULL) return;
+    if (plain.ptr == NULL || provider_lint(profile->name, plain, why) == NULL) return;
     print_history(h);
     print_text("request", request);
     fail_msg("%s refuses: %s", profile->name, why);

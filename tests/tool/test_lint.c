@@ -8,7 +8,7 @@
 
 #define _GNU_SOURCE
 
-#include "judge.h"
+#include "provider_lint.h"
 #include "json_spot.h"
 #include "starve.h"
 #include "table.h"
@@ -204,7 +204,7 @@ TEST(conversation_is_refused_when_one_of_a_pair_is_missing)
 
 /* ---- memory and time ---- */
 
-static ms_result judge_starved(void *row, ms_arena *in)
+static ms_result lint_starved(void *row, ms_arena *in)
 {
     const table_row *r = (const table_row *)row;
     report got = {0, NULL, "", ""};
@@ -219,7 +219,7 @@ TEST(nothing_is_reported_when_memory_ends)
 {
     for (size_t i = 0; i < row_count; i++)
         if (json_array_size(row_get(&rows[i], "finds")) >= 3)
-            assert_true(starve(judge_starved, &rows[i], 64) > 0);
+            assert_true(starve(lint_starved, &rows[i], 64) > 0);
 }
 
 /* A text that grows; ' stands for ". */

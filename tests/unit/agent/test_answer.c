@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 
 #include "answers.h"
-#include "judge.h"
+#include "provider_lint.h"
 #include "chat.h"
 #include "starve.h"
 
@@ -80,7 +80,7 @@ static ms_str asked(const answer_case *c)
     ms_request_desc ask = desc_of(c->provider);
     ms_query query = query_of(CHAT, 0);
     ms_cursor it;
-    char why[JUDGE_WHY];
+    char why[PROVIDER_LINT_TEXT];
     EACH (msg, store, &query, &it) {
         ms_envelope m = ms_observation(ms_text("r"), ms_str_of(NULL));
         if (ms_type_of(msg) != MS_T_ACTION) continue;
@@ -92,7 +92,7 @@ static ms_str asked(const answer_case *c)
     if (ask.profile->system != MS_SYSTEM_APART)
         assert_true(ms_json_member(body, MS_STR("messages"), &list));
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
-    const char *no = reasons ? NULL : judged(c->provider, list, why);
+    const char *no = reasons ? NULL : provider_lint(c->provider, list, why);
     if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return body;
 }
