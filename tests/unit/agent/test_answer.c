@@ -8,7 +8,7 @@
 #include "answers.h"
 #include "provider_lint.h"
 #include "chat.h"
-#include "starve.h"
+#include "low_memory.h"
 
 /* Feeds a stream in pieces of `size` bytes, the first one of `first`. */
 static void feed(const answer_case *c, size_t first, size_t size, ms_answered *out)
@@ -325,7 +325,7 @@ TEST(answer_tells_of_the_first_failure_when_several_messages_fail)
 }
 
 /* Not enough: a code, and no message. */
-static ms_result answer_starved(void *answer, ms_arena *in)
+static ms_result answer_low_memory(void *answer, ms_arena *in)
 {
     const answer_case *c = (const answer_case *)answer;
     ms_request_desc desc = desc_of(c->provider);
@@ -344,7 +344,7 @@ static ms_result answer_starved(void *answer, ms_arena *in)
 TEST(answer_stores_nothing_when_memory_ends)
 {
     for (size_t i = 0; i < answer_count; i++)
-        assert_true(starve(answer_starved, &provider_answers[i], 24) > 0);
+        assert_true(low_memory(answer_low_memory, &provider_answers[i], 24) > 0);
 }
 
 /* A model's name for which there was no room leaves no answer without a model. */

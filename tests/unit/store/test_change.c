@@ -20,7 +20,7 @@ static script open_script(void **state)
 
 /* ---- changes, one by one ---- */
 
-/* Its code and nothing else: no store, no picture. */
+/* Its code and nothing else: no store, no text. */
 TEST_WITH(ON_EVERY_STORE, a_call_is_refused_when_there_is_no_store)
 {
     script p = open_script(state);
