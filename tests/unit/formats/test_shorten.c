@@ -4,7 +4,7 @@
 
 #define _GNU_SOURCE
 #include "arena.h"
-#include "fence.h"
+#include "guard_pages.h"
 #include "low_memory.h"
 #include "utf8_twin.h"
 
@@ -352,6 +352,6 @@ TEST(message_is_changed_as_a_whole_when_room_is_little)
 
 int main(void)
 {
-    if (fence_up(NULL) != 0) return 1;
+    if (guard_pages_up(NULL) != 0) return 1;
     return run_all_tests(reset, release);
 }

@@ -10,7 +10,7 @@
  *
  * Numbers are in test_numbers. */
 #define _GNU_SOURCE
-#include "fence.h"
+#include "guard_pages.h"
 #include "json_maker.h"
 #include "json_twin.h"
 #include "low_memory.h"
@@ -615,6 +615,6 @@ TEST(suite_is_read_on_a_small_stack)
 
 int main(void)
 {
-    if (fence_up(NULL) != 0) return 1;
+    if (guard_pages_up(NULL) != 0) return 1;
     return run_all_tests(reset, release);
 }

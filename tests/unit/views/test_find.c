@@ -11,7 +11,7 @@
 #include "own_store.h"
 #include "twin.h"
 #include "find.h"
-#include "fence.h"
+#include "guard_pages.h"
 
 #include <jansson.h>
 
@@ -187,7 +187,7 @@ TEST(a_scan_finds_the_same_at_every_alignment)
     static char needle[NEEDLE];
     uint64_t rng = test_seed();
     size_t size = 64 + MOST;
-    char *page = fenced_room(&size);
+    char *page = guarded_room(&size);
     for (size_t round = 0; round < test_times(100000); round++) {
         size_t len = (size_t)test_below(&rng, test_one_in(&rng, 2) ? MOST + 1 : 50);
         char *text = test_one_in(&rng, 3) ? page + size - len : page + round % 64;
@@ -341,7 +341,7 @@ TEST(any_spelling_in_json_is_found)
     static char room[2000];
     uint64_t rng = test_seed();
     size_t size = 1, found = 0;
-    char *page = fenced_room(&size);
+    char *page = guarded_room(&size);
     for (size_t round = 0; round < test_times(30000); round++) {
         random_json(&rng, &s);
         ms_str needle = json_needle(&rng, &s, room);
