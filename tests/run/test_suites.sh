@@ -190,7 +190,7 @@ fault rows_fit 'find has test_find twice' '/^| find |/s/test_find/test_find test
 fault promises_fit 'a promise without a test' 's/`test_corrupt`//'
 fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'
-fault promises_fit 'hed_not_synced is no control' 's/head_not_synced/hed_not_synced/'
+fault promises_fit 'suprblock_not_synced is no control' 's/superblock_not_synced/suprblock_not_synced/'
 fault promises_fit '7 of README.md has no row' '/^| 7 |/d'
 fault promises_fit 'test_os has no reading_writes_nought' \
     's/reading_writes_nothing`/reading_writes_nought`/'
