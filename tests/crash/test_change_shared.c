@@ -123,7 +123,7 @@ TEST_WITH(ON_EVERY_STORE, a_thread_reads_while_another_changes)
     pthread_join(thread, NULL);
     if (p.trouble[0] != '\0') fail_msg("a reader beside changes: %s", p.trouble);
     assert_true(p.rounds > 0);
-    must_be_as(p.reader, picture(s.s.store), "both handles");
+    must_be_as(p.reader, store_text(s.s.store), "both handles");
     if (p.reader != s.s.store) ms_close(p.reader);
     store_close(&s.s);
 }
@@ -196,7 +196,7 @@ TEST_WITH(ON_LOGS, a_reader_sees_changes_and_its_cursor_does_not)
     script_is(&p, scene);
     ms_store *reader = log_reader(&p.s), *writer = p.s.store;
     must_show_scene(reader, unchanged);
-    char *before = picture(writer);
+    char *before = store_text(writer);
     p.s.store = reader; /* it changes nothing itself */
     for (size_t i = 0; i < CHANGES; i++)
         if (!is_of_stream(each_change[i].call))
@@ -220,7 +220,7 @@ TEST_WITH(ON_LOGS, a_reader_sees_changes_and_its_cursor_does_not)
     assert_int_equal(seq, script_find(&p, MS_STR("c"))->seq);
     call_of(&p, "redact first");
     must_show_scene(reader, "[redacted]|new|begun so far and on|{\"q\":1|");
-    must_be_as(reader, picture(writer), "a reader");
+    must_be_as(reader, store_text(writer), "a reader");
     ms_close(reader);
     store_close(&p.s);
 }

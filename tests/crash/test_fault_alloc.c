@@ -13,7 +13,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
 #include "fault.h"
-#include "starve.h"
+#include "low_memory.h"
 
 
 /* ---- arenas of each size ---- */
@@ -86,7 +86,7 @@ static void text_is_the_same_or_refused_when_memory_ends_anywhere(void **state)
     test_arena_init(&plenty, NULL);
     assert_int_equal(handle_texts(&expected, &plenty), MS_OK);
     ms_arena_deinit(&plenty);
-    memory_faults += starve(handle_texts, &expected, 16);
+    memory_faults += low_memory(handle_texts, &expected, 16);
 }
 
 /* The memory for names of the tail (0), or of changes (1), ends after `left` bytes. True:

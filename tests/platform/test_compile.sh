@@ -84,7 +84,7 @@ library()
 c99="-std=c99 -I. $warn -Wstrict-prototypes"
 cpp11="-std=c++11 -I. $warn -x c++"
 mingw=x86_64-w64-mingw32
-if [ build/o2/msgstore.o -nt msgstore.h ] && [ build/o2/msgstore.o -nt Makefile ] &&
+if [ build/o2/msgstore.o -nt msgstore.h ] && [ build/o2/msgstore.o -nt tools/Makefile ] &&
     readelf -p .comment build/o2/msgstore.o 2>/dev/null | grep -q GCC; then
     # The Makefile compiles it with all of these warnings but one.
     cp build/o2/msgstore.o "$out/gcc.o"

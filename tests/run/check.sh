@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs test suites quickly: `make check`, from the folder of the Makefile.
+# Builds and runs test suites quickly: `make check`, from the top folder.
 #
 #   tests/run/check.sh                every suite in the tables of tests/README.md, once
 #   tests/run/check.sh SECTION ...    the column "suites" of these rows, in that order
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
 table=tests/README.md
 jobs=${JOBS:-2}
-make=${MAKE:-make -j$jobs}
+make="${MAKE:-make -j$jobs} -f tests/Makefile"
 
 # rows FILE: a row for each line of a table with four columns, but for its head.
 rows()

@@ -262,7 +262,8 @@ controls()
 
     control log_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
         ms__os_sync_done 'int code = os->sync(os->ctx, file);' 'int code = 0;'
-    control head_not_synced gcc test_power nothing_durable_is_lost_when_power_is_lost 40 \
+    control superblock_not_synced gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
     control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
@@ -285,7 +286,7 @@ controls()
         a_new_file_proves_all_its_bytes_when_a_rewrite_ends 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
-    control damage_beside_a_redaction_not_told gcc test_log_recover \
+    control damage_beside_a_redaction_not_reported gcc test_log_recover \
         a_redaction_reports_a_damaged_record_when_it_passes_one_over 100 \
         ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
     control owner_and_permissions_lost gcc test_log_place \
@@ -305,7 +306,7 @@ controls()
         damage_is_reported_by_salvage_when_the_last_durable_message_became_zeros 100 \
         ms__log_attach_content 'if (dead > visible) visible = dead;' \
         'if (salvage) visible = dead;'
-    control damage_of_a_derived_index_not_told gcc test_log_index \
+    control damage_of_a_derived_index_not_reported gcc test_log_index \
         damage_is_reported_when_a_message_and_its_index_are_damaged 100 \
         ms__segment_lost 'return l->own ? l->holes : 0;' 'return l->own ? 0 : 0;'
     control times_skip_changes gcc test_change \
@@ -404,7 +405,7 @@ controls()
     control change_of_a_copied_message_left_out gcc test_rewrite \
         changes_follow_to_the_new_file 100 \
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
-    control doubtful_not_written_again gcc test_log_sync \
+    control unconfirmed_not_written_again gcc test_log_sync \
         what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
         ms__log_write_again 'if (d->end >= d->again_end) return MS_OK;' 'return MS_OK;'
     control killed_writer_taken_for_synced gcc test_log_sync \
@@ -417,7 +418,7 @@ controls()
         what_a_sync_left_is_durable_when_it_failed_and_the_watermark_is_damaged 100 \
         ms__may_be_of_boot 'return !known' \
         'if (!ms__mark_trusted(log)) return false; return !known'
-    control settled_without_writing_again gcc test_log_sync \
+    control confirmed_without_writing_again gcc test_log_sync \
         a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed \
         100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
     control written_again_beside_a_redaction gcc test_log_sync \
@@ -451,7 +452,7 @@ controls()
         '((s->p = ms__pass_value(s->p, s->end)), false)'
     control fields_not_counted gcc test_dialect what_has_no_place_is_counted 100 \
         ms__left_count '& ~covered;' '& 0;'
-    control failure_not_told gcc test_project call_that_failed 100 \
+    control failure_not_reported gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
     control text_before_an_interrupted_call gcc test_project \
         text_after_an_interrupted_call_follows_its_result 100 \
@@ -477,7 +478,7 @@ controls()
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
         ms__bit_block 'ms_json_put_raw(&w, block);' \
         'ms__json_scalar(&w, block.ptr, block.len);'
-    control choices_not_told_apart gcc test_answer \
+    control choices_not_distinguished gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
         ms__answer_choose 'if (index == a->choice_index && !a->choice.ptr)' \
         'if (!a->choice.ptr)'
@@ -491,7 +492,7 @@ controls()
         ms__answer_ends 'if (b->seq == 0) ms__bit_flow(a, b);' \
         'if (b->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &b->seq, err)
             == MS_OK) a->out.first_seq = b->seq; continue; }'
-    control reason_cut_in_a_character gcc test_answer \
+    control reason_truncated_in_a_character gcc test_answer \
         reason_to_stop_is_cut_between_characters 100 \
         ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'
     control deep_arguments_as_json gcc test_answer \
@@ -530,7 +531,7 @@ controls()
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
         ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
         ''
-    control closed_behind_a_dead_writer_without_a_sync gcc test_log_sync \
+    control closed_after_a_dead_writer_without_a_sync gcc test_log_sync \
         a_close_syncs_its_appends_when_another_writer_died 100 \
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
     control mark_of_a_failed_compaction_kept gcc test_log_sync \
@@ -542,7 +543,7 @@ controls()
     control replaced_file_written_on gcc test_log_sync \
         a_source_refuses_appends_when_its_new_name_may_not_be_durable 100 \
         ms_log_rewrite 'ms__log_refuse(ms__log_of(source));' ''
-    control number_of_a_doubtful_append_kept_back gcc test_log_sync \
+    control number_of_an_unconfirmed_append_kept_back gcc test_log_sync \
         an_append_reports_its_number_when_its_sync_failed 100 \
         ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
     control zeros_not_written_again gcc test_log_recover \
@@ -551,17 +552,17 @@ controls()
     control zeros_not_synced gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
         ms__log_settle 'failed = ms__log_disk(log, false);' ''
-    control head_of_a_killed_creation_not_synced gcc test_log_sync \
+    control superblock_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_log_place \
         a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
         ms__rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
-    control durable_told_before_the_sync gcc test_log_sync \
+    control durable_reported_before_the_sync gcc test_log_sync \
         nothing_is_durable_when_power_is_lost_in_a_sync 100 \
         ms__log_sync_now 'd->erased = UINT64_MAX;' \
         'd->erased = UINT64_MAX; ms__checkpoint_store(log, end, seq, false, NULL);'
-    control durable_told_of_later_appends gcc test_log_sync \
+    control durable_reported_of_later_appends gcc test_log_sync \
         a_sync_covers_what_was_there_before_it 100 \
         ms__log_sync_now 'ms__durable_move(log, end, seq);' 'ms__durable_move(log, log->end, seq);'
     control failed_sync_forgotten gcc test_fault_io script_stays_whole_when_a_sync_fails 100 \
@@ -596,10 +597,10 @@ controls()
 
     # What is valid.
 
-    control head_check_dropped gcc test_corrupt \
+    control superblock_check_dropped gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
         ms__super_decode 'if (!holds)' 'if (0)'
-    control slot_check_dropped gcc test_log_recover \
+    control checkpoint_check_dropped gcc test_log_recover \
         a_checkpoint_is_ignored_when_its_check_does_not_match 100 \
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt \
@@ -723,7 +724,7 @@ controls()
         synced_appends_survive_when_a_record_before_them_is_ 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
         'if (failed == 0 && code == MS_OK && confirm && !log)'
-    control durable_told_before_its_checkpoint_is gcc test_log_sync \
+    control durable_reported_before_its_checkpoint_is gcc test_log_sync \
         nothing_is_durable_when_the_sync_of_the_checkpoint_fails 100 \
         ms__log_sync_now 'code = ms__checkpoint_store(log, end, seq, confirm, confirm ? err : NULL);' \
         '{
@@ -763,7 +764,7 @@ controls()
     control names_not_checked gcc test_mem_buffer every_size_of_buffer_works 100 \
         ms__prepare 'if (!loc) return core->home->no_room' \
         'if (0) return core->home->no_room'
-    control leaf_not_checked gcc test_fault_alloc \
+    control segment_index_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
         ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
     control interrupted_write_given_up gcc test_fault_io \
@@ -889,12 +890,13 @@ controls()
     control salvage_overlooks_a_writer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
-    control room_cut_off_mapped gcc test_log_index a_writer_goes_on_when_room_was_cut_off 100 \
+    control truncated_room_mapped gcc test_log_index \
+        a_writer_goes_on_when_room_was_cut_off 100 \
         ms__log_begin 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
     control salvage_follows_overwritten gcc test_log_index \
         salvage_tells_when_a_writer_overwrites_its_records 100 \
         ms__log_follow 'log->map.salvaged ?' 'false ?'
-    control damaged_change_not_told gcc test_log_index \
+    control damaged_change_not_reported gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
         ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
     control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
@@ -957,7 +959,8 @@ controls()
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
         ms__ring_move '(m->tail.live.top - end)' '(im.end - end)'
-    control ring_leaves_lent_texts gcc test_ring a_message_made_of_another_moves_with_it 10 \
+    control ring_leaves_borrowed_texts gcc test_ring \
+        a_message_made_of_another_moves_with_it 10 \
         ms__text_move '(const char *)to + at' 'text->ptr'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 10 \
         ms__ring_enter 'if (m->tail.live.last_seq >= given) return;' 'return;'
@@ -978,7 +981,7 @@ controls()
         ms__ring_adopt 'if (k) k->entry' 'if (false) k->entry'
     control image_records_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
-    control image_head_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
+    control image_header_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
         'im->head_known = true;'
     control image_zeros_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \

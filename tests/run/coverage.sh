@@ -73,11 +73,11 @@ counted()
         -o "$object" >"${object%.o}.map" || rm -f "$object"
 }
 
-# makefile VARIABLE: what the Makefile has in it.
+# makefile VARIABLE: what the Makefiles have in it.
 makefile()
 {
     # shellcheck disable=SC2016
-    ${MAKE:-make} -s --eval='shown:;@echo $('"$1"')' shown
+    ${MAKE:-make} -f tests/Makefile -s --eval='shown:;@echo $('"$1"')' shown
 }
 
 # source_of NAME: where that program is; the fuzz targets have a folder of their own.

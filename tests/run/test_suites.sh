@@ -3,7 +3,7 @@
 # implementation has a row, and every suite is in a row. No row names a section or a suite
 # that does not exist. The same for the promises of tests/GUARANTEES.md: each names tests
 # and controls that exist, and each number of README.md has a row. No option of the
-# Makefile is a variable of its own. Then rows of a copy are broken, one fault each, and
+# Makefile is a variable of the Makefiles. Then rows of a copy are broken, one fault each, and
 # the checks must find that fault.
 #
 #   MS_HEADER=file   takes the sections from another header
@@ -15,6 +15,7 @@ cd "$(dirname "$0")/../.." || exit 1
 header=${MS_HEADER:-msgstore.h}
 table=tests/README.md
 promises=tests/GUARANTEES.md
+makefiles="Makefile tests/Makefile bench/Makefile tools/Makefile"
 out=build/suites
 failed=0
 rm -rf "$out"
@@ -79,7 +80,7 @@ test_exists()
 {
     local name=${1#*/} suite=${1%%/*}
     case $1 in
-    make:*) grep -q "^${1#make:}:" Makefile || echo "${1#make:} is no target," ;;
+    make:*) grep -q "^${1#make:}:" $makefiles || echo "${1#make:} is no target," ;;
     test_*/*) grep -hvE '^ *(/?\*|//|# )' "$(suite_file "$suite")" |
         grep -qE "(^static void |^ok |[^a-z_])$name([^a-z_]|\$)" ||
         echo "$suite has no $name," ;;
@@ -137,17 +138,19 @@ promises_fit()
         README.md)" "$(tr ' ' '\n' <<<"$numbers")" 'of README.md has no row'
 }
 
-# What is wrong in a Makefile: an option of its head that it sets itself, not by default.
+# What is wrong in Makefiles: an option that the head of the first one explains, and that
+# one of them sets itself, not by default.
 options_fit()
 {
     local option
-    for option in $(sed -n '1,/^$/s/^#//p' "$1" | grep -o '\<[A-Z_]*=' | tr -d =); do
-        ! grep -q "^$option *:\{0,1\}=" "$1" || echo "$option is set,"
+    for option in $(sed -n '1,/^$/s/^#//p' Makefile | grep -o '\<[A-Z_]*=' | tr -d =); do
+        ! grep -q "^$option *:\{0,1\}=" "$@" || echo "$option is set,"
     done
 }
 
 result rows_fit "$(rows_fit $table)"
-result options_fit "$(options_fit Makefile)"
+# shellcheck disable=SC2086
+result options_fit "$(options_fit $makefiles)"
 promises_fit $promises >"$out/problems"
 result promises_fit "$(<"$out/problems")"
 points_fit $promises >"$out/problems"
@@ -168,7 +171,7 @@ fault()
 {
     local file=$table found problem=
     [ "$1" = rows_fit ] || file=$promises
-    [ "$1" != options_fit ] || file=Makefile
+    [ "$1" != options_fit ] || file=tools/Makefile
     sed "$3" "$file" >"$out/copy.md"
     found=$($1 "$out/copy.md")
     grep -qx -e "$2," <<<"$found" || problem="$1 finds '$found'"
@@ -187,7 +190,7 @@ fault rows_fit 'find has test_find twice' '/^| find |/s/test_find/test_find test
 fault promises_fit 'a promise without a test' 's/`test_corrupt`//'
 fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'
-fault promises_fit 'hed_not_synced is no control' 's/head_not_synced/hed_not_synced/'
+fault promises_fit 'suprblock_not_synced is no control' 's/superblock_not_synced/suprblock_not_synced/'
 fault promises_fit '7 of README.md has no row' '/^| 7 |/d'
 fault promises_fit 'test_os has no reading_writes_nought' \
     's/reading_writes_nothing`/reading_writes_nought`/'

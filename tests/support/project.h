@@ -4,9 +4,8 @@
 #ifndef TESTS_PROJECT_H
 #define TESTS_PROJECT_H
 
-#include "judge.h"
+#include "provider_lint.h"
 #include "table.h"
-#include "projection.h"
 #include "traces.h"
 
 #define PROFILES 6
@@ -34,6 +33,45 @@ static inline const ms_profile *profile_of(const char *name)
     const ms_profile *profile = ms_profile_find(ms_str_of(name));
     assert_non_null(profile);
     return profile;
+}
+
+
+/* ---- ms_project ---- */
+
+/* Returns the format that reads a projection; NULL: none does. */
+static inline const ms_dialect *projection_dialect(const ms_profile *profile)
+{
+    static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
+                                        "pydantic-ai"};
+    if (profile->shape == MS_SHAPE_OLLAMA) return NULL;
+    return ms_dialect_find(ms_str_of(names[profile->shape]));
+}
+
+/* Writes the list, or a whole request if system text is a member of its own, so that one
+ * text has the complete projection. */
+static inline ms_result projection_write(const ms_profile *profile,
+                                         const ms_project_opts *opts, ms_next_fn next,
+                                         void *next_ctx, ms_arena *memory,
+                                         ms_write_fn write, void *ctx,
+                                         ms_project_report *report, ms_error *err)
+{
+    bool apart = profile != NULL && profile->system == MS_SYSTEM_APART;
+    ms_request_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.profile = profile;
+    if (opts != NULL) desc.opts = *opts;
+    if (next == test_next_of) desc.cursor = (ms_cursor *)next_ctx;
+    else desc.next = next;
+    desc.next_ctx = next_ctx;
+    desc.arena = memory;
+    if (!apart) return ms_project(&desc, write, ctx, report, err);
+    if (desc.opts.model.ptr == NULL) return ms_request(&desc, write, ctx, report, err);
+    ms_buf body = {memory, NULL, 0, 0}; /* from which the model is taken out again */
+    ms_result code = ms_request(&desc, ms_buf_write, &body, report, err);
+    size_t gone = sizeof "{\"model\":\"\"," - 1 + desc.opts.model.len;
+    if (!test_str_starts_with(ms_buf_text(&body), MS_STR("{\"model\":"))) gone = 1;
+    if (code == MS_OK) code = write(ctx, "{", 1);
+    return code == MS_OK ? write(ctx, body.ptr + gone, body.len - gone) : code;
 }
 
 
@@ -206,10 +244,10 @@ static inline ms_str without_reasoning(ms_str list)
 /* The provider takes it. */
 static inline void must_accept(const ms_profile *profile, ms_str request, const history *h)
 {
-    char why[JUDGE_WHY];
+    char why[PROVIDER_LINT_TEXT];
     bool thinks = has_text(request, "\"reasoning_content\"");
     ms_str plain = thinks ? without_reasoning(request) : request;
-    if (plain.ptr == NULL || judged(profile->name, plain, why) == NULL) return;
+    if (plain.ptr == NULL || provider_lint(profile->name, plain, why) == NULL) return;
     print_history(h);
     print_text("request", request);
     fail_msg("%s refuses: %s", profile->name, why);

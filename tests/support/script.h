@@ -8,7 +8,7 @@
 #define SCRIPT_H
 
 #include "script_file.h"
-#include "shows.h"
+#include "store_text.h"
 
 enum { SCRIPT_NAMES = 64, SCRIPT_WORDS = 32, SCRIPT_TEXT = 1200 };
 
@@ -442,7 +442,7 @@ static inline ms_result call_copy(script *p, const script_line *l)
                 "copy");
         assert_memory_equal(&report, &dry, sizeof dry);
         if (lies_open(&p->s)) assert_int_equal(times_stored(&p->s, SECRET), 0);
-        if (k == 0) first = picture(p->s.store);
+        if (k == 0) first = store_text(p->s.store);
         else must_be_as(p->s.store, strdup(first), p->s.kind->name);
     }
     free(first);
@@ -815,7 +815,7 @@ static inline ms_result script_do(script *p, const char *text, script_line *l, i
     if (verb->verb == NULL) SCRIPT_FAILS(p, "no script has the word %s", l->verb.ptr);
     *sort = verb->sort;
     bool refused = l->code[0] != '\0' && *sort == CALL;
-    char *before = refused ? picture(p->s.store) : NULL;
+    char *before = refused ? store_text(p->s.store) : NULL;
     for (ms_str kept = p->place; times > 0 && code == MS_OK; times--) {
         if (*sort != SET) p->place = place;
         code = verb->run(p, l);

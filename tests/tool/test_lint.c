@@ -8,9 +8,9 @@
 
 #define _GNU_SOURCE
 
-#include "judge.h"
+#include "provider_lint.h"
 #include "json_spot.h"
-#include "starve.h"
+#include "low_memory.h"
 #include "table.h"
 #include "traces.h"
 
@@ -204,7 +204,7 @@ TEST(conversation_is_refused_when_one_of_a_pair_is_missing)
 
 /* ---- memory and time ---- */
 
-static ms_result judge_starved(void *row, ms_arena *in)
+static ms_result lint_low_memory(void *row, ms_arena *in)
 {
     const table_row *r = (const table_row *)row;
     report got = {0, NULL, "", ""};
@@ -212,14 +212,14 @@ static ms_result judge_starved(void *row, ms_arena *in)
     int n = lint_request(provider, row_spelled(r, "input"), in, add_line, &got);
     assert_true(n >= 0 || n == -2);
     assert_int_equal(got.lines, n == -2 ? 0 : json_array_size(row_get(r, "finds")));
-    return n >= 0 ? MS_OK : starved_in(in);
+    return n >= 0 ? MS_OK : low_memory_code(in);
 }
 
 TEST(nothing_is_reported_when_memory_ends)
 {
     for (size_t i = 0; i < row_count; i++)
         if (json_array_size(row_get(&rows[i], "finds")) >= 3)
-            assert_true(starve(judge_starved, &rows[i], 64) > 0);
+            assert_true(low_memory(lint_low_memory, &rows[i], 64) > 0);
 }
 
 /* A text that grows; ' stands for ". */

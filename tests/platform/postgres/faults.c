@@ -10,7 +10,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
-#include "shows.h"
+#include "store_text.h"
 #include "backends/msgstore_postgres.h"
 #include "proxy.h"
 

@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 
 #include "answers.h"
-#include "judge.h"
+#include "provider_lint.h"
 #include "chat.h"
-#include "starve.h"
+#include "low_memory.h"
 
 /* Feeds a stream in pieces of `size` bytes, the first one of `first`. */
 static void feed(const answer_case *c, size_t first, size_t size, ms_answered *out)
@@ -80,7 +80,7 @@ static ms_str asked(const answer_case *c)
     ms_request_desc ask = desc_of(c->provider);
     ms_query query = query_of(CHAT, 0);
     ms_cursor it;
-    char why[JUDGE_WHY];
+    char why[PROVIDER_LINT_TEXT];
     EACH (msg, store, &query, &it) {
         ms_envelope m = ms_observation(ms_text("r"), ms_str_of(NULL));
         if (ms_type_of(msg) != MS_T_ACTION) continue;
@@ -92,7 +92,7 @@ static ms_str asked(const answer_case *c)
     if (ask.profile->system != MS_SYSTEM_APART)
         assert_true(ms_json_member(body, MS_STR("messages"), &list));
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
-    const char *no = reasons ? NULL : judged(c->provider, list, why);
+    const char *no = reasons ? NULL : provider_lint(c->provider, list, why);
     if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return body;
 }
@@ -325,7 +325,7 @@ TEST(answer_tells_of_the_first_failure_when_several_messages_fail)
 }
 
 /* Not enough: a code, and no message. */
-static ms_result answer_starved(void *answer, ms_arena *in)
+static ms_result answer_low_memory(void *answer, ms_arena *in)
 {
     const answer_case *c = (const answer_case *)answer;
     ms_request_desc desc = desc_of(c->provider);
@@ -344,7 +344,7 @@ static ms_result answer_starved(void *answer, ms_arena *in)
 TEST(answer_stores_nothing_when_memory_ends)
 {
     for (size_t i = 0; i < answer_count; i++)
-        assert_true(starve(answer_starved, &provider_answers[i], 24) > 0);
+        assert_true(low_memory(answer_low_memory, &provider_answers[i], 24) > 0);
 }
 
 /* A model's name for which there was no room leaves no answer without a model. */

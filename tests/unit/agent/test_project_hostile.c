@@ -6,7 +6,7 @@
 
 #include "project.h"
 #include "tests/fuzz/message.h"
-#include "starve.h"
+#include "low_memory.h"
 
 #include <time.h>
 
@@ -246,7 +246,7 @@ typedef struct job {
     ms_str whole;
 } job;
 
-static ms_result run_starved(void *of, ms_arena *in)
+static ms_result run_low_memory(void *of, ms_arena *in)
 {
     const job *j = (const job *)of;
     feed f = {j->h, 0, j->h->n};
@@ -262,7 +262,7 @@ static size_t must_end_well(const ms_profile *profile, const ms_project_opts *op
                             const history *h, size_t step)
 {
     job j = {profile, opts, h, projected_all(profile, opts, h)};
-    return starve(run_starved, &j, step);
+    return low_memory(run_low_memory, &j, step);
 }
 
 /* Each kind of trouble, long texts, a long history, and hostile ones. */

@@ -6,7 +6,7 @@
 #include "sqlite_kind.h"
 #include "stores.h"
 #include "dialects.h"
-#include "starve.h"
+#include "low_memory.h"
 
 static ms_envelope row_of(ms_str json)
 {
@@ -445,7 +445,7 @@ TEST_WITH(ON_EVERY_STORE, load_takes_one_key_when_answers_are_many)
     store_close(&s);
 }
 
-static ms_result load_starved(void *session, ms_arena *in)
+static ms_result load_low_memory(void *session, ms_arena *in)
 {
     ms_session_load_opts opts = compressing(0);
     ms_envelopes rows;
@@ -463,7 +463,7 @@ TEST_WITH(ON_EVERY_STORE, load_returns_no_rows_when_memory_ends)
     ms_envelope rows[6];
     for (size_t i = 0; i < COUNT(rows); i++) rows[i] = numbered_row(i);
     must_store(&session, rows, COUNT(rows));
-    assert_true(starve(load_starved, &session, 8) > 10);
+    assert_true(low_memory(load_low_memory, &session, 8) > 10);
     store_close(&s);
 }
 

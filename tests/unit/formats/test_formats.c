@@ -13,7 +13,7 @@
 
 #include "formats.h"
 #include "json_spot.h"
-#include "starve.h"
+#include "low_memory.h"
 
 
 static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
@@ -654,7 +654,7 @@ static ms_result run(const job *j, ms_arena *in, ms_buf *said, ms_error *err)
     return code;
 }
 
-static ms_result run_starved(void *of, ms_arena *in)
+static ms_result run_low_memory(void *of, ms_arena *in)
 {
     const job *j = (const job *)of;
     ms_buf said;
@@ -665,7 +665,7 @@ static ms_result run_starved(void *of, ms_arena *in)
     return MS_OK;
 }
 
-static size_t starve_job(job *j)
+static size_t low_memory_job(job *j)
 {
     ms_arena in;
     ms_buf said;
@@ -674,13 +674,14 @@ static size_t starve_job(job *j)
     j->code = run(j, &in, &said, &err);
     j->text = ms_buf_text(&said);
     ms_arena_deinit(&in);
-    return starve(run_starved, j, test_scale() >= 1000 ? 8 : 40);
+    return low_memory(run_low_memory, j, test_scale() >= 1000 ? 8 : 40);
 }
 
-static size_t starve_writers(job *j)
+static size_t low_memory_writers(job *j)
 {
     size_t starved = 0;
-    for (size_t i = 0; (j->d = ms_dialect_at(i)) != NULL; i++) starved += starve_job(j);
+    for (size_t i = 0; (j->d = ms_dialect_at(i)) != NULL; i++)
+        starved += low_memory_job(j);
     return starved;
 }
 
@@ -700,16 +701,16 @@ TEST(format_reports_too_little_memory_when_it_ends_anywhere)
     for (size_t i = 0; i < format_row_count; i++) {
         j.row = &format_rows[i];
         if (!has_escapes(j.row)) continue;
-        starved += starve_job(&j);
+        starved += low_memory_job(&j);
         j.list = reads(j.row->format, j.row->input, LENIENT);
-        starved += starve_writers(&j);
+        starved += low_memory_writers(&j);
         ms_arena_reset(&arena);
     }
     for (size_t i = 0; i < test_times(20); i++) {
         ms_envelope m[8];
         j.list.items = m;
         j.list.count = any_envelopes(m, COUNT(m), &rng);
-        starved += starve_writers(&j);
+        starved += low_memory_writers(&j);
         ms_arena_reset(&arena);
     }
     assert_true(starved > 1000);

@@ -4,8 +4,8 @@
 
 #define _GNU_SOURCE
 #include "arena.h"
-#include "fence.h"
-#include "starve.h"
+#include "guard_pages.h"
+#include "low_memory.h"
 #include "utf8_twin.h"
 
 static ms_str none(void) { return ms_str_n(NULL, 0); }
@@ -329,7 +329,7 @@ TEST(message_stays_when_it_is_no_long_answer)
 }
 
 /* However little room there is: a whole change or none. */
-static ms_result shorten_starved(void *content, ms_arena *in)
+static ms_result shorten_low_memory(void *content, ms_arena *in)
 {
     ms_error err;
     ms_envelope m = ms_assistant_message(*(const ms_value *)content), before = m;
@@ -344,7 +344,7 @@ TEST(message_is_changed_as_a_whole_when_room_is_little)
 {
     ms_str full = times("f", 900);
     ms_value quoted = ms_json(joined(MS_STR("\"\\n"), joined(full, MS_STR("\""))));
-    assert_true(starve(shorten_starved, &quoted, 16) > 10);
+    assert_true(low_memory(shorten_low_memory, &quoted, 16) > 10);
     ms_envelope m = ms_assistant_message(ms_text_n(full));
     assert_int_equal(ms_shorten_message(&m, NULL, none(), NULL, NULL), MS_E_ARENA);
     assert_ptr_equal(m.content.text.ptr, full.ptr);
@@ -352,6 +352,6 @@ TEST(message_is_changed_as_a_whole_when_room_is_little)
 
 int main(void)
 {
-    if (fence_up(NULL) != 0) return 1;
+    if (guard_pages_up(NULL) != 0) return 1;
     return run_all_tests(reset, release);
 }

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "fast.h"
 #include "stores.h"
-#include "fence.h"
+#include "guard_pages.h"
 #include "format.h"
 #include "json_maker.h"
 
@@ -15,19 +15,19 @@ enum { LONGEST = 300, SHIFTS = 64, WAYS = 2 };
 static fast ways[WAYS];
 
 
-/* ---- the fence ---- */
+/* ---- the guard pages ---- */
 
 static int fences_up(void **state)
 {
     ways[0] = fast_wide();
     ways[1] = fast_plain();
-    return fence_up(state);
+    return guard_pages_up(state);
 }
 
 /* Room for n bytes that ends `shift` bytes before the forbidden page. */
 static char *room_of(size_t n, size_t shift)
 {
-    return fenced + FENCED - shift - n;
+    return guarded + GUARDED - shift - n;
 }
 
 
@@ -93,8 +93,8 @@ static void plain_at(const place *p)
     sixteen(p, p->f->plain_16, run, "plain_16");
 }
 
-/* Every place of one length; every `stride`th but close to the fence. All bytes have their
- * turn as the odd one; those after the text are odd, too. */
+/* Every place of one length; every `stride`th but close to the guard pages. All bytes
+ * have their turn as the odd one; those after the text are odd, too. */
 static void each_place_of(place *p, size_t shift, size_t stride,
                           void (*look)(const place *))
 {

@@ -10,10 +10,10 @@
  *
  * Numbers are in test_numbers. */
 #define _GNU_SOURCE
-#include "fence.h"
+#include "guard_pages.h"
 #include "json_maker.h"
 #include "json_twin.h"
-#include "starve.h"
+#include "low_memory.h"
 #include "arena.h"
 
 #include <dirent.h>
@@ -150,7 +150,7 @@ TEST(string_stays_in_its_room_when_malformed)
 }
 
 /* A code, and out as it was. */
-static ms_result decoding_starved(void *view, ms_arena *in)
+static ms_result decoding_low_memory(void *view, ms_arena *in)
 {
     const ms_str v = *(const ms_str *)view;
     ms_str s = MS_STR("untouched");
@@ -167,8 +167,8 @@ TEST(string_is_untouched_when_memory_ends)
     memcpy(text, "\"\\n", 3);
     text[sizeof text - 1] = '"';
     ms_str v = at_end(text, sizeof text);
-    assert_int_equal(decoding_starved(&v, NULL), MS_E_ARENA);
-    assert_true(starve(decoding_starved, &v, 64) > 1);
+    assert_int_equal(decoding_low_memory(&v, NULL), MS_E_ARENA);
+    assert_true(low_memory(decoding_low_memory, &v, 64) > 1);
 }
 
 
@@ -506,7 +506,7 @@ TEST(error_stays_when_a_sink_fails)
     }
 }
 
-static ms_result writing_starved(void *text, ms_arena *in)
+static ms_result writing_low_memory(void *text, ms_arena *in)
 {
     ms_json_writer w;
     ms_buf buf = {in, NULL, 0, 0};
@@ -523,7 +523,7 @@ static ms_result writing_starved(void *text, ms_arena *in)
 TEST(buffer_grows_with_its_text_unless_memory_ends)
 {
     ms_str text = long_text();
-    assert_true(starve(writing_starved, &text, 4096) > 3);
+    assert_true(low_memory(writing_low_memory, &text, 4096) > 3);
     ms_buf buf = {&arena, NULL, 0, 0};
     assert_int_equal(ms_buf_write(&buf, NULL, 0), MS_OK);
     assert_int_equal(ms_buf_write(&buf, "a", 1), MS_OK);
@@ -623,6 +623,6 @@ TEST(suite_is_read_on_a_small_stack)
 
 int main(void)
 {
-    if (fence_up(NULL) != 0) return 1;
+    if (guard_pages_up(NULL) != 0) return 1;
     return run_all_tests(reset, release);
 }

@@ -10,7 +10,7 @@
 #include <sys/mount.h>
 #endif
 
-#include "starve.h"
+#include "low_memory.h"
 
 
 static const ms_str absent = {NULL, 0};
@@ -456,7 +456,7 @@ static void must_be_copy(const ms_envelope *copy, const ms_envelope *want)
 }
 
 /* A code, and nothing half-done. What was copied may be gone then. */
-static ms_result copy_starved(void *job, ms_arena *in)
+static ms_result copy_low_memory(void *job, ms_arena *in)
 {
     char *block, *gone;
     static const ms_envelope zero;
@@ -474,7 +474,7 @@ TEST(copy_is_deep_or_nothing)
 {
     ms_envelope m = make(MS_T_ACTION), copy;
     ms_arena arena;
-    assert_true(starve(copy_starved, NULL, 1) > 100);
+    assert_true(low_memory(copy_low_memory, NULL, 1) > 100);
     test_arena_init(&arena, NULL);
     for (unsigned f = 0; f < MS_FIELD_COUNT; f++) { /* one that is empty, and absent ones */
         set_field(&m, f, ms_text(""));

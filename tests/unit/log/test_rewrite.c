@@ -13,7 +13,7 @@
  */
 
 #define _GNU_SOURCE
-#include "shows.h"
+#include "store_text.h"
 #include "change_sequence.h"
 
 #include <pthread.h>
@@ -27,12 +27,13 @@ static void draw_records(ms_buf *out, ms_store *store, const ms_query *q)
     EACH (msg, store, q, &it) {
         int64_t time = -1;
         if (ms_kind_of(msg) != MS_KIND_LOCATION) (void)ms_time(msg, &time);
-        draw(out, "\n%llu %u %d %lld ", (unsigned long long)ms_seq(msg),
-             (unsigned)ms_flags(msg) & ~3u, (int)ms_kind_of(msg), (long long)time);
+        store_text_put(out, "\n%llu %u %d %lld ", (unsigned long long)ms_seq(msg),
+                       (unsigned)ms_flags(msg) & ~3u, (int)ms_kind_of(msg),
+                       (long long)time);
         for (int f = 1; f < MS_FIELD_COUNT; f++) {
             ms_str text = ms_get(msg, (ms_field)f).text;
             ms_buf_write(out, text.ptr, text.len);
-            draw(out, text.ptr == NULL ? "-" : "|");
+            store_text_put(out, text.ptr == NULL ? "-" : "|");
         }
     }
 }

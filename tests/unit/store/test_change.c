@@ -20,7 +20,7 @@ static script open_script(void **state)
 
 /* ---- changes, one by one ---- */
 
-/* Its code and nothing else: no store, no picture. */
+/* Its code and nothing else: no store, no text. */
 TEST_WITH(ON_EVERY_STORE, a_call_is_refused_when_there_is_no_store)
 {
     script p = open_script(state);
@@ -31,7 +31,7 @@ TEST_WITH(ON_EVERY_STORE, a_call_is_refused_when_there_is_no_store)
     script_is(&p, scene);
     ms_store *store = p.s.store;
     uint64_t seq = script_find(&p, MS_STR("first"))->seq;
-    char *before = picture(store);
+    char *before = store_text(store);
     p.s.store = NULL;
     for (size_t i = 0; i < CHANGES; i++)
         if (!is_of_stream(each_change[i].call))
@@ -85,7 +85,7 @@ TEST_WITH(ON_EVERY_STORE, redaction_leaves_no_byte)
             assert_int_equal(report.damaged, 0);
             assert_int_equal(report.messages, 3);
         }
-        char *all = picture(p.s.store);
+        char *all = store_text(p.s.store);
         assert_null(strstr(all, SECRET));
         assert_non_null(strstr(all, "before"));
         assert_non_null(strstr(all, "behind"));
@@ -148,7 +148,7 @@ TEST_WITH(ON_EVERY_STORE, a_message_is_refused_when_its_flags_name_a_kind)
     script p = open_script(state);
     ms_error err;
     script_is(&p, "say stays");
-    char *before = picture(p.s.store);
+    char *before = store_text(p.s.store);
     for (unsigned bit = 16; bit < 32; bit++) {
         ms_envelope m = ms_user_message(ms_text("another"));
         m.flags = (uint32_t)1 << bit;
@@ -315,7 +315,7 @@ TEST_WITH(IN_A_BUFFER, a_change_is_refused_when_a_buffer_is_full)
             script_is(&p, scene);
             while (stat_of(p.s.store).room > left)
                 if (script_try(&p, "in 'other job' say x") != MS_OK) break;
-            char *before = picture(p.s.store);
+            char *before = store_text(p.s.store);
             ms_result got = script_try(&p, each_change[i].call);
             full += got == MS_E_FULL;
             if (got != MS_OK && got != MS_E_FULL)
@@ -341,7 +341,7 @@ TEST_WITH(IN_A_BUFFER, a_buffer_can_be_filled_by_changes)
         size_t n = 0;
         script_is(&p, "say x");
         for (; got == MS_OK && (i != 2 || n < 1000); n++) {
-            char *before = picture(p.s.store);
+            char *before = store_text(p.s.store);
             got = script_try(&p, calls[i]);
             bool appended = i == 3 && got == MS_OK;
             if (appended) got = script_try(&p, "rewind x");
@@ -350,7 +350,7 @@ TEST_WITH(IN_A_BUFFER, a_buffer_can_be_filled_by_changes)
         }
         if (i != 2) assert_int_equal(got, MS_E_FULL);
         assert_true(n > 20);
-        char *before = picture(p.s.store);
+        char *before = store_text(p.s.store);
         got = script_try(&p, "redact x");
         if (got == MS_E_FULL) must_be_as(p.s.store, before, "full, redact");
         else free(before);

@@ -5,7 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "stores.h"
 #include "arena.h"
-#include "starve.h"
+#include "low_memory.h"
 #include "tools/usage_sum.h"
 
 
@@ -121,12 +121,12 @@ TEST_WITH(ON_EVERY_STORE, bad_usage_is_refused)
     store_close(&s);
 }
 
-static ms_result sum_starved(void *store, ms_arena *in)
+static ms_result sum_low_memory(void *store, ms_arena *in)
 {
     usage_list list;
     ms_result code = usage_sum((ms_store *)store, USAGE_BY_AGENT, in, &list, NULL);
     if (code == MS_OK) assert_int_equal(list.count, 150);
-    return code == MS_E_NO_MEMORY ? starved_in(in) : code;
+    return code == MS_E_NO_MEMORY ? low_memory_code(in) : code;
 }
 
 TEST(sum_is_refused_when_memory_ends)
@@ -141,7 +141,7 @@ TEST(sum_is_refused_when_memory_ends)
         uint64_t seq = must_append(s.store, i % 2 ? MS_STR("odd") : MS_STR("even"), &m);
         assert_int_equal(ms_note_usage(s.store, seq, &u, NULL), MS_OK);
     }
-    assert_true(starve(sum_starved, s.store, 512) > 0);
+    assert_true(low_memory(sum_low_memory, s.store, 512) > 0);
     store_close(&s);
 }
 

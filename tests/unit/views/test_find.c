@@ -10,10 +10,23 @@
 
 #include "own_store.h"
 #include "twin.h"
-#include "find.h"
-#include "fence.h"
+#include "guard_pages.h"
 
 #include <jansson.h>
+
+/* Returns the first match in a value at byte `from` or later, or SIZE_MAX. */
+static inline size_t find_in_value(ms_value value, ms_str needle, bool exact, size_t from,
+                                   size_t *length)
+{
+    ms__needle n;
+    size_t at = SIZE_MAX, len = 0;
+    if (needle.len > 0) {
+        ms__needle_make(&n, needle, exact);
+        at = ms__find_value(&n, value.text, value.json, from, &len);
+    }
+    if (length != NULL) *length = at == SIZE_MAX ? 0 : len;
+    return at;
+}
 
 
 /* ---- slow answers to compare with ---- */
@@ -187,7 +200,7 @@ TEST(a_scan_finds_the_same_at_every_alignment)
     static char needle[NEEDLE];
     uint64_t rng = test_seed();
     size_t size = 64 + MOST;
-    char *page = fenced_room(&size);
+    char *page = guarded_room(&size);
     for (size_t round = 0; round < test_times(100000); round++) {
         size_t len = (size_t)test_below(&rng, test_one_in(&rng, 2) ? MOST + 1 : 50);
         char *text = test_one_in(&rng, 3) ? page + size - len : page + round % 64;
@@ -341,7 +354,7 @@ TEST(any_spelling_in_json_is_found)
     static char room[2000];
     uint64_t rng = test_seed();
     size_t size = 1, found = 0;
-    char *page = fenced_room(&size);
+    char *page = guarded_room(&size);
     for (size_t round = 0; round < test_times(30000); round++) {
         random_json(&rng, &s);
         ms_str needle = json_needle(&rng, &s, room);

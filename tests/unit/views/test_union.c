@@ -8,7 +8,7 @@
 #include "own_store.h"
 #include "twin_run.h"
 #include "arena.h"
-#include "starve.h"
+#include "low_memory.h"
 
 #include <pthread.h>
 
@@ -506,7 +506,7 @@ TEST(a_window_is_of_one_moment)
     }
 }
 
-static ms_result get_starved(void *store, ms_arena *in)
+static ms_result get_low_memory(void *store, ms_arena *in)
 {
     const ms_msg *msg;
     ms_result code = ms_get_by_seq((ms_store *)store, NUMBER(0, 3), in, &msg, NULL);
@@ -518,7 +518,7 @@ static ms_result get_starved(void *store, ms_arena *in)
 TEST(lookup_returns_no_message_when_memory_ends)
 {
     mixed *m = open_mixed();
-    assert_true(starve(get_starved, m->u, 8) > 1);
+    assert_true(low_memory(get_low_memory, m->u, 8) > 1);
     close_mixed(m);
 }
 

@@ -1,21 +1,22 @@
 /* Places a text between two inaccessible pages: access to a byte outside ends the
  * program. Define _GNU_SOURCE before any include. */
 
-#ifndef TESTS_FENCE_H
-#define TESTS_FENCE_H
+#ifndef GUARD_PAGES_H
+#define GUARD_PAGES_H
 
 #include "support.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FENCED ((size_t)1 << 19) /* room for the longest text */
+#define GUARDED ((size_t)1 << 19) /* room for the longest text */
 
-__attribute__((unused)) static char *fenced; /* FENCED bytes with a forbidden page on either side */
+/* GUARDED bytes with a forbidden page on either side */
+__attribute__((unused)) static char *guarded;
 
 /* Returns room for `size` bytes, up to the next page, between forbidden pages; *size is
  * how many. It is never freed. */
-static inline char *fenced_room(size_t *size)
+static inline char *guarded_room(size_t *size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *size = (*size + page - 1) / page * page;
@@ -26,18 +27,18 @@ static inline char *fenced_room(size_t *size)
     return map + page;
 }
 
-static inline int fence_up(void **state)
+static inline int guard_pages_up(void **state)
 {
-    size_t size = FENCED;
-    fenced = fenced_room(&size);
+    size_t size = GUARDED;
+    guarded = guarded_room(&size);
     return 0;
 }
 
 /* Copies the bytes to right before the inaccessible page. */
 static inline ms_str at_end(const void *bytes, size_t len)
 {
-    char *to = fenced + FENCED - len;
-    if (len > FENCED) abort();
+    char *to = guarded + GUARDED - len;
+    if (len > GUARDED) abort();
     memmove(to, bytes, len);
     return ms_str_n(to, len);
 }
@@ -45,9 +46,9 @@ static inline ms_str at_end(const void *bytes, size_t len)
 /* Copies the bytes to right after the inaccessible page. */
 static inline ms_str at_start(const void *bytes, size_t len)
 {
-    if (len > FENCED) abort();
-    memmove(fenced, bytes, len);
-    return ms_str_n(fenced, len);
+    if (len > GUARDED) abort();
+    memmove(guarded, bytes, len);
+    return ms_str_n(guarded, len);
 }
 
 /* Prints a text that made a test fail. */
@@ -62,4 +63,4 @@ static inline void show(const char *why, const char *bytes, size_t len)
     fprintf(stderr, " (%lu bytes)\n", (unsigned long)len);
 }
 
-#endif /* TESTS_FENCE_H */
+#endif /* GUARD_PAGES_H */

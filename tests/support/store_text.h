@@ -1,7 +1,7 @@
 /* The contents of a store as text: for tests that compare two moments, or two stores. */
 
-#ifndef SHOWS_H
-#define SHOWS_H
+#ifndef STORE_TEXT_H
+#define STORE_TEXT_H
 
 #include "stores.h"
 #include "json_equal.h"
@@ -17,7 +17,7 @@ static int64_t test_now = SECONDS(1000);
 
 /* ---- what a store shows, as text ---- */
 
-static inline void draw(ms_buf *out, const char *form, ...)
+static inline void store_text_put(ms_buf *out, const char *form, ...)
 {
     char text[200];
     va_list args;
@@ -28,26 +28,27 @@ static inline void draw(ms_buf *out, const char *form, ...)
     ms_buf_write(out, text, (size_t)len);
 }
 
-static inline void draw_message(ms_buf *out, const ms_msg *msg)
+static inline void store_text_message(ms_buf *out, const ms_msg *msg)
 {
     int64_t time = 0;
-    draw(out, "kind %d seq %llu type %d role %d flags %u", (int)ms_kind_of(msg),
-         (unsigned long long)ms_seq(msg), (int)ms_type_of(msg), (int)ms_role_of(msg),
-         (unsigned)ms_flags(msg) & ~(unsigned)MS_FLAG_SYNCED);
-    if (ms_time(msg, &time)) draw(out, " time %lld", (long long)time);
+    store_text_put(out, "kind %d seq %llu type %d role %d flags %u", (int)ms_kind_of(msg),
+                   (unsigned long long)ms_seq(msg), (int)ms_type_of(msg),
+                   (int)ms_role_of(msg),
+                   (unsigned)ms_flags(msg) & ~(unsigned)MS_FLAG_SYNCED);
+    if (ms_time(msg, &time)) store_text_put(out, " time %lld", (long long)time);
     for (int i = 1; i < MS_FIELD_COUNT; i++) {
         ms_value value = ms_get(msg, (ms_field)i);
         if (value.text.ptr == NULL) continue;
-        draw(out, " f%d%s=", i, value.json ? "(json)" : "");
+        store_text_put(out, " f%d%s=", i, value.json ? "(json)" : "");
         ms_buf_write(out, value.text.ptr, value.text.len);
     }
-    draw(out, "\n");
+    store_text_put(out, "\n");
 }
 
-static inline void draw_query(ms_buf *out, ms_store *store, const ms_query *q)
+static inline void store_text_query(ms_buf *out, ms_store *store, const ms_query *q)
 {
     ms_cursor it;
-    EACH (msg, store, q, &it) draw_message(out, msg);
+    EACH (msg, store, q, &it) store_text_message(out, msg);
 }
 
 static inline ms_stat stat_of(ms_store *store)
@@ -61,7 +62,7 @@ static inline ms_stat stat_of(ms_store *store)
 /* Returns all contents of a store, from malloc: messages with their texts so far, records
  * as stored, totals, facts, as far as the store has them. SYNCED, which a log sets by
  * itself, is left out. */
-static inline char *picture(ms_store *store)
+static inline char *store_text(ms_store *store)
 {
     const ms_str places[] = {JOB, OTHER_JOB, MS_STR("branch")};
     ms_error err;
@@ -71,20 +72,22 @@ static inline char *picture(ms_store *store)
     test_arena_init(&arena, NULL);
     test_arena_init(&text, NULL);
     q.arena = &arena;
-    draw_query(&out, store, &q);
+    store_text_query(&out, store, &q);
     q.raw = MS_RAW_ALL;
-    if (store->backend->change != NULL) draw_query(&out, store, &q);
+    if (store->backend->change != NULL) store_text_query(&out, store, &q);
     if (store->backend->stat != NULL) {
         ms_stat stat = stat_of(store);
-        draw(&out, "messages %llu last %llu bytes %llu hidden %llu changes %llu\n",
-             (unsigned long long)stat.messages, (unsigned long long)stat.last_seq,
-             (unsigned long long)stat.bytes, (unsigned long long)stat.hidden,
-             (unsigned long long)stat.changes);
+        store_text_put(&out,
+                       "messages %llu last %llu bytes %llu hidden %llu changes %llu\n",
+                       (unsigned long long)stat.messages,
+                       (unsigned long long)stat.last_seq,
+                       (unsigned long long)stat.bytes, (unsigned long long)stat.hidden,
+                       (unsigned long long)stat.changes);
     }
     for (size_t i = 0; i < 3 && store->backend->change != NULL; i++) {
         ms_str facts;
         must_ok(ms_location_get(store, places[i], &arena, &facts, &err), &err, "facts");
-        draw(&out, "facts ");
+        store_text_put(&out, "facts ");
         ms_buf_write(&out, facts.ptr, facts.len);
     }
     must_ok(ms_selfcheck(store, &err), &err, "selfcheck");
@@ -100,7 +103,7 @@ static inline char *picture(ms_store *store)
 /* Fails unless the store is as on the picture, which it frees. */
 static inline void must_be_as(ms_store *store, char *before, const char *what)
 {
-    char *after = picture(store);
+    char *after = store_text(store);
     if (strcmp(before, after) != 0)
         fail_msg("%s: was\n%s\nis\n%s", what, before, after);
     free(before);
@@ -111,7 +114,7 @@ static inline void must_be_as(ms_store *store, char *before, const char *what)
  * again. */
 static inline void must_survive(test_store *s)
 {
-    char *before = picture(s->store);
+    char *before = store_text(s->store);
     store_reopen(s);
     if (s->kind->fixed) {
         store_options none;
@@ -253,4 +256,4 @@ static inline void must_have_text(const ms_msg *msg, const char *text)
     assert_true(ms_str_equal(ms_content(msg).text, ms_str_of(text)));
 }
 
-#endif /* SHOWS_H */
+#endif /* STORE_TEXT_H */

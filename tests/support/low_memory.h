@@ -1,24 +1,24 @@
 /* Memory that ends: a job runs in arenas of growing size, then over a heap of which each
  * allocation fails in turn, until there is enough. */
 
-#ifndef STARVE_H
-#define STARVE_H
+#ifndef LOW_MEMORY_H
+#define LOW_MEMORY_H
 
 #include "support.h"
 
 /* Does the job in an arena, and checks what it leaves. Returns MS_OK when all came out as
  * with plenty of memory. */
-typedef ms_result (*starve_fn)(void *job, ms_arena *in);
+typedef ms_result (*low_memory_fn)(void *job, ms_arena *in);
 
 /* Returns the code of this memory, for functions that have one code for both. */
-static inline ms_result starved_in(const ms_arena *in)
+static inline ms_result low_memory_code(const ms_arena *in)
 {
     return in->buffer != NULL ? MS_E_ARENA : MS_E_NO_MEMORY;
 }
 
 /* Returns how many times there was too little. What fails then fails for that reason, and
  * all that was taken comes back. */
-static inline size_t starve(starve_fn attempt, void *job, size_t step)
+static inline size_t low_memory(low_memory_fn attempt, void *job, size_t step)
 {
     static uint64_t room[1 << 17];
     size_t failed = 0;
@@ -46,4 +46,4 @@ static inline size_t starve(starve_fn attempt, void *job, size_t step)
     }
 }
 
-#endif /* STARVE_H */
+#endif /* LOW_MEMORY_H */
