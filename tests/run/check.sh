@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Builds and runs test suites quickly: `make check`, from the top folder.
 #
-#   tests/run/check.sh                every suite in the tables of tests/README.md, once
-#   tests/run/check.sh SECTION ...    the column "suites" of these rows, in that order
-#   tests/run/check.sh --rows [FILE]  runs nothing, prints the rows: SECTION|SUITES|ALSO
+#   tests/run/check.sh                every suite, once
+#   tests/run/check.sh SECTION ...    the suites of these rows of tests/SECTIONS.md or of
+#                                     the table of tests/README.md, in that order
+#   tests/run/check.sh --changed      the rows and suites of what git reports as changed since
+#                                     the last commit, or since BASE
+#   tests/run/check.sh --rows [FILE]  runs nothing, prints the rows: SECTION|SUITES
 #
 # For a section the implementation is compiled at -O0, into build/check, so that the first
 # result comes soon. For all suites that is slower: their programs are those of `make test`.
@@ -14,11 +17,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
-table=tests/README.md
+tables="tests/SECTIONS.md tests/README.md"
 jobs=${JOBS:-2}
 make="${MAKE:-make -j$jobs} -f tests/Makefile"
 
-# rows FILE: a row for each line of a table with four columns, but for its head.
+# rows FILE ...: a row for each line of a table with three columns, but for its head.
 rows()
 {
     awk -F '|' '
@@ -26,29 +29,75 @@ rows()
             gsub(/^[ \t]+|[ \t]+$/, "", text)
             return text
         }
-        BEGIN { head = 1 }
-        NF != 6 || !/^\|/ { head = 1; next }
-        head == 1 { head = 2; next } # names of the columns
+        FNR == 1 { head = 1 }
+        NF != 5 || !/^\|/ { head = 1; next }
+        head == 1 { head = trim($4) == "suites" ? 2 : 3; next } # names of the columns
         head == 2 { head = 0; next } # the line below them
-        { print trim($2) "|" trim($4) "|" trim($5) }' "$1"
+        head == 0 { print trim($2) "|" trim($4) }' "$@"
 }
 
-# names: the first column.
-names()
+# all_rows: those of both tables.
+all_rows()
 {
-    rows "$table" | cut -d '|' -f 1
+    # shellcheck disable=SC2086
+    rows $tables
 }
 
 # suites_of SECTION: the suites of that row.
 suites_of()
 {
-    rows "$table" | awk -F '|' -v name="$1" '$1 == name { print $2 }'
+    all_rows | awk -F '|' -v name="$1" '$1 == name { print $2 }'
+}
+
+# rows_of FILE: the rows that a changed file belongs to, or suites; nothing: none does.
+rows_of()
+{
+    local tag name=${1##*/}
+    case $1 in
+    src/msgstore.h) echo tree ;;
+    src/api/*) # a call is tested with the section of its name, and shown by snippets
+        echo tree
+        tag=${name%.h}
+        if [ -n "$(suites_of "$tag")" ]; then echo "$tag"; fi
+        ;;
+    src/*) sed -n 's|^/\* ==== \[\([a-z0-9-]*\)\].*|\1|p' "$1" ;;
+    tests/*/test_*) echo "${name%.*}" ;;
+    tests/support/*) # the suites that take it in, also through another header
+        grep -rlE "^#include \"${name//./\\.}\"" tests/unit tests/*/test_*.c \
+            tests/support | while read -r user; do
+            case $user in
+            tests/support/*) [ "$user" = "$1" ] || rows_of "$user" ;;
+            *) basename "${user%.*}" ;;
+            esac
+        done | sort -u
+        ;;
+    tests/formats/*) echo test_formats ;;
+    tests/scripts/log/*) echo test_log_recover test_log_sync test_log_writers test_log_lost ;;
+    tests/scripts/*) echo test_change test_memory test_task ;;
+    tests/tables/*) echo test_project test_answer test_lint test_ffi ;;
+    tests/run/* | tests/*.md | Makefile | tests/Makefile | *.md) echo tree ;;
+    tools/* | tests/tool/*) echo tool ;;
+    bindings/msgstore_ffi.h) echo test_ffi ;;
+    esac
+}
+
+# changed: prints what to run for each changed file, and reports those without a suite.
+changed()
+{
+    local file found
+    { git diff --name-only "${BASE:-HEAD}" && git ls-files --others --exclude-standard; } |
+        sort -u | grep -v '^msgstore\.h$' | while read -r file; do
+        [ -f "$file" ] || continue
+        found=$(rows_of "$file")
+        if [ -n "$found" ]; then echo "$found"
+        else echo "make check: no suite belongs to $file" >&2; fi
+    done
 }
 
 # every_suite: each suite once. Scripts come first: they take longest.
 every_suite()
 {
-    rows "$table" |
+    all_rows |
         awk -F '[| ]+' '{ for (i = 2; i <= NF; i++) if ($i && !seen[$i]++) print $i }' |
         while read -r name; do
             case $(suite_file "$name") in
@@ -91,17 +140,27 @@ add()
 }
 
 if [ "${1:-}" = --rows ]; then
-    rows "${2:-$table}"
+    if [ -n "${2:-}" ]; then rows "$2"; else all_rows; fi
     exit
+fi
+if [ "${1:-}" = --changed ]; then
+    # shellcheck disable=SC2046
+    set -- $(changed | tr ' ' '\n' | awk '!seen[$0]++')
+    if [ $# -eq 0 ]; then
+        echo "make check: git reports no change of a file that has a suite"
+        echo "0 passed, 0 failed"
+        exit
+    fi
 fi
 
 sections=$*
 suites=
 for section in "$@"; do
     found=$(suites_of "$section")
+    if [ -z "$found" ] && [ -n "$(suite_file "$section")" ]; then found=$section; fi
     if [ -z "$found" ]; then
-        echo "make check: msgstore.h has no section '$section' in $table. Known are:" >&2
-        names | tr '\n' ' ' | fold -s -w 78 | sed 's/^/    /' >&2
+        echo "make check: no section '$section' in $tables. Known are:" >&2
+        all_rows | cut -d '|' -f 1 | tr '\n' ' ' | fold -s -w 78 | sed 's/^/    /' >&2
         echo >&2
         exit 2
     fi

@@ -3,6 +3,7 @@
 #
 #   tests/run/controls.sh [NAME ...]        all controls, or those
 #   tests/run/controls.sh --fits            does each edit fit the header? Builds nothing
+#   tests/run/controls.sh --edits           "NAME SUITE FUNCTION ...": what each one edits
 #
 # A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
 # out (of msgstore_ffi.h, where a function is named ms_ffi__...), and the test that has to
@@ -200,6 +201,13 @@ control()
     local name=$1 variant=$2 program=$3 test=$4 scale=$5 folder=$out/$1 said status=0
     case $step in
     list) echo "$name $variant $program" && return ;;
+    edits)
+        printf '%s %s' "$name" "$program"
+        shift 5
+        while [ $# -ge 3 ]; do printf ' %s' "$1" && shift 3; done
+        echo
+        return
+        ;;
     fits)
         shift 5
         copy_headers "$out/fits"
@@ -1106,6 +1114,10 @@ case ${1:-} in
 --fits)
     step=fits
     mkdir -p "$out"
+    controls
+    ;;
+--edits)
+    step=edits
     controls
     ;;
 --one | --base)

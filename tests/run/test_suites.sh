@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Checks the tables of tests/README.md, which `make check` runs: every section of the
-# implementation has a row, and every suite is in a row. No row names a section or a suite
-# that does not exist. The same for the promises of tests/GUARANTEES.md: each names tests
-# and controls that exist, and each number of README.md has a row. No option of the
-# Makefile is a variable of the Makefiles. Then rows of a copy are broken, one fault each, and
-# the checks must find that fault.
+# Checks the tables of tests/SECTIONS.md and tests/README.md, which `make check` runs:
+# every section of the implementation has a row, and every suite is in a row. No row names a
+# section or a suite that does not exist. Each control is noticed by a suite in the rows of
+# the sections that it edits, and SECTIONS.md is as sections.sh writes it. The same for the
+# promises of tests/GUARANTEES.md: each names tests and controls that exist, and each number
+# of README.md has a row. No option of the Makefile is a variable of the Makefiles. Then rows
+# of a copy are broken, one fault each, and the checks must find that fault.
 #
 #   MS_HEADER=file   takes the sections from another header
 #
@@ -13,7 +14,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
 header=${MS_HEADER:-msgstore.h}
-table=tests/README.md
+tables="tests/SECTIONS.md tests/README.md"
 promises=tests/GUARANTEES.md
 makefiles="Makefile tests/Makefile bench/Makefile tools/Makefile"
 out=build/suites
@@ -57,10 +58,22 @@ rows_fit()
     awk -F '|' '{
         if (seen[$1]++) print $1 " has two rows,"
         if ($2 == "") print $1 " has no suite,"
-        n = split($2 " " $3, suite, " ")
+        n = split($2, suite, " ")
         for (i = 1; i <= n; i++)
             if (seen[$1 " " suite[i]]++) print $1 " has " suite[i] " twice,"
     }' <<<"$rows"
+}
+
+# What a stranger would miss who runs the rows of a table.
+controls_fit()
+{
+    bash tests/run/sections.sh --escaped "$1" 2>&1
+}
+
+# What differs from the table that sections.sh would write.
+written_fit()
+{
+    diff <(bash tests/run/sections.sh --print 2>&1) "$1" | grep '^[<>]' | cut -c 1-60
 }
 
 # Checks the tests of a row. A test is a suite, one test of it (SUITE/NAME), a script of
@@ -148,8 +161,11 @@ options_fit()
     done
 }
 
-result rows_fit "$(rows_fit $table)"
 # shellcheck disable=SC2086
+cat $tables >"$out/tables.md"
+result rows_fit "$(rows_fit "$out/tables.md")"
+result controls_fit "$(controls_fit "$out/tables.md")"
+result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 promises_fit $promises >"$out/problems"
 result promises_fit "$(<"$out/problems")"
@@ -169,12 +185,12 @@ result an_unknown_section_is_refused "$problem"
 # fault CHECK PROBLEM SCRIPT: the check must find this in a copy that sed has changed.
 fault()
 {
-    local file=$table found problem=
-    [ "$1" = rows_fit ] || file=$promises
+    local file=$promises found problem=
+    case $1 in rows_fit | controls_fit) file=$out/tables.md ;; esac
     [ "$1" != options_fit ] || file=tools/Makefile
     sed "$3" "$file" >"$out/copy.md"
     found=$($1 "$out/copy.md")
-    grep -qx -e "$2," <<<"$found" || problem="$1 finds '$found'"
+    grep -qxF -e "$2," <<<"$found" || problem="$1 finds '$found'"
     result "self_${2// /_}" "$problem"
 }
 
@@ -187,6 +203,9 @@ fault rows_fit 'find has no suite' 's/^\(| find |[^|]*|\)[^|]*/\1 /'
 fault rows_fit 'find has two rows' 's/^| find |.*/&\
 &/'
 fault rows_fit 'find has test_find twice' '/^| find |/s/test_find/test_find test_find/'
+fault controls_fit \
+    'sync_beside_a_first_append of [log-recover] is noticed by test_log_durable' \
+    '/^| log-recover |/s/ test_log_durable//'
 fault promises_fit 'a promise without a test' 's/`test_corrupt`//'
 fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'

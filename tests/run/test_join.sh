@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Checks tools/join.sh, which keeps msgstore.h and src/ equal, on a copy of both: an edit of
+# either side is carried to the other, and what cannot be carried is refused with nothing
+# written.
+#
+# Prints "ok NAME" or "FAIL NAME: reason" for each check.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$PWD/build/join
+failed=0
+export MS_ROOT=$out
+rm -rf "$out"
+mkdir -p "$out"
+
+# fresh: the copy as the tree is.
+fresh()
+{
+    rm -rf "$out/src" "$out/build"
+    cp -r src msgstore.h "$out/"
+    bash tools/join.sh
+}
+
+# join STATUS [ARGUMENT ...]: runs it on the copy, keeps what it says in $said, and adds to
+# $problem if it ends with another status.
+join()
+{
+    local expected=$1 status=0
+    shift
+    said=$(bash tools/join.sh "$@" 2>&1) || status=$?
+    [ "$status" -eq "$expected" ] || problem="$problem it ended with $status: $said;"
+}
+
+# says TEXT: what it said must have this text.
+says()
+{
+    case $said in *"$1"*) ;; *) problem="$problem it did not say '$1': $said;" ;; esac
+}
+
+# changed: prints the files of the copy that differ from the tree.
+changed()
+{
+    diff -rq src "$out/src" | sed -n 's|^Files src/\([^ ]*\) .*|src/\1|p; s|^Only.*|&|p'
+    cmp -s msgstore.h "$out/msgstore.h" || echo msgstore.h
+}
+
+# result NAME EXPECTED: these files and no others must have changed.
+result()
+{
+    local found
+    found=$(changed | xargs)
+    [ "$found" = "$2" ] || problem="$problem changed is '$found', not '$2';"
+    if [ -z "$problem" ]; then echo "ok $1"; else
+        echo "FAIL $1:$problem"
+        failed=1
+    fi
+}
+
+# begin: the next check.
+begin()
+{
+    problem=
+    fresh
+}
+
+begin
+join 0 --check
+result equal_sides_pass_the_check ''
+
+begin
+sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
+join 1 --check
+says 'edited was src'
+join 0
+join 0 --check
+[ "$(grep -c '^/\* planted \*/$' "$out/msgstore.h")" -eq 1 ] || problem=' it was not carried;'
+result an_edit_of_a_file_is_carried_to_the_header 'src/log/os.h msgstore.h'
+
+begin
+for tag in log-sync fmt-openai; do # the line after the title of the section
+    sed -i "/^\/\* ==== \[$tag\]/s/\$/\n * planted/" "$out/msgstore.h"
+done
+join 1 --check
+says 'edited was msgstore.h'
+join 0
+says src/log/sync.h
+says src/formats/openai.h
+[ "$(sed -n 3p "$out/src/log/sync.h")" = ' * planted' ] || problem=' it is not in the file;'
+result an_edit_of_the_header_is_carried_to_the_files_it_belongs_to \
+    'src/formats/openai.h src/log/sync.h msgstore.h'
+
+begin
+sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
+join 0
+sed -i '/^\/\* ==== \[json\]/s/$/\n * planted/' "$out/msgstore.h"
+join 0
+says src/foundation/json.h
+result edits_of_both_sides_are_carried_one_after_the_other \
+    'src/foundation/json.h src/log/os.h msgstore.h'
+
+begin
+sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
+sed -i '3s/$/ planted/' "$out/msgstore.h"
+cp "$out/msgstore.h" "$out/kept.h"
+join 1
+says 'both edited; nothing is written'
+says 'make header FROM=src'
+cmp -s "$out/kept.h" "$out/msgstore.h" || problem="$problem msgstore.h was written;"
+result edits_of_both_sides_at_once_are_refused 'src/log/os.h msgstore.h'
+
+join 0 --from src
+join 0 --check
+grep -q '^/\* planted \*/$' "$out/msgstore.h" || problem=' src does not count;'
+result a_named_side_counts 'src/log/os.h msgstore.h'
+
+begin
+sed -i 's/^#ifdef MSGSTORE_RING$/#if defined(MSGSTORE_RING)/' "$out/msgstore.h"
+join 1
+says 'edit guards and add sections in src/'
+result an_edited_guard_of_the_header_is_refused msgstore.h
+
+begin
+sed -i '/^\/\* ==== \[log-sync\]/s/log-sync/log-snyc/' "$out/msgstore.h"
+join 1
+says 'expected "/* ==== [log-sync]"'
+result a_new_section_of_the_header_is_refused msgstore.h
+
+begin
+sed -i 's/^#include "log\/os.h"$/&\n#include "log\/more.h"/' "$out/src/msgstore.h"
+join 1
+says 'includes src/log/more.h, which is missing'
+result a_missing_file_is_refused src/msgstore.h
+
+begin
+printf '/* no end */' >>"$out/src/log/os.h"
+join 1
+says 'src/log/os.h does not end with a line feed'
+result a_file_without_a_last_line_feed_is_refused src/log/os.h
+
+# Whoever reads this tree sees it: outside of MS_ROOT the check takes the tree itself.
+unset MS_ROOT
+problem=
+said=$(bash tools/join.sh --check 2>&1) || problem=" $said"
+if [ -z "$problem" ]; then echo "ok the_tree_is_joined"; else
+    echo "FAIL the_tree_is_joined:$problem"
+    failed=1
+fi
+exit $failed
