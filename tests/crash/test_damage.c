@@ -184,7 +184,7 @@ static void lies_in(world *w, shape which, unsigned type, size_t records, size_t
 TEST(operation_returns_when_an_index_lies)
 {
     world *w = world_new(&ways[READING]);
-    lies_in(w, RICH, FILE_INDEX_LEAF, 2, 5);
+    lies_in(w, RICH, FILE_INDEX_SEGMENT, 2, 5);
     lies_in(w, TALL, FILE_INDEX_SUMMARY, 2, 1);
     lies_in(w, TALL, FILE_INDEX_FILTER, 1, 9);
     world_free(w);

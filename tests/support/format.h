@@ -19,7 +19,7 @@
 #define FILE_AT_UNSURE   1232u
 #define FILE_AT_SLOTS    2048u
 #define FILE_SLOT_STEP   512u
-#define FILE_LEAF_FIXED  224u
+#define FILE_SEGMENT_FIXED 224u
 #define FILE_LOST_SIZE   48u
 
 enum {
@@ -30,7 +30,7 @@ enum {
     FILE_KIND_LOST = 8,
     FILE_KIND_COUNT = 11
 };
-enum { FILE_INDEX_LEAF = 1, FILE_INDEX_FILTER = 2, FILE_INDEX_SUMMARY = 3 };
+enum { FILE_INDEX_SEGMENT = 1, FILE_INDEX_FILTER = 2, FILE_INDEX_SUMMARY = 3 };
 
 static inline uint64_t file_get(const unsigned char *p, size_t n)
 {
@@ -81,12 +81,12 @@ static inline uint32_t file_body_check(const unsigned char *r)
 
 /* Puts right the checks inside a segment index: of each block, and of what is before the
  * blocks. Where its counts do not give its size it has none. */
-static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
-                                  unsigned char *r)
+static inline void file_seal_segment(const unsigned char *id, uint64_t offset,
+                                     unsigned char *r)
 {
     unsigned char place[8];
     uint64_t lists = file_get32(r + 192);
-    uint64_t fixed = FILE_LEAF_FIXED + 8 * file_get(r + 96, 4);
+    uint64_t fixed = FILE_SEGMENT_FIXED + 8 * file_get(r + 96, 4);
     uint64_t buckets = file_get32(r + 208), width = file_get32(r + 212);
     uint64_t changed = file_get32(r + 220);
     if (buckets > 26 || width > 4) return;
@@ -104,16 +104,16 @@ static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
     file_put32(checks, file_crc(seed, r + 32, (size_t)(checks - r) - 32));
 }
 
-static inline bool file_is_leaf(const unsigned char *r)
+static inline bool file_is_segment(const unsigned char *r)
 {
-    return r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_LEAF &&
-           file_get32(r) >= FILE_LEAF_FIXED;
+    return r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_SEGMENT &&
+           file_get32(r) >= FILE_SEGMENT_FIXED;
 }
 
 /* Puts all checks on a record. */
 static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned char *r)
 {
-    if (file_is_leaf(r)) file_seal_leaf(id, offset, r);
+    if (file_is_segment(r)) file_seal_segment(id, offset, r);
     file_put32(r + 24, file_body_check(r));
     file_put32(r + 28, file_check(id, offset, r));
 }

@@ -67,7 +67,7 @@ static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t plac
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
     if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED) {
-        if (file_is_leaf(r)) file_seal_leaf(m->id, place, r);
+        if (file_is_segment(r)) file_seal_segment(m->id, place, r);
         file_put32(r + 24, file_body_check(r));
     }
     file_put32(r + 28, hostile_check(m, place, r));
@@ -268,7 +268,7 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
  * cycle. */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
-    size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;
+    size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_SEGMENT_FIXED;
     size_t i = first + 8 * test_below(rng, 40);
     if (i + 8 > size) return;
     file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));

@@ -54,8 +54,8 @@ typedef struct walk {
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t holes;                       /* of them in the segment */
-    nodes leaves, summaries;
-    uint64_t newest_leaf;
+    nodes segments, summaries;
+    uint64_t newest_segment;
 } walk;
 
 #define SOUND(condition)                                                      \
@@ -136,18 +136,18 @@ static inline void nodes_add(nodes *l, const node *n)
 /* The figures of a segment, counted from its records. */
 static inline node count_segment(const walk *w, uint64_t at)
 {
-    node leaf = {.offset = at, .first_time = INT64_MAX, .last_time = INT64_MIN};
+    node segment = {.offset = at, .first_time = INT64_MAX, .last_time = INT64_MIN};
     for (size_t i = w->segment_first; i < w->n_records; i++) {
         const parsed *one = &w->records[i];
         if (one->kind != FILE_KIND_MESSAGE) continue;
-        if (leaf.messages++ == 0) leaf.first_seq = one->seq;
-        leaf.last_seq = one->seq;
-        leaf.bytes += one->padded;
+        if (segment.messages++ == 0) segment.first_seq = one->seq;
+        segment.last_seq = one->seq;
+        segment.bytes += one->padded;
         if (one->time == INT64_MIN) continue;
-        if (one->time < leaf.first_time) leaf.first_time = one->time;
-        if (one->time > leaf.last_time) leaf.last_time = one->time;
+        if (one->time < segment.first_time) segment.first_time = one->time;
+        if (one->time > segment.last_time) segment.last_time = one->time;
     }
-    return leaf;
+    return segment;
 }
 
 /* The offsets of n segment indexes or summaries. */
@@ -161,7 +161,7 @@ static inline void must_list(uint64_t at, const nodes *l, size_t first, size_t n
 /* What opening starts from, in the fixed part of a segment index. */
 static inline void must_state(const walk *w, uint64_t at, const unsigned char *r)
 {
-    size_t sums = w->summaries.n, before = w->leaves.n - 1, listed = file_get32(r + 96);
+    size_t sums = w->summaries.n, before = w->segments.n - 1, listed = file_get32(r + 96);
     SOUND(file_get64(r + 32) == w->damaged_bytes && file_get32(r + 100) == w->damaged);
     SOUND(file_get64(r + 40) == (sums ? w->summaries.items[sums - 1].offset : 0));
     SOUND(file_get32(r + 48) == sums && file_get32(r + 52) == 0);
@@ -171,7 +171,7 @@ static inline void must_state(const walk *w, uint64_t at, const unsigned char *r
     SOUND(file_get64(r + 112) == 0 && file_get64(r + 120) == 0); /* changes, hidden */
     SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->holes);
     SOUND(file_get32(r + 220) == 0 && listed == (before < FAN ? before : FAN));
-    must_list(at, &w->leaves, before - listed, listed, r + FILE_LEAF_FIXED);
+    must_list(at, &w->segments, before - listed, listed, r + FILE_SEGMENT_FIXED);
 }
 
 /* The figures of a segment. */
@@ -185,18 +185,18 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
 
 /* A segment index against the records before it. Of its arrays, as of the summaries and
  * filters, the kept files have every byte (test_format). */
-static inline void parse_leaf(walk *w, const parsed *p)
+static inline void parse_segment(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;
     uint64_t at = p->offset;
-    node leaf = count_segment(w, at);
-    SOUND(file_get32(r + 128) == w->leaves.n);
+    node segment = count_segment(w, at);
+    SOUND(file_get32(r + 128) == w->segments.n);
     SOUND(file_get32(r + 132) == w->n_records - w->segment_first);
     SOUND(file_get64(r + 136) == w->segment_begin);
-    must_sum(at, &leaf, r);
-    nodes_add(&w->leaves, &leaf);
+    must_sum(at, &segment, r);
+    nodes_add(&w->segments, &segment);
     must_state(w, at, r);
-    w->newest_leaf = at;
+    w->newest_segment = at;
     w->holes = 0;
     w->segment_first = w->n_records;
     w->segment_begin = at + p->padded;
@@ -226,10 +226,10 @@ static inline void parse_lost(walk *w, const parsed *p)
 static inline void parse_index(walk *w, const parsed *p)
 {
     uint64_t at = p->offset;
-    SOUND(p->type >= FILE_INDEX_LEAF && p->type <= FILE_INDEX_SUMMARY);
+    SOUND(p->type >= FILE_INDEX_SEGMENT && p->type <= FILE_INDEX_SUMMARY);
     SOUND(p->time == INT64_MIN && p->seq == w->last_seq);
     SOUND((p->flags & MS_FLAG_COMMIT) != 0);
-    if (p->type == FILE_INDEX_LEAF) parse_leaf(w, p);
+    if (p->type == FILE_INDEX_SEGMENT) parse_segment(w, p);
     if (p->type == FILE_INDEX_SUMMARY) parse_summary(w, p);
 }
 
@@ -304,7 +304,7 @@ static inline void parse_mark(walk *w)
 
 /* A checkpoint; generation 0: there is none. */
 typedef struct slot {
-    uint64_t generation, end, seq, leaf;
+    uint64_t generation, end, seq, segment;
 } slot;
 
 /* The newest valid one. */
@@ -322,7 +322,7 @@ static inline slot newest_slot(const walk *w)
         best.generation = generation;
         best.end = file_get64(p + 8);
         best.seq = file_get64(p + 16);
-        best.leaf = file_get64(p + 24);
+        best.segment = file_get64(p + 24);
     }
     return best;
 }
@@ -354,13 +354,13 @@ static inline walk walk_of(const char *bytes, size_t size, bool torn)
     else parse_mark(&w);
     w.segment_begin = FILE_HEAD;
     for (uint64_t at = FILE_HEAD; at < w.end;) parse_one(&w, &at);
-    if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_leaf);
+    if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_segment);
     return w;
 }
 
 static inline void walk_free(walk *w)
 {
-    free(w->leaves.items);
+    free(w->segments.items);
     free(w->summaries.items);
     free(w->records);
 }
