@@ -99,7 +99,7 @@ static void fit_head(unsigned char *h)
     file_put32(h + 8, FILE_VERSION);
     file_put32(h + 12, HEAD);
     file_put32(h + 48, 1);
-    file_seal_head(h);
+    file_seal_superblock(h);
 }
 
 /* Record by record. Where they end. */

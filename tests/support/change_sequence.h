@@ -220,7 +220,7 @@ static inline const char *sequence_differs(const change_sequence *d, ms_store *s
 /* Zeroes what an abandoned append left after the last record of an undamaged file. */
 static inline void sequence_forget_dead(unsigned char *bytes, size_t size)
 {
-    size_t at = FILE_HEAD;
+    size_t at = FILE_SUPERBLOCK;
     while (at + 40 <= size && file_get32(bytes + at) != 0) {
         size_t next = at + file_padded(file_get32(bytes + at));
         if (next <= at || next > size) break;

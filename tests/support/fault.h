@@ -519,7 +519,7 @@ static void make_tall(world *w)
 /* Damages the first index record of that type. */
 static void damage_index(struct image *image, unsigned char type)
 {
-    unsigned char *r = image->bytes + FILE_HEAD;
+    unsigned char *r = image->bytes + FILE_SUPERBLOCK;
     while (r[4] != FILE_KIND_INDEX || r[5] != type) {
         r += file_padded(file_get32(r));
         assert_true(r < image->bytes + image->size);

@@ -10,17 +10,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FILE_HEADER      32u          /* bytes before the body of a record */
-#define FILE_ERASED      0x44455241u  /* the body's check of a record that was redacted */
-#define FILE_VERSION     2u
-#define FILE_HEAD        4096u
-#define FILE_AT_MARK     1024u
-#define FILE_AT_WRITER   1152u
-#define FILE_AT_UNSURE   1232u
-#define FILE_AT_SLOTS    2048u
-#define FILE_SLOT_STEP   512u
-#define FILE_SEGMENT_FIXED 224u
-#define FILE_LOST_SIZE   48u
+#define FILE_HEADER          32u         /* bytes before the body of a record */
+#define FILE_ERASED          0x44455241u /* the body's check of a redacted record */
+#define FILE_VERSION         2u
+#define FILE_SUPERBLOCK      4096u
+#define FILE_AT_WATERMARK    1024u
+#define FILE_AT_WRITER       1152u
+#define FILE_AT_UNCONFIRMED  1232u
+#define FILE_AT_CHECKPOINTS  2048u
+#define FILE_CHECKPOINT_STEP 512u
+#define FILE_SEGMENT_FIXED   224u
+#define FILE_LOST_SIZE       48u
 
 enum {
     FILE_KIND_MESSAGE = 1,
@@ -119,12 +119,12 @@ static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned 
 }
 
 /* The checks of the head page: of its fields, of the writer's line and checkpoints. */
-static inline void file_seal_head(unsigned char *head)
+static inline void file_seal_superblock(unsigned char *head)
 {
     file_put32(head + 52, file_crc(0, head, 52));
     file_put32(head + FILE_AT_WRITER + 36, file_crc(0, head + FILE_AT_WRITER, 36));
     for (size_t i = 0; i < 2; i++) {
-        unsigned char *slot = head + FILE_AT_SLOTS + i * FILE_SLOT_STEP;
+        unsigned char *slot = head + FILE_AT_CHECKPOINTS + i * FILE_CHECKPOINT_STEP;
         if (file_get64(slot) != 0) file_put32(slot + 40, file_crc(0, slot, 40));
     }
 }

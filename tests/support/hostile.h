@@ -84,7 +84,7 @@ static inline void hostile_seal_head(hostile_map *m)
 {
     unsigned char *head = m->bytes;
     if (m->size < (m->image ? (size_t)HOSTILE_IMAGE_HEAD : (size_t)HOSTILE_HEAD)) return;
-    if (!m->image) file_seal_head(head);
+    if (!m->image) file_seal_superblock(head);
     if (m->image) file_put32(head + 32, file_crc(0, head, 24));
     if (m->image) file_put32(head + 36, file_crc(0, head + 16, 16));
 }
@@ -209,7 +209,8 @@ static inline void hostile_head(hostile_map *m, uint64_t *rng)
     static const hostile_field of_image[] = {{8, 4}, {12, 4}, {16, 8}, {24, 8}, {24, 8}};
     hostile_field f = m->image ? HOSTILE_ANY_OF(of_image, rng) : HOSTILE_ANY_OF(of_log, rng);
     hostile_put(m, f.at, f.width, f.at, rng);
-    if (f.at == FILE_AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
+    /* of this machine, as it is now */
+    if (f.at == FILE_AT_UNCONFIRMED && test_one_in(rng, 2))
         memcpy(m->bytes + f.at, m->bytes + FILE_AT_WRITER, 8);
     hostile_seal_head(m);
     bool id = m->image ? f.at == 16 : f.at >= 24 && f.at < 40;
@@ -305,7 +306,7 @@ static inline void hostile_record(hostile_map *m, uint64_t *rng)
 static inline void hostile_splice(hostile_map *m, size_t to, size_t gone, size_t from,
                                   size_t len)
 {
-    size_t mark = m->image ? 24 : FILE_AT_MARK, more = len > gone ? len - gone : 0;
+    size_t mark = m->image ? 24 : FILE_AT_WATERMARK, more = len > gone ? len - gone : 0;
     unsigned char *copy = (unsigned char *)malloc(len + 1), *at = m->bytes + to;
     if (copy == NULL) abort();
     memcpy(copy, m->bytes + from, len);

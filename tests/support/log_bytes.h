@@ -270,8 +270,8 @@ static inline void parse_head(walk *w)
         {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}};
     const unsigned char *h = w->bytes;
     uint64_t at = 0;
-    SOUND(w->size >= FILE_HEAD && memcmp(h, log_magic, 8) == 0);
-    SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_HEAD);
+    SOUND(w->size >= FILE_SUPERBLOCK && memcmp(h, log_magic, 8) == 0);
+    SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_SUPERBLOCK);
     SOUND(file_get64(h + 16) == 0 && file_get32(h + 48) == 1);
     SOUND(file_get32(h + 52) == file_crc(0, h, 52));
     for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
@@ -290,14 +290,14 @@ static inline uint64_t dead_end(const walk *w)
 static inline void parse_mark(walk *w)
 {
     const unsigned char *h = w->bytes;
-    uint64_t at = FILE_AT_MARK, busy = file_get64(h + 1208);
-    w->end = file_get64(h + FILE_AT_MARK);
-    SOUND(w->end >= FILE_HEAD && w->end <= w->size && w->end % 8 == 0);
+    uint64_t at = FILE_AT_WATERMARK, busy = file_get64(h + 1208);
+    w->end = file_get64(h + FILE_AT_WATERMARK);
+    SOUND(w->end >= FILE_SUPERBLOCK && w->end <= w->size && w->end % 8 == 0);
     w->dead_end = dead_end(w);
     SOUND(w->dead_end == w->end);
     SOUND(busy == UINT64_MAX || busy <= w->end);
-    SOUND(file_get32(h + 1224) <= 1 && file_get64(h + FILE_AT_UNSURE) == 0);
-    if (w->end == FILE_HEAD) return;
+    SOUND(file_get32(h + 1224) <= 1 && file_get64(h + FILE_AT_UNCONFIRMED) == 0);
+    if (w->end == FILE_SUPERBLOCK) return;
     SOUND(file_get32(h + 1184) > 0);
     SOUND(file_get32(h + 1188) == file_crc(0, h + FILE_AT_WRITER, 36));
 }
@@ -313,7 +313,8 @@ static inline slot newest_slot(const walk *w)
     slot best;
     memset(&best, 0, sizeof best);
     for (uint64_t i = 0; i < 2; i++) {
-        const unsigned char *p = w->bytes + FILE_AT_SLOTS + FILE_SLOT_STEP * i;
+        const unsigned char *p = w->bytes + FILE_AT_CHECKPOINTS +
+                                      FILE_CHECKPOINT_STEP * i;
         uint64_t generation = file_get64(p);
         if (file_get32(p + 40) != file_crc(0, p, 40) || generation <= best.generation)
             continue;
@@ -331,8 +332,8 @@ static inline slot newest_slot(const walk *w)
  * before the first byte that begins no record. */
 static inline void parse_end(walk *w)
 {
-    uint64_t at = FILE_HEAD;
-    w->end = FILE_HEAD;
+    uint64_t at = FILE_SUPERBLOCK;
+    w->end = FILE_SUPERBLOCK;
     while (is_record(w, at)) {
         const unsigned char *r = w->bytes + at;
         at += file_padded(file_get32(r));
@@ -352,8 +353,8 @@ static inline walk walk_of(const char *bytes, size_t size, bool torn)
     parse_head(&w);
     if (torn) parse_end(&w);
     else parse_mark(&w);
-    w.segment_begin = FILE_HEAD;
-    for (uint64_t at = FILE_HEAD; at < w.end;) parse_one(&w, &at);
+    w.segment_begin = FILE_SUPERBLOCK;
+    for (uint64_t at = FILE_SUPERBLOCK; at < w.end;) parse_one(&w, &at);
     if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_segment);
     return w;
 }
@@ -402,21 +403,21 @@ typedef struct built {
 static inline void built_begin(built *b)
 {
     memset(b, 0, sizeof *b);
-    b->len = FILE_HEAD;
+    b->len = FILE_SUPERBLOCK;
     memcpy(b->bytes, log_magic, 8);
     file_put32(b->bytes + 8, FILE_VERSION);
-    file_put32(b->bytes + 12, FILE_HEAD);
+    file_put32(b->bytes + 12, FILE_SUPERBLOCK);
     memcpy(b->bytes + 24, "an id of 16 byte", 16);
     file_put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
     file_put32(b->bytes + 48, 1);
     file_put32(b->bytes + 52, file_crc(0, b->bytes, 52));
-    file_put64(b->bytes + FILE_AT_MARK, FILE_HEAD);
+    file_put64(b->bytes + FILE_AT_WATERMARK, FILE_SUPERBLOCK);
 }
 
 /* Sets the watermark to the end of what was built. */
 static inline void built_mark(built *b)
 {
-    file_put64(b->bytes + FILE_AT_MARK, b->len);
+    file_put64(b->bytes + FILE_AT_WATERMARK, b->len);
 }
 
 /* Header and checks over a body that stands there already. */

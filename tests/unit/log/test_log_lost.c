@@ -39,7 +39,7 @@ static void step_lost(world *w)
 {
     const sim_file *f = file_of(w, w->at);
     walk k;
-    uint64_t at = FILE_HEAD;
+    uint64_t at = FILE_SUPERBLOCK;
     memset(&k, 0, sizeof k);
     k.bytes = f->ro;
     k.size = k.end = f->size;
