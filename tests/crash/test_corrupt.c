@@ -25,7 +25,7 @@
 
 #define _GNU_SOURCE
 #include "change_sequence.h"
-#include "format.h"
+#include "file_format.h"
 
 enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the superblock */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19, STEPS = 170 };

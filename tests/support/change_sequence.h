@@ -16,9 +16,9 @@
 #ifndef CHANGE_SEQUENCE_H
 #define CHANGE_SEQUENCE_H
 
-#include "format.h"
+#include "file_format.h"
 #include "store_model.h"
-#include "logs.h"
+#include "numbered_messages.h"
 
 enum { SEQUENCE_MOST = MODEL_MOST, SEQUENCE_LONGEST = 700, SEQUENCE_LOST = 64 };
 

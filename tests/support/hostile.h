@@ -21,7 +21,7 @@
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
-#include "format.h"
+#include "file_format.h"
 #include "support.h"
 
 enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };

@@ -15,7 +15,7 @@
 #ifndef LOG_BYTES_H
 #define LOG_BYTES_H
 
-#include "format.h"
+#include "file_format.h"
 #include "open_logs.h"
 
 enum { KIND_GAP = 9, FAN = 32 };

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "inside.h"
+#include "log_internals.h"
 
 static ms__segment *segment_of(ms_store *store, uint32_t i)
 {

@@ -2,8 +2,8 @@
  * of [record] and [format]: numbers, checks, places. A test that forges or judges a file
  * does so by this, not by the functions that it tries. All numbers are little-endian. */
 
-#ifndef FORMAT_H
-#define FORMAT_H
+#ifndef FILE_FORMAT_H
+#define FILE_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
