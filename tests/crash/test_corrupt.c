@@ -25,7 +25,7 @@
 
 #define _GNU_SOURCE
 #include "change_sequence.h"
-#include "format.h"
+#include "file_format.h"
 
 enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the superblock */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19, STEPS = 170 };
@@ -177,7 +177,7 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
     ms_close(store);
     free(b->older);
     b->older = snapshot(b);
-    size_t torn = (size_t)file_get64(b->d.ro + FILE_AT_MARK);
+    size_t torn = (size_t)file_get64(b->d.ro + FILE_AT_WATERMARK);
     memcpy(head, b->d.ro, HEAD);
     tear(b, torn);
     memcpy(b->d.rw, head, HEAD); /* no byte of the page that was stored to since */
@@ -191,7 +191,7 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
     write_up_to(&b->s, store, &n, bytes);
     ms_log_info info = info_of(store);
     ms_close(store);
-    for (uint64_t at = file_get64(b->d.ro + FILE_AT_MARK); at < b->d.size; at++)
+    for (uint64_t at = file_get64(b->d.ro + FILE_AT_WATERMARK); at < b->d.size; at++)
         assert_int_equal(b->d.ro[at], 0);
     if (bytes > SHORT && (info.segments < 8 || info.summaries == 0))
         fail_msg("the log has %llu segments, %llu above",

@@ -68,7 +68,7 @@ static void flip(world *w, size_t at)
 /* The next record of an image after the one at an offset; 0: there is none. */
 static size_t next_record(const struct image *image, size_t at)
 {
-    if (at == 0) return FILE_HEAD;
+    if (at == 0) return FILE_SUPERBLOCK;
     at += file_padded(file_get32(image->bytes + at));
     return at + FILE_HEADER < image->size && file_get32(image->bytes + at) != 0 ? at : 0;
 }
@@ -184,7 +184,7 @@ static void lies_in(world *w, shape which, unsigned type, size_t records, size_t
 TEST(operation_returns_when_an_index_lies)
 {
     world *w = world_new(&ways[READING]);
-    lies_in(w, RICH, FILE_INDEX_LEAF, 2, 5);
+    lies_in(w, RICH, FILE_INDEX_SEGMENT, 2, 5);
     lies_in(w, TALL, FILE_INDEX_SUMMARY, 2, 1);
     lies_in(w, TALL, FILE_INDEX_FILTER, 1, 9);
     world_free(w);
@@ -206,7 +206,7 @@ TEST(operation_returns_when_the_file_is_empty)
     w->how.opening = MS_OPEN_STRICT;
     image_open(w, true);
     do_close(w, NULL);
-    if (!write_file(w->path, zeros, FILE_HEAD)) abort();
+    if (!write_file(w->path, zeros, FILE_SUPERBLOCK)) abort();
     assert_int_equal(do_open(w, &err), MS_E_DAMAGED);
     w->how.opening = MS_OPEN_NORMAL;
     for (int how = OS_FAULT_FAIL; how <= OS_FAULT_SHORT; how++)

@@ -279,7 +279,7 @@ static void wreck_write(wreck *k)
 static void wreck_crash(wreck *k)
 {
     world *w = k->w;
-    size_t from = k->durable_end < FILE_HEAD ? FILE_HEAD : k->durable_end;
+    size_t from = k->durable_end < FILE_SUPERBLOCK ? FILE_SUPERBLOCK : k->durable_end;
     size_t at = from + (size_t)test_below(&k->rng, k->size - from + 1);
     char part[400];
     scratch_empty(w->folder);

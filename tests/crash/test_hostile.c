@@ -724,7 +724,7 @@ static void write_on(bench *b, ms_store *store, added *a)
 static void must_be_zeroed(bench *b)
 {
     if (b->d.size < HEAD) return;
-    for (uint64_t at = file_get64(b->d.ro + FILE_AT_MARK); at < b->d.size; at++)
+    for (uint64_t at = file_get64(b->d.ro + FILE_AT_WATERMARK); at < b->d.size; at++)
         if (b->d.ro[at] != 0)
             fail_msg("%s: byte %llu after the end is not zero", running,
                      (unsigned long long)at);

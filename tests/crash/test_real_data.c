@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "stores.h"
-#include "formats.h"
+#include "format_tables.h"
 #include "traces.h"
 
 static void must_be_equal(ms_str got, json_t *expected, unsigned options)

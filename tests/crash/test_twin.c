@@ -8,7 +8,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "sqlite_kind.h"
-#include "twin_run.h"
+#include "twin_steps.h"
 
 /* On SQLite a step costs a hundred times more: most sequences are short there, and below
  * MS_TEST_SCALE=1000 there are a third as many. On arena stores three of four have half as

@@ -21,7 +21,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "format.h"
+#include "file_format.h"
 #include "support.h"
 #include "inputs.h"
 #include "take.h"

@@ -99,7 +99,7 @@ static void fit_head(unsigned char *h)
     file_put32(h + 8, FILE_VERSION);
     file_put32(h + 12, HEAD);
     file_put32(h + 48, 1);
-    file_seal_head(h);
+    file_seal_superblock(h);
 }
 
 /* Record by record. Where they end. */
@@ -110,7 +110,7 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
         size_t step = fuzz_record_size(file + at, (size_t)(size - at));
         if (step == 0) break;
         if (fit) {
-            if (file_is_leaf(file + at)) file_seal_leaf(file + 24, at, file + at);
+            if (file_is_segment(file + at)) file_seal_segment(file + 24, at, file + at);
             fuzz_seal_body(file + at);
             file_put32(file + at + 28, file_check(file + 24, at, file + at));
         }

@@ -16,9 +16,9 @@
 #ifndef CHANGE_SEQUENCE_H
 #define CHANGE_SEQUENCE_H
 
-#include "format.h"
+#include "file_format.h"
 #include "store_model.h"
-#include "logs.h"
+#include "numbered_messages.h"
 
 enum { SEQUENCE_MOST = MODEL_MOST, SEQUENCE_LONGEST = 700, SEQUENCE_LOST = 64 };
 
@@ -220,7 +220,7 @@ static inline const char *sequence_differs(const change_sequence *d, ms_store *s
 /* Zeroes what an abandoned append left after the last record of an undamaged file. */
 static inline void sequence_forget_dead(unsigned char *bytes, size_t size)
 {
-    size_t at = FILE_HEAD;
+    size_t at = FILE_SUPERBLOCK;
     while (at + 40 <= size && file_get32(bytes + at) != 0) {
         size_t next = at + file_padded(file_get32(bytes + at));
         if (next <= at || next > size) break;

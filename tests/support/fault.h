@@ -446,7 +446,7 @@ static void script_fails(world *w, const mode *m)
 
 /* Few records; changes of every kind; two summaries, and a tail without what is asked
  * for; with a damaged segment index; with a damaged summary; a summary is due. */
-typedef enum shape { SMALL, RICH, TALL, NO_LEAF, NO_SUMMARY, DUE, SHAPES } shape;
+typedef enum shape { SMALL, RICH, TALL, NO_SEGMENT, NO_SUMMARY, DUE, SHAPES } shape;
 
 static struct image {
     unsigned char *bytes;
@@ -519,7 +519,7 @@ static void make_tall(world *w)
 /* Damages the first index record of that type. */
 static void damage_index(struct image *image, unsigned char type)
 {
-    unsigned char *r = image->bytes + FILE_HEAD;
+    unsigned char *r = image->bytes + FILE_SUPERBLOCK;
     while (r[4] != FILE_KIND_INDEX || r[5] != type) {
         r += file_padded(file_get32(r));
         assert_true(r < image->bytes + image->size);
@@ -551,7 +551,7 @@ static void make_image(shape which)
     w->line = "hide hidden";
     must_do(w, do_line, 1);
     if (which == TALL || which == NO_SUMMARY) make_tall(w);
-    if (which == RICH || which == NO_LEAF) make_rich(w);
+    if (which == RICH || which == NO_SEGMENT) make_rich(w);
     while (which == DUE && info_of(w).segments < 32) must_do(w, do_fill, 1);
     must_do(w, do_sync, 1);
     struct image *image = &images[which];
@@ -559,7 +559,7 @@ static void make_image(shape which)
     image->n_names = w->calls.n_names;
     image->bytes = (unsigned char *)read_file(w->path, &image->size);
     if (image->bytes == NULL) abort();
-    if (which == NO_LEAF) damage_index(image, FILE_INDEX_LEAF);
+    if (which == NO_SEGMENT) damage_index(image, FILE_INDEX_SEGMENT);
     if (which == NO_SUMMARY) damage_index(image, FILE_INDEX_SUMMARY);
     ms_close(w->log);
     world_free(w);
@@ -609,7 +609,7 @@ static void image_load(world *w, shape which)
         abort();
     w->base.close(w->base.ctx, file);
     image_names(w, which);
-    w->damaged = which == NO_LEAF || which == NO_SUMMARY;
+    w->damaged = which == NO_SEGMENT || which == NO_SUMMARY;
     w->ticked = which == DUE;
     w->image = true;
     w->log = NULL;
@@ -717,7 +717,7 @@ enum { WAYS = (int)(sizeof ways / sizeof ways[0]), ALONE = 0, READING = 1, STRIC
  * salvage. Below MS_TEST_SCALE=1000 one in three, below 100 one in seven. */
 static bool is_tried(shape which, int way, const struct step *s, size_t number)
 {
-    bool damaged = which == NO_LEAF || which == NO_SUMMARY;
+    bool damaged = which == NO_SEGMENT || which == NO_SUMMARY;
     if (!(s->on & (ways[way].mode == MS_LOG_READ ? ON_READER : ON_WRITER))) return false;
     if (way >= STRICT && (s->run != do_open || (way == STRICT && damaged))) return false;
     if (which != RICH && way != ALONE && way < READING) return false;

@@ -9,8 +9,8 @@
 #ifndef FAULT_STEPS_H
 #define FAULT_STEPS_H
 
-#include "logs.h"
-#include "format.h"
+#include "numbered_messages.h"
+#include "file_format.h"
 #include "script.h"
 
 static uint64_t boot_now = 500;

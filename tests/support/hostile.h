@@ -21,7 +21,7 @@
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
-#include "format.h"
+#include "file_format.h"
 #include "support.h"
 
 enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
@@ -67,7 +67,7 @@ static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t plac
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
     if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED) {
-        if (file_is_leaf(r)) file_seal_leaf(m->id, place, r);
+        if (file_is_segment(r)) file_seal_segment(m->id, place, r);
         file_put32(r + 24, file_body_check(r));
     }
     file_put32(r + 28, hostile_check(m, place, r));
@@ -84,7 +84,7 @@ static inline void hostile_seal_head(hostile_map *m)
 {
     unsigned char *head = m->bytes;
     if (m->size < (m->image ? (size_t)HOSTILE_IMAGE_HEAD : (size_t)HOSTILE_HEAD)) return;
-    if (!m->image) file_seal_head(head);
+    if (!m->image) file_seal_superblock(head);
     if (m->image) file_put32(head + 32, file_crc(0, head, 24));
     if (m->image) file_put32(head + 36, file_crc(0, head + 16, 16));
 }
@@ -209,7 +209,8 @@ static inline void hostile_head(hostile_map *m, uint64_t *rng)
     static const hostile_field of_image[] = {{8, 4}, {12, 4}, {16, 8}, {24, 8}, {24, 8}};
     hostile_field f = m->image ? HOSTILE_ANY_OF(of_image, rng) : HOSTILE_ANY_OF(of_log, rng);
     hostile_put(m, f.at, f.width, f.at, rng);
-    if (f.at == FILE_AT_UNSURE && test_one_in(rng, 2)) /* of this machine, as it is now */
+    /* of this machine, as it is now */
+    if (f.at == FILE_AT_UNCONFIRMED && test_one_in(rng, 2))
         memcpy(m->bytes + f.at, m->bytes + FILE_AT_WRITER, 8);
     hostile_seal_head(m);
     bool id = m->image ? f.at == 16 : f.at >= 24 && f.at < 40;
@@ -268,7 +269,7 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
  * cycle. */
 static inline void hostile_cycle(hostile_map *m, size_t at, size_t size, uint64_t *rng)
 {
-    size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_LEAF_FIXED;
+    size_t first = m->bytes[at + 5] == FILE_INDEX_SUMMARY ? 48 : FILE_SEGMENT_FIXED;
     size_t i = first + 8 * test_below(rng, 40);
     if (i + 8 > size) return;
     file_put64(m->bytes + at + i, test_one_in(rng, 4) ? at : hostile_any_index(m, rng));
@@ -305,7 +306,7 @@ static inline void hostile_record(hostile_map *m, uint64_t *rng)
 static inline void hostile_splice(hostile_map *m, size_t to, size_t gone, size_t from,
                                   size_t len)
 {
-    size_t mark = m->image ? 24 : FILE_AT_MARK, more = len > gone ? len - gone : 0;
+    size_t mark = m->image ? 24 : FILE_AT_WATERMARK, more = len > gone ? len - gone : 0;
     unsigned char *copy = (unsigned char *)malloc(len + 1), *at = m->bytes + to;
     if (copy == NULL) abort();
     memcpy(copy, m->bytes + from, len);

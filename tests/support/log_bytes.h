@@ -15,7 +15,7 @@
 #ifndef LOG_BYTES_H
 #define LOG_BYTES_H
 
-#include "format.h"
+#include "file_format.h"
 #include "open_logs.h"
 
 enum { KIND_GAP = 9, FAN = 32 };
@@ -54,8 +54,8 @@ typedef struct walk {
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t holes;                       /* of them in the segment */
-    nodes leaves, summaries;
-    uint64_t newest_leaf;
+    nodes segments, summaries;
+    uint64_t newest_segment;
 } walk;
 
 #define SOUND(condition)                                                      \
@@ -136,18 +136,18 @@ static inline void nodes_add(nodes *l, const node *n)
 /* The figures of a segment, counted from its records. */
 static inline node count_segment(const walk *w, uint64_t at)
 {
-    node leaf = {.offset = at, .first_time = INT64_MAX, .last_time = INT64_MIN};
+    node segment = {.offset = at, .first_time = INT64_MAX, .last_time = INT64_MIN};
     for (size_t i = w->segment_first; i < w->n_records; i++) {
         const parsed *one = &w->records[i];
         if (one->kind != FILE_KIND_MESSAGE) continue;
-        if (leaf.messages++ == 0) leaf.first_seq = one->seq;
-        leaf.last_seq = one->seq;
-        leaf.bytes += one->padded;
+        if (segment.messages++ == 0) segment.first_seq = one->seq;
+        segment.last_seq = one->seq;
+        segment.bytes += one->padded;
         if (one->time == INT64_MIN) continue;
-        if (one->time < leaf.first_time) leaf.first_time = one->time;
-        if (one->time > leaf.last_time) leaf.last_time = one->time;
+        if (one->time < segment.first_time) segment.first_time = one->time;
+        if (one->time > segment.last_time) segment.last_time = one->time;
     }
-    return leaf;
+    return segment;
 }
 
 /* The offsets of n segment indexes or summaries. */
@@ -161,7 +161,7 @@ static inline void must_list(uint64_t at, const nodes *l, size_t first, size_t n
 /* What opening starts from, in the fixed part of a segment index. */
 static inline void must_state(const walk *w, uint64_t at, const unsigned char *r)
 {
-    size_t sums = w->summaries.n, before = w->leaves.n - 1, listed = file_get32(r + 96);
+    size_t sums = w->summaries.n, before = w->segments.n - 1, listed = file_get32(r + 96);
     SOUND(file_get64(r + 32) == w->damaged_bytes && file_get32(r + 100) == w->damaged);
     SOUND(file_get64(r + 40) == (sums ? w->summaries.items[sums - 1].offset : 0));
     SOUND(file_get32(r + 48) == sums && file_get32(r + 52) == 0);
@@ -171,7 +171,7 @@ static inline void must_state(const walk *w, uint64_t at, const unsigned char *r
     SOUND(file_get64(r + 112) == 0 && file_get64(r + 120) == 0); /* changes, hidden */
     SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->holes);
     SOUND(file_get32(r + 220) == 0 && listed == (before < FAN ? before : FAN));
-    must_list(at, &w->leaves, before - listed, listed, r + FILE_LEAF_FIXED);
+    must_list(at, &w->segments, before - listed, listed, r + FILE_SEGMENT_FIXED);
 }
 
 /* The figures of a segment. */
@@ -185,18 +185,18 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
 
 /* A segment index against the records before it. Of its arrays, as of the summaries and
  * filters, the kept files have every byte (test_format). */
-static inline void parse_leaf(walk *w, const parsed *p)
+static inline void parse_segment(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;
     uint64_t at = p->offset;
-    node leaf = count_segment(w, at);
-    SOUND(file_get32(r + 128) == w->leaves.n);
+    node segment = count_segment(w, at);
+    SOUND(file_get32(r + 128) == w->segments.n);
     SOUND(file_get32(r + 132) == w->n_records - w->segment_first);
     SOUND(file_get64(r + 136) == w->segment_begin);
-    must_sum(at, &leaf, r);
-    nodes_add(&w->leaves, &leaf);
+    must_sum(at, &segment, r);
+    nodes_add(&w->segments, &segment);
     must_state(w, at, r);
-    w->newest_leaf = at;
+    w->newest_segment = at;
     w->holes = 0;
     w->segment_first = w->n_records;
     w->segment_begin = at + p->padded;
@@ -226,10 +226,10 @@ static inline void parse_lost(walk *w, const parsed *p)
 static inline void parse_index(walk *w, const parsed *p)
 {
     uint64_t at = p->offset;
-    SOUND(p->type >= FILE_INDEX_LEAF && p->type <= FILE_INDEX_SUMMARY);
+    SOUND(p->type >= FILE_INDEX_SEGMENT && p->type <= FILE_INDEX_SUMMARY);
     SOUND(p->time == INT64_MIN && p->seq == w->last_seq);
     SOUND((p->flags & MS_FLAG_COMMIT) != 0);
-    if (p->type == FILE_INDEX_LEAF) parse_leaf(w, p);
+    if (p->type == FILE_INDEX_SEGMENT) parse_segment(w, p);
     if (p->type == FILE_INDEX_SUMMARY) parse_summary(w, p);
 }
 
@@ -270,8 +270,8 @@ static inline void parse_head(walk *w)
         {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}};
     const unsigned char *h = w->bytes;
     uint64_t at = 0;
-    SOUND(w->size >= FILE_HEAD && memcmp(h, log_magic, 8) == 0);
-    SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_HEAD);
+    SOUND(w->size >= FILE_SUPERBLOCK && memcmp(h, log_magic, 8) == 0);
+    SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_SUPERBLOCK);
     SOUND(file_get64(h + 16) == 0 && file_get32(h + 48) == 1);
     SOUND(file_get32(h + 52) == file_crc(0, h, 52));
     for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
@@ -290,21 +290,21 @@ static inline uint64_t dead_end(const walk *w)
 static inline void parse_mark(walk *w)
 {
     const unsigned char *h = w->bytes;
-    uint64_t at = FILE_AT_MARK, busy = file_get64(h + 1208);
-    w->end = file_get64(h + FILE_AT_MARK);
-    SOUND(w->end >= FILE_HEAD && w->end <= w->size && w->end % 8 == 0);
+    uint64_t at = FILE_AT_WATERMARK, busy = file_get64(h + 1208);
+    w->end = file_get64(h + FILE_AT_WATERMARK);
+    SOUND(w->end >= FILE_SUPERBLOCK && w->end <= w->size && w->end % 8 == 0);
     w->dead_end = dead_end(w);
     SOUND(w->dead_end == w->end);
     SOUND(busy == UINT64_MAX || busy <= w->end);
-    SOUND(file_get32(h + 1224) <= 1 && file_get64(h + FILE_AT_UNSURE) == 0);
-    if (w->end == FILE_HEAD) return;
+    SOUND(file_get32(h + 1224) <= 1 && file_get64(h + FILE_AT_UNCONFIRMED) == 0);
+    if (w->end == FILE_SUPERBLOCK) return;
     SOUND(file_get32(h + 1184) > 0);
     SOUND(file_get32(h + 1188) == file_crc(0, h + FILE_AT_WRITER, 36));
 }
 
 /* A checkpoint; generation 0: there is none. */
 typedef struct slot {
-    uint64_t generation, end, seq, leaf;
+    uint64_t generation, end, seq, segment;
 } slot;
 
 /* The newest valid one. */
@@ -313,7 +313,8 @@ static inline slot newest_slot(const walk *w)
     slot best;
     memset(&best, 0, sizeof best);
     for (uint64_t i = 0; i < 2; i++) {
-        const unsigned char *p = w->bytes + FILE_AT_SLOTS + FILE_SLOT_STEP * i;
+        const unsigned char *p = w->bytes + FILE_AT_CHECKPOINTS +
+                                      FILE_CHECKPOINT_STEP * i;
         uint64_t generation = file_get64(p);
         if (file_get32(p + 40) != file_crc(0, p, 40) || generation <= best.generation)
             continue;
@@ -322,7 +323,7 @@ static inline slot newest_slot(const walk *w)
         best.generation = generation;
         best.end = file_get64(p + 8);
         best.seq = file_get64(p + 16);
-        best.leaf = file_get64(p + 24);
+        best.segment = file_get64(p + 24);
     }
     return best;
 }
@@ -331,8 +332,8 @@ static inline slot newest_slot(const walk *w)
  * before the first byte that begins no record. */
 static inline void parse_end(walk *w)
 {
-    uint64_t at = FILE_HEAD;
-    w->end = FILE_HEAD;
+    uint64_t at = FILE_SUPERBLOCK;
+    w->end = FILE_SUPERBLOCK;
     while (is_record(w, at)) {
         const unsigned char *r = w->bytes + at;
         at += file_padded(file_get32(r));
@@ -352,15 +353,15 @@ static inline walk walk_of(const char *bytes, size_t size, bool torn)
     parse_head(&w);
     if (torn) parse_end(&w);
     else parse_mark(&w);
-    w.segment_begin = FILE_HEAD;
-    for (uint64_t at = FILE_HEAD; at < w.end;) parse_one(&w, &at);
-    if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_leaf);
+    w.segment_begin = FILE_SUPERBLOCK;
+    for (uint64_t at = FILE_SUPERBLOCK; at < w.end;) parse_one(&w, &at);
+    if (!torn) assert_int_equal(file_get64(w.bytes + 1088), w.newest_segment);
     return w;
 }
 
 static inline void walk_free(walk *w)
 {
-    free(w->leaves.items);
+    free(w->segments.items);
     free(w->summaries.items);
     free(w->records);
 }
@@ -402,21 +403,21 @@ typedef struct built {
 static inline void built_begin(built *b)
 {
     memset(b, 0, sizeof *b);
-    b->len = FILE_HEAD;
+    b->len = FILE_SUPERBLOCK;
     memcpy(b->bytes, log_magic, 8);
     file_put32(b->bytes + 8, FILE_VERSION);
-    file_put32(b->bytes + 12, FILE_HEAD);
+    file_put32(b->bytes + 12, FILE_SUPERBLOCK);
     memcpy(b->bytes + 24, "an id of 16 byte", 16);
     file_put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
     file_put32(b->bytes + 48, 1);
     file_put32(b->bytes + 52, file_crc(0, b->bytes, 52));
-    file_put64(b->bytes + FILE_AT_MARK, FILE_HEAD);
+    file_put64(b->bytes + FILE_AT_WATERMARK, FILE_SUPERBLOCK);
 }
 
 /* Sets the watermark to the end of what was built. */
 static inline void built_mark(built *b)
 {
-    file_put64(b->bytes + FILE_AT_MARK, b->len);
+    file_put64(b->bytes + FILE_AT_WATERMARK, b->len);
 }
 
 /* Header and checks over a body that stands there already. */

@@ -1,9 +1,9 @@
 /* Several writers of one store: threads, processes, handles.
  *
- * Writer w appends the numbers from (w << SHIFT) + 1 on (see logs.h), so that a
- * reading shows of each writer what is lost, torn, doubled or out of order. Writers share
- * memory, and note there what an append has returned for (acked): that must be there, under
- * that sequence number, whichever writer was killed.
+ * Writer w appends the numbers from (w << SHIFT) + 1 on (see numbered_messages.h), so
+ * that a reading shows of each writer what is lost, torn, doubled or out of order.
+ * Writers share memory, and note there what an append has returned for (acked): that must
+ * be there, under that sequence number, whichever writer was killed.
  *
  *     many_writers c;
  *     board *b = board_new();

@@ -13,7 +13,7 @@
 #define OPEN_LOGS_H
 
 #include "stores.h"
-#include "logs.h"
+#include "numbered_messages.h"
 #include "twin.h"
 
 /* Checks the result of a call; a failure prints both by name. */

@@ -60,7 +60,7 @@
 #define SIMDISK_H
 
 #include <endian.h>
-#include "logs.h"
+#include "numbered_messages.h"
 
 enum {
     SIM_PAGE = 4096,

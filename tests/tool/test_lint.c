@@ -9,7 +9,7 @@
 #define _GNU_SOURCE
 
 #include "provider_lint.h"
-#include "json_spot.h"
+#include "json_random_value.h"
 #include "low_memory.h"
 #include "table.h"
 #include "traces.h"

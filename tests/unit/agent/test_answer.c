@@ -7,7 +7,7 @@
 
 #include "answers.h"
 #include "provider_lint.h"
-#include "chat.h"
+#include "chat_store.h"
 #include "low_memory.h"
 
 /* Feeds a stream in pieces of `size` bytes, the first one of `first`. */

@@ -2,7 +2,7 @@
  * request, and the thinking that goes back to its signer, are in tests/tables/project.jsonl. */
 
 #define _GNU_SOURCE
-#include "chat.h"
+#include "chat_store.h"
 
 static ms_envelope call(const char *id, const char *tool)
 {

@@ -5,7 +5,7 @@
 
 #include "sqlite_kind.h"
 #include "stores.h"
-#include "dialects.h"
+#include "format_calls.h"
 #include "low_memory.h"
 
 static ms_envelope row_of(ms_str json)

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 
 #include "script.h"
-#include "dialects.h"
+#include "format_calls.h"
 
 
 /* ---- helpers ---- */

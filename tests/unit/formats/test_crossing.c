@@ -4,7 +4,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "formats.h"
+#include "format_tables.h"
 
 
 

@@ -5,7 +5,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include "dialects.h"
+#include "format_calls.h"
 
 #include <time.h>
 

@@ -11,8 +11,8 @@
  *     small. So it is with each allocation failing.
  */
 
-#include "formats.h"
-#include "json_spot.h"
+#include "format_tables.h"
+#include "json_random_value.h"
 #include "low_memory.h"
 
 

@@ -7,7 +7,7 @@
 #include "fast.h"
 #include "stores.h"
 #include "guard_pages.h"
-#include "format.h"
+#include "file_format.h"
 #include "json_maker.h"
 
 enum { LONGEST = 300, SHIFTS = 64, WAYS = 2 };

@@ -8,7 +8,7 @@
 
 #include "twin.h"
 #include "arena.h"
-#include "format.h"
+#include "file_format.h"
 
 #if !defined(_WIN32)
 #include <sys/mman.h>

@@ -19,9 +19,9 @@ static void must_parse(const twinned *x)
     slot best = newest_slot(&w);
     uint64_t below = 0;
     assert_true(best.end <= w.end && best.seq <= w.last_seq);
-    for (size_t i = 0; i < w.leaves.n; i++)
-        if (w.leaves.items[i].offset < best.end) below = w.leaves.items[i].offset;
-    assert_int_equal(best.leaf, below);
+    for (size_t i = 0; i < w.segments.n; i++)
+        if (w.segments.items[i].offset < best.end) below = w.segments.items[i].offset;
+    assert_int_equal(best.segment, below);
     for (size_t i = 0; i < w.n_records; i++)
         if (w.records[i].kind == FILE_KIND_MESSAGE)
             assert_int_equal(w.records[i].offset < best.end, w.records[i].seq <= best.seq);
@@ -408,8 +408,8 @@ static void must_be_golden(const golden *g, const char *bytes, size_t size)
     walk_must_equal(&w, &x.t);
     assert_int_equal(dead > 100, g->torn);
     assert_int_equal(file_get32(w.bytes + 1184), epoch);
-    assert_true(g->segment == 0 ? w.leaves.n == 0 : w.leaves.n >= 2);
-    if (g->runs == 3) assert_true(w.leaves.n >= 8 && w.summaries.n >= 1);
+    assert_true(g->segment == 0 ? w.segments.n == 0 : w.segments.n >= 2);
+    if (g->runs == 3) assert_true(w.segments.n >= 8 && w.summaries.n >= 1);
     walk_free(&w);
     file_replace(s, bytes, size);
     must_give(MS_OK, ms_log_verify(&s->log, &report, NULL));

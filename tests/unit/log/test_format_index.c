@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "inside.h"
+#include "log_internals.h"
 
 /* One field that is made wrong. */
 typedef struct lie {

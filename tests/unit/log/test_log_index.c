@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "filelog.h"
+#include "log_file.h"
 
 /* Segment indexes whose segment numbers are each as far off as one may be. */
 TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)

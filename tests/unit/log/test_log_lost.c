@@ -39,7 +39,7 @@ static void step_lost(world *w)
 {
     const sim_file *f = file_of(w, w->at);
     walk k;
-    uint64_t at = FILE_HEAD;
+    uint64_t at = FILE_SUPERBLOCK;
     memset(&k, 0, sizeof k);
     k.bytes = f->ro;
     k.size = k.end = f->size;
@@ -50,11 +50,12 @@ static void step_lost(world *w)
     step_equals(w, "end", number(w, 3), file_get64(k.bytes + at + FILE_HEADER));
 }
 
-/* leaf DAMAGED BYTES: what the newest segment index has counted. */
-static void step_leaf(world *w)
+/* segment DAMAGED BYTES: what the newest segment index has counted. */
+static void step_segment(world *w)
 {
     size_t at = (size_t)words_value(w, 1088, 8);
-    if (at == 0 || !file_is_leaf(file_of(w, w->at)->ro + at)) step_fails(w, "no index");
+    if (at == 0 || !file_is_segment(file_of(w, w->at)->ro + at))
+        step_fails(w, "no index");
     step_equals(w, "ranges", number(w, 1), words_value(w, at + 100, 4));
     step_equals(w, "bytes", number(w, 2), words_value(w, at + 32, 8));
 }
@@ -117,7 +118,7 @@ static void step_reports(world *w)
 
 static const scenario_step own[] = {
     {"verifies", step_verifies}, {"walks", step_walks},
-    {"lost", step_lost}, {"leaf", step_leaf}, {"is_tail", step_is_tail},
+    {"lost", step_lost}, {"segment", step_segment}, {"is_tail", step_is_tail},
     {"reports", step_reports}, {NULL, NULL}};
 
 int main(void)

@@ -9,7 +9,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "filelog.h"
+#include "log_file.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "format.h"
+#include "file_format.h"
 #include "scenario.h"
 
 /* Changes the newest checkpoint in both places: end, seq or generation N. */

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "inside.h"
+#include "log_internals.h"
 
 static ms__segment *segment_of(ms_store *store, uint32_t i)
 {
@@ -47,21 +47,21 @@ TEST(segment_ends_where_the_next_one_begins)
 TEST(index_records_are_found_when_others_that_list_them_are_damaged)
 {
     for (int how = 0; how < 4; how++) {
-        uint64_t leaf[100], sum[3];
+        uint64_t segment[100], sum[3];
         ms_store *store = make_segments(1);
         ms__log *log = ms__log_of(store);
         while (log->index.segments.n < 100 || log->index.summaries.n < 3)
             say_some(store, 1);
-        for (uint32_t i = 0; i < 100; i++) leaf[i] = segment_of(store, i)->offset;
+        for (uint32_t i = 0; i < 100; i++) segment[i] = segment_of(store, i)->offset;
         for (uint32_t i = 0; i < 3; i++)
             sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
         ms_query q = query_at("place_1");
         size_t all = count_all(store, q, MS_OK);
         ms_close(store);
         drive.rw[sum[2] + 40] ^= 1;
-        if (how > 0) drive.rw[leaf[96] + 40] ^= 1;
+        if (how > 0) drive.rw[segment[96] + 40] ^= 1;
         if (how > 1) drive.rw[sum[1] + 40] ^= 1;
-        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[leaf[i] + 40] ^= 1;
+        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[segment[i] + 40] ^= 1;
         store = open_log(MS_LOG_WRITE);
         log = ms__log_of(store);
         ms__lock_take(&log->lock);
@@ -70,7 +70,7 @@ TEST(index_records_are_found_when_others_that_list_them_are_damaged)
         assert_non_null(ms__summary_get(log, 0)->filters);
         for (uint32_t i = 0; i < 100; i++) {
             assert_true(ms__segment_find_place(log, i));
-            assert_int_equal(ms__node_entry(&log->index.segments, i)->offset, leaf[i]);
+            assert_int_equal(ms__node_entry(&log->index.segments, i)->offset, segment[i]);
         }
         ms__lock_give(&log->lock);
         assert_int_equal(count_all(store, q, MS_OK), all);
@@ -81,9 +81,9 @@ TEST(index_records_are_found_when_others_that_list_them_are_damaged)
     }
 }
 
-/* Makes a log of so many segments and summaries, and opens it for reading. leaf, sum: the
- * places of their records. */
-static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *leaf,
+/* Makes a log of so many segments and summaries, and opens it for reading. segment, sum:
+ * the places of their records. */
+static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *segment,
                              uint64_t *sum)
 {
     bool more = true;
@@ -101,7 +101,7 @@ static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *le
     assert_int_equal(log->index.segments.n, segments);
     assert_int_equal(log->index.summaries.n, summaries);
     for (uint32_t i = 0; i < segments; i++)
-        leaf[i] = ms__node_entry(&log->index.segments, i)->offset;
+        segment[i] = ms__node_entry(&log->index.segments, i)->offset;
     for (uint32_t i = 0; i < summaries; i++)
         sum[i] = ms__node_entry(&log->index.summaries, i)->offset;
     ms_close(store);
@@ -125,8 +125,8 @@ static void finish_places(ms_store *store)
  * the summary before it. */
 TEST(summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows)
 {
-    uint64_t leaf[96], sum[3];
-    ms_store *store = make_places(96, 3, leaf, sum);
+    uint64_t segment[96], sum[3];
+    ms_store *store = make_places(96, 3, segment, sum);
     ms__log *log = ms__log_of(store);
     damage_places(sum, 2, 3);
     ms__lock_take(&log->lock);
@@ -139,11 +139,11 @@ TEST(summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows)
 
 TEST(segments_are_derived_when_no_record_has_the_place_of_their_summary)
 {
-    uint64_t leaf[104], sum[2];
-    ms_store *store = make_places(104, 2, leaf, sum);
+    uint64_t segment[104], sum[2];
+    ms_store *store = make_places(104, 2, segment, sum);
     ms__log *log = ms__log_of(store);
     damage_places(sum, 1, 2);
-    damage_places(leaf, 71, 103);
+    damage_places(segment, 71, 103);
     ms__lock_take(&log->lock);
     const ms__summary *first = ms__summary_get(log, 0);
     assert_true(first != NULL && first->filters == NULL);
@@ -155,21 +155,21 @@ TEST(segments_are_derived_when_no_record_has_the_place_of_their_summary)
 /* Nothing that was read has the place; a summary, read later, leads to it. */
 TEST(segment_is_found_when_places_between_become_known)
 {
-    uint64_t leaf[101], sum[3];
-    ms_store *store = make_places(101, 3, leaf, sum);
+    uint64_t segment[101], sum[3];
+    ms_store *store = make_places(101, 3, segment, sum);
     ms__log *log = ms__log_of(store);
     const ms__node_table *t = &log->index.segments;
     damage_places(sum, 0, 1);
-    damage_places(leaf, 64, 100);
+    damage_places(segment, 64, 100);
     ms__lock_take(&log->lock);
     for (int again = 0; again < 2; again++) {
         assert_true(ms__segment_find_place(log, 10));
         assert_int_equal(ms__node_entry(t, 10)->offset, 0);
     }
     assert_true(ms__segment_find_place(log, 50));
-    assert_int_equal(ms__node_entry(t, 50)->offset, leaf[50]);
+    assert_int_equal(ms__node_entry(t, 50)->offset, segment[50]);
     assert_true(ms__segment_find_place(log, 10));
-    assert_int_equal(ms__node_entry(t, 10)->offset, leaf[10]);
+    assert_int_equal(ms__node_entry(t, 10)->offset, segment[10]);
     ms__lock_give(&log->lock);
     finish_places(store);
 }
@@ -225,10 +225,10 @@ TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
     assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
     ms_close(store);
     unsigned char *r = drive.rw + offset, kept[MS__SEGMENT_FIXED];
-    ms__segment leaf;
-    assert_true(ms__segment_decode(&leaf, r, offset));
+    ms__segment segment;
+    assert_true(ms__segment_decode(&segment, r, offset));
     memcpy(kept, r, sizeof kept);
-    ms__put32(r + 128, leaf.number + 0x40000000u);
+    ms__put32(r + 128, segment.number + 0x40000000u);
     ms__seal_at(id.crc, offset, r);
     store = open_log(MS_LOG_READ);
     assert_true(ms__log_of(store)->index.segments.n < 10);

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "inside.h"
+#include "log_internals.h"
 
 
 /* ---- maps and tails ---- */

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_FLASH
-#include "ring_life.h"
+#include "ring_operations.h"
 
 /* ---- the flash ---- */
 

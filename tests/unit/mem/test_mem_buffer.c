@@ -4,7 +4,7 @@
  */
 
 #define _GNU_SOURCE
-#include "buffers.h"
+#include "buffer_stores.h"
 
 
 /* ---- the heap, watched ---- */

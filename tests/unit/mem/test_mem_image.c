@@ -6,7 +6,7 @@
  */
 
 #define _GNU_SOURCE
-#include "buffers.h"
+#include "buffer_stores.h"
 #include "hostile.h"
 
 enum { SPARE = 16384 };       /* bytes after an image, for what is appended to it */

@@ -1,12 +1,12 @@
-/* A ring: an arena store that drops its oldest messages instead of being full. The list of
- * its records (ring_life.h) drops by the words of [api-ring]. The store reports how often it
- * dropped; the list alone knows what is left, record by record.
+/* A ring: an arena store that drops its oldest messages instead of being full. The list
+ * of its records (ring_operations.h) drops by the words of [api-ring]. The store reports
+ * how often it dropped; the list alone knows what is left, record by record.
  */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_RING
-#include "ring_life.h"
+#include "ring_operations.h"
 
 typedef struct life {
     list l;

@@ -16,7 +16,7 @@
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
-#include "inside.h"
+#include "log_internals.h"
 
 static unsigned breaks; /* that were found */
 
@@ -408,7 +408,7 @@ TEST(a_cursor_that_gives_nonsense_is_found)
 
 /* ---- a log ---- */
 
-/* A closed log that has leaves and summaries. */
+/* A closed log that has segment indexes and summaries. */
 static void make_closed(void)
 {
     ms_store *log = make_log(0);
@@ -425,12 +425,12 @@ TEST(a_segment_index_that_differs_from_its_records_is_found)
     uint32_t *numbers[] = {&l->n, &l->lists, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < COUNT(numbers); i++)
-        with32(log, numbers[i], *numbers[i] + 1, "a number of a leaf", "L3");
+        with32(log, numbers[i], *numbers[i] + 1, "a number of a segment", "L3");
     for (size_t i = 0; i < COUNT(sums); i++)
-        with64(log, sums[i], *sums[i] + 1, "a sum of a leaf", "L3");
+        with64(log, sums[i], *sums[i] + 1, "a sum of a segment", "L3");
     unsigned char *p = drive.rw + l->offset +
                        (l->record - (l->directory - MS__SEGMENT_FIXED));
-    with_bytes(log, p, 1, 1, "an array of a leaf", "L3");
+    with_bytes(log, p, 1, 1, "an array of a segment", "L3");
     ms_close(log);
     test_alloc_done(&heap);
 }

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "script.h"
 #include "own_store.h"
-#include "twin_run.h"
+#include "twin_steps.h"
 #include "arena.h"
 #include "low_memory.h"
 

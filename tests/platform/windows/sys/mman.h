@@ -1,5 +1,5 @@
 /* Of <sys/mman.h> and its neighbours, what the tests use: pages that may not be touched,
- * and maps of a file in memory (logs.h, simdisk.h). See ../posix.c. */
+ * and maps of a file in memory (numbered_messages.h, simdisk.h). See ../posix.c. */
 
 #ifndef WINDOWS_MMAN_H
 #define WINDOWS_MMAN_H

@@ -2,25 +2,25 @@
  * of [record] and [format]: numbers, checks, places. A test that forges or judges a file
  * does so by this, not by the functions that it tries. All numbers are little-endian. */
 
-#ifndef FORMAT_H
-#define FORMAT_H
+#ifndef FILE_FORMAT_H
+#define FILE_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#define FILE_HEADER      32u          /* bytes before the body of a record */
-#define FILE_ERASED      0x44455241u  /* the body's check of a record that was redacted */
-#define FILE_VERSION     2u
-#define FILE_HEAD        4096u
-#define FILE_AT_MARK     1024u
-#define FILE_AT_WRITER   1152u
-#define FILE_AT_UNSURE   1232u
-#define FILE_AT_SLOTS    2048u
-#define FILE_SLOT_STEP   512u
-#define FILE_LEAF_FIXED  224u
-#define FILE_LOST_SIZE   48u
+#define FILE_HEADER          32u         /* bytes before the body of a record */
+#define FILE_ERASED          0x44455241u /* the body's check of a redacted record */
+#define FILE_VERSION         2u
+#define FILE_SUPERBLOCK      4096u
+#define FILE_AT_WATERMARK    1024u
+#define FILE_AT_WRITER       1152u
+#define FILE_AT_UNCONFIRMED  1232u
+#define FILE_AT_CHECKPOINTS  2048u
+#define FILE_CHECKPOINT_STEP 512u
+#define FILE_SEGMENT_FIXED   224u
+#define FILE_LOST_SIZE       48u
 
 enum {
     FILE_KIND_MESSAGE = 1,
@@ -30,7 +30,7 @@ enum {
     FILE_KIND_LOST = 8,
     FILE_KIND_COUNT = 11
 };
-enum { FILE_INDEX_LEAF = 1, FILE_INDEX_FILTER = 2, FILE_INDEX_SUMMARY = 3 };
+enum { FILE_INDEX_SEGMENT = 1, FILE_INDEX_FILTER = 2, FILE_INDEX_SUMMARY = 3 };
 
 static inline uint64_t file_get(const unsigned char *p, size_t n)
 {
@@ -81,12 +81,12 @@ static inline uint32_t file_body_check(const unsigned char *r)
 
 /* Puts right the checks inside a segment index: of each block, and of what is before the
  * blocks. Where its counts do not give its size it has none. */
-static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
-                                  unsigned char *r)
+static inline void file_seal_segment(const unsigned char *id, uint64_t offset,
+                                     unsigned char *r)
 {
     unsigned char place[8];
     uint64_t lists = file_get32(r + 192);
-    uint64_t fixed = FILE_LEAF_FIXED + 8 * file_get(r + 96, 4);
+    uint64_t fixed = FILE_SEGMENT_FIXED + 8 * file_get(r + 96, 4);
     uint64_t buckets = file_get32(r + 208), width = file_get32(r + 212);
     uint64_t changed = file_get32(r + 220);
     if (buckets > 26 || width > 4) return;
@@ -104,27 +104,27 @@ static inline void file_seal_leaf(const unsigned char *id, uint64_t offset,
     file_put32(checks, file_crc(seed, r + 32, (size_t)(checks - r) - 32));
 }
 
-static inline bool file_is_leaf(const unsigned char *r)
+static inline bool file_is_segment(const unsigned char *r)
 {
-    return r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_LEAF &&
-           file_get32(r) >= FILE_LEAF_FIXED;
+    return r[4] == FILE_KIND_INDEX && r[5] == FILE_INDEX_SEGMENT &&
+           file_get32(r) >= FILE_SEGMENT_FIXED;
 }
 
 /* Puts all checks on a record. */
 static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned char *r)
 {
-    if (file_is_leaf(r)) file_seal_leaf(id, offset, r);
+    if (file_is_segment(r)) file_seal_segment(id, offset, r);
     file_put32(r + 24, file_body_check(r));
     file_put32(r + 28, file_check(id, offset, r));
 }
 
 /* The checks of the head page: of its fields, of the writer's line and checkpoints. */
-static inline void file_seal_head(unsigned char *head)
+static inline void file_seal_superblock(unsigned char *head)
 {
     file_put32(head + 52, file_crc(0, head, 52));
     file_put32(head + FILE_AT_WRITER + 36, file_crc(0, head + FILE_AT_WRITER, 36));
     for (size_t i = 0; i < 2; i++) {
-        unsigned char *slot = head + FILE_AT_SLOTS + i * FILE_SLOT_STEP;
+        unsigned char *slot = head + FILE_AT_CHECKPOINTS + i * FILE_CHECKPOINT_STEP;
         if (file_get64(slot) != 0) file_put32(slot + 40, file_crc(0, slot, 40));
     }
 }

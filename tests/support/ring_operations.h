@@ -4,8 +4,8 @@
  * returned, and must be what the operation appends. Later the store has a part of the
  * list, which its suite knows: those records, byte by byte, in their order. */
 
-#ifndef RING_LIFE_H
-#define RING_LIFE_H
+#ifndef RING_OPERATIONS_H
+#define RING_OPERATIONS_H
 
 #include "stores.h"
 
@@ -317,4 +317,4 @@ static inline void must_show_its_image(ms_store *store)
     free(desc.buffer);
 }
 
-#endif /* RING_LIFE_H */
+#endif /* RING_OPERATIONS_H */

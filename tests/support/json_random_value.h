@@ -1,8 +1,8 @@
 /* A value inside a JSON value, found at random: suites that damage requests and messages
  * change it. */
 
-#ifndef JSON_SPOT_H
-#define JSON_SPOT_H
+#ifndef JSON_RANDOM_VALUE_H
+#define JSON_RANDOM_VALUE_H
 
 #include "support.h"
 
@@ -49,4 +49,4 @@ static inline bool spot_any(json_t *value, uint64_t *rng, spot *out)
     return true;
 }
 
-#endif /* JSON_SPOT_H */
+#endif /* JSON_RANDOM_VALUE_H */

@@ -4,8 +4,8 @@
  * fork, write by and by. What is refused is in tests/scripts. The sums of usage that the
  * tool makes are compared, too. */
 
-#ifndef TWIN_RUN_H
-#define TWIN_RUN_H
+#ifndef TWIN_STEPS_H
+#define TWIN_STEPS_H
 
 #include "twin.h"
 #include "tools/usage_sum.h"
@@ -843,4 +843,4 @@ static void take_step(run *r, const struct step *step)
     progress.doing = step->name;
 }
 
-#endif /* TWIN_RUN_H */
+#endif /* TWIN_STEPS_H */

@@ -2,8 +2,8 @@
  * functions to read, write and compare. A text that begins with a bracket is read as a
  * list. */
 
-#ifndef TESTS_DIALECTS_H
-#define TESTS_DIALECTS_H
+#ifndef FORMAT_CALLS_H
+#define FORMAT_CALLS_H
 
 #include "support.h"
 #include "json_equal.h"
@@ -199,4 +199,4 @@ static inline ms_str joined(const char *a, ms_str b, const char *c)
     return ms_str_n(text, x + b.len + y);
 }
 
-#endif /* TESTS_DIALECTS_H */
+#endif /* FORMAT_CALLS_H */

@@ -1,7 +1,7 @@
 /* A store with one conversation, for the suites of [request] and [answer]. */
 
-#ifndef TESTS_CHAT_H
-#define TESTS_CHAT_H
+#ifndef CHAT_STORE_H
+#define CHAT_STORE_H
 
 #include "stores.h"
 #include "arena.h"
@@ -49,4 +49,4 @@ static inline ms_str body_of(const ms_request_desc *desc, ms_project_report *rep
     return ms_buf_text(&out);
 }
 
-#endif /* TESTS_CHAT_H */
+#endif /* CHAT_STORE_H */

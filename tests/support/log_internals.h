@@ -8,10 +8,10 @@
  * Define _GNU_SOURCE and MSGSTORE_IMPLEMENTATION, and include msgstore.h, before it.
  */
 
-#ifndef INSIDE_H
-#define INSIDE_H
+#ifndef LOG_INTERNALS_H
+#define LOG_INTERNALS_H
 
-#include "logs.h"
+#include "numbered_messages.h"
 
 static disk drive;
 static os_faults traps;
@@ -180,4 +180,4 @@ static inline int run_inside_tests(void)
     return failed;
 }
 
-#endif /* INSIDE_H */
+#endif /* LOG_INTERNALS_H */

@@ -2,10 +2,10 @@
  * access to the bytes. For suites that take in the implementation.
  */
 
-#ifndef FILELOG_H
-#define FILELOG_H
+#ifndef LOG_FILE_H
+#define LOG_FILE_H
 
-#include "logs.h"
+#include "numbered_messages.h"
 
 static char *folder, *path;
 
@@ -129,4 +129,4 @@ static inline void filelog_begin(void)
     path = scratch_file(folder, "log.msl");
 }
 
-#endif /* FILELOG_H */
+#endif /* LOG_FILE_H */

@@ -10,8 +10,8 @@
  * child processes too. Define _GNU_SOURCE before any include.
  */
 
-#ifndef LOGS_H
-#define LOGS_H
+#ifndef NUMBERED_MESSAGES_H
+#define NUMBERED_MESSAGES_H
 
 #include "disk.h"
 #include "scratch.h"
@@ -301,4 +301,4 @@ static inline const char *scribe_keys(const scribe *s, ms_store *store, uint64_t
     return NULL;
 }
 
-#endif /* LOGS_H */
+#endif /* NUMBERED_MESSAGES_H */

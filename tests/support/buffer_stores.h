@@ -1,8 +1,8 @@
 /* Arena stores in buffers from malloc, each with a twin. A buffer has exactly the
  * requested size. */
 
-#ifndef BUFFERS_H
-#define BUFFERS_H
+#ifndef BUFFER_STORES_H
+#define BUFFER_STORES_H
 
 #include "stores.h"
 #include "twin.h"
@@ -100,4 +100,4 @@ static inline uint64_t room_of(ms_store *store)
     return stat.room;
 }
 
-#endif /* BUFFERS_H */
+#endif /* BUFFER_STORES_H */

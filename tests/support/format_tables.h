@@ -1,10 +1,10 @@
 /* The tables of formats, tests/formats/NAME.jsonl: an object a line, as the README there
  * has it. */
 
-#ifndef TESTS_FORMATS_H
-#define TESTS_FORMATS_H
+#ifndef FORMAT_TABLES_H
+#define FORMAT_TABLES_H
 
-#include "dialects.h"
+#include "format_calls.h"
 #include "table.h"
 
 typedef struct format_row {
@@ -189,4 +189,4 @@ static inline ms_str text_of_json(json_t *value, size_t flags)
     return copy;
 }
 
-#endif /* TESTS_FORMATS_H */
+#endif /* FORMAT_TABLES_H */
