@@ -2913,14 +2913,14 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
-#define MS__APART __attribute__((noinline)) /* large locals stay out of callers */
+#define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
 #define MS__PREFETCH_WRITE(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p, 1))
 #else
 #define MS__UNUSED
-#define MS__APART
+#define MS__NOINLINE
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
 #define MS__PREFETCH(p) ((void)(p))
@@ -6390,8 +6390,9 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
 }
 
 /* Opens a cursor in the arena, to save stack. */
-static MS__APART ms_result ms__cursor_open(ms_store *store, const ms_query *q,
-                                           ms_arena *arena, ms_cursor **it, ms_error *err)
+static MS__NOINLINE ms_result ms__cursor_open(ms_store *store, const ms_query *q,
+                                              ms_arena *arena, ms_cursor **it,
+                                              ms_error *err)
 {
     *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof **it) : NULL;
     if (!*it) return ms__no_arena(err, arena, sizeof **it);
@@ -6438,9 +6439,9 @@ static void ms__fed_set(ms_envelope *e, ms_str text)
 
 /* Reads an unfinished message into *fed, in the arena: the text from pieces before the
  * place as_of, then rest. */
-static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
-                                        uint64_t as_of, ms_str rest, ms_arena *arena,
-                                        ms__fed **fed, ms_error *err)
+static MS__NOINLINE ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
+                                           uint64_t as_of, ms_str rest, ms_arena *arena,
+                                           ms__fed **fed, ms_error *err)
 {
     const ms_msg *piece;
     ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
@@ -6469,9 +6470,9 @@ static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
 
 /* Returns an unfinished message with all text so far, in the arena; without pieces the
  * message itself. */
-static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
-                                           uint64_t as_of, ms_arena *arena,
-                                           const ms_msg **out, ms_error *err)
+static MS__NOINLINE ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
+                                              uint64_t as_of, ms_arena *arena,
+                                              const ms_msg **out, ms_error *err)
 {
     *out = msg;
     if (!store->backend->change) return MS_OK;
@@ -6686,7 +6687,7 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 }
 
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
-static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
+static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms_error kept;
     memset(out, 0, sizeof *out);
@@ -6882,9 +6883,9 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
 
 /* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
  * open stream. */
-static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
-                                     const ms_envelope *m, uint32_t flags, bool open,
-                                     ms_error *err)
+static MS__NOINLINE ms_result ms__amend(ms_store *store, const ms_msg *msg,
+                                        const ms_envelope *m, uint32_t flags, bool open,
+                                        ms_error *err)
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_AMEND), old = ms_envelope_of(msg);
@@ -6981,8 +6982,8 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 
 /* ---- Notes and facts. */
 
-static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
-                                    ms_value value, ms_error *err)
+static MS__NOINLINE ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
+                                       ms_value value, ms_error *err)
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
@@ -7084,8 +7085,8 @@ static void ms__facts_fold(ms__facts *f)
 }
 
 /* Adds the members of all records of a location, oldest first. */
-static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
+                                             ms__facts *f, ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -7112,7 +7113,8 @@ static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out
 }
 
 /* Writes the object without members whose value is null. */
-static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
+static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
+                                             ms_error *err)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -7182,8 +7184,8 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 }
 
 /* Adds the visible messages of `from` up to seq. */
-static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
+                                            ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -7200,8 +7202,8 @@ static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
 }
 
 /* Adds the facts of the new location. */
-static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
+                                             ms_error *err)
 {
     ms_envelope e;
     ms_str text;
@@ -7223,7 +7225,7 @@ static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq
 }
 
 /* Checks that a location has no messages, hidden ones included. */
-static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
+static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
 {
     ms_cursor *it;
     ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
@@ -7298,9 +7300,9 @@ static bool ms__redact_keeps(const ms_msg *msg)
 }
 
 /* Does one step for all records that the query finds. */
-static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
-                                            const ms_query *q, unsigned step,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
+                                               const ms_query *q, unsigned step,
+                                               ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -7321,8 +7323,8 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
  * another thread appends meanwhile is not of them: no sync has made it durable. */
-static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
-                                          const ms_msg *own, ms_error *err)
+static MS__NOINLINE ms_result ms__redact_all(ms_store *store, ms_arena *arena,
+                                             const ms_msg *own, ms_error *err)
 {
     ms__now now;
     ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
@@ -7407,7 +7409,7 @@ static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 }
 
 /* Appends a piece. */
-static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
+static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -7490,10 +7492,10 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 }
 
 /* Amends an unfinished message with final_message, or with its text so far and rest. */
-static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
-                                            const ms_envelope *final_message, ms_str rest,
-                                            uint32_t flags, ms_arena *arena,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
+                                               const ms_envelope *final_message,
+                                               ms_str rest, uint32_t flags,
+                                               ms_arena *arena, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -7559,7 +7561,7 @@ static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
                                               "cached_tokens", "reasoning_tokens"};
 #define MS__USAGE_COUNTS 4
 
-static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
+static MS__NOINLINE void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 {
     ms_json_writer w;
     const uint64_t counts[MS__USAGE_COUNTS] = {
@@ -7787,8 +7789,8 @@ static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor 
 }
 
 /* Finds the number from which on a location is kept, by the rules for each location. */
-static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                         ms_cursor *it, uint64_t *from, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms_str location,
+                                            ms_cursor *it, uint64_t *from, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
@@ -7802,7 +7804,7 @@ static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__APART ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -7879,8 +7881,8 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
 
 /* Copies a message if it is kept. A message that no store would accept counts as
  * damaged. */
-static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
+                                               ms_error *err)
 {
     c->last = ms_seq(msg);
     if (!ms__keeps(c, msg)) {
@@ -7917,8 +7919,8 @@ static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
 }
 
 /* Copies a note if its message was copied, and no ring has dropped it since. */
-static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
+                                            ms_error *err)
 {
     const ms_msg *msg;
     ms_record change;
@@ -7945,7 +7947,8 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
 }
 
 /* Copies the facts of a location as one record. */
-static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_error *err)
+static MS__NOINLINE ms_result ms__copy_facts(ms__copying *c, ms_str location,
+                                             ms_error *err)
 {
     ms_str facts;
     uint64_t from;
@@ -7995,7 +7998,7 @@ static bool ms__copy_records(ms__copying *c, size_t n)
 
 /* Appends the batch. Leaves out changes of messages that were not copied, and changes
  * that are refused because the message is hidden or ended. */
-static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
+static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 {
     ms_append_opts opts;
     size_t n = c->n_batch;
@@ -8024,8 +8027,8 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 }
 
 /* Copies a record that follows the mark. */
-static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
+                                             ms_error *err)
 {
     uint64_t from;
     ms_envelope m = ms_envelope_of(msg);
@@ -8670,9 +8673,9 @@ static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc
 }
 
 /* Makes a new name, fresh until the append commits. NULL: no memory. */
-static MS__APART ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
-                                             const ms__loc *loc, ms_str text,
-                                             uint64_t hash)
+static MS__NOINLINE ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
+                                                const ms__loc *loc, ms_str text,
+                                                uint64_t hash)
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)
@@ -9709,7 +9712,7 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
 
 /* Moves an iterator to its next run in the cursor's direction. After the last run it
  * returns false, and the iterator stays. */
-static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
+static MS__NOINLINE bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
 {
     ms__head next = *h;
     uint32_t tail = s->tail->segment;
@@ -9805,8 +9808,8 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
 
 /* Returns the record with the present content of an iterator's record, and its state;
  * NULL: hidden. */
-static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
-                                                     ms__head *h, ms__state_of *state)
+static MS__NOINLINE const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
+                                                        ms__head *h, ms__state_of *state)
 {
     const ms__control *c = s->control;
     ms_result result = MS_OK;
@@ -10180,8 +10183,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
 }
 
 /* Adds the lists of a location for a raw query. */
-static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
-                                         const ms__where *at, ms_error *err)
+static MS__NOINLINE ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
+                                            const ms__where *at, ms_error *err)
 {
     const ms_query *q = &it->query;
     unsigned raw = ms__raw_of(q);
@@ -10463,7 +10466,8 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 }
 
 /* Returns the number of a location's last visible message; 0: none. */
-static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result *result)
+static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
+                                         ms_result *result)
 {
     ms__walk_list w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
@@ -10476,8 +10480,8 @@ static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result
 }
 
 /* Returns the number of visible messages of a location from first to last. */
-static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
-                                      uint64_t last, ms_result *result)
+static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
+                                         uint64_t last, ms_result *result)
 {
     ms__walk_list w;
     uint64_t n = 0;
@@ -10528,8 +10532,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Step 1 for message i. */
-static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
-                                       ms__plan *p, ms_error *err)
+static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
+                                          ms__plan *p, ms_error *err)
 {
     const ms_envelope *e = ms__run_envelope(run, i);
     ms__part parts[MS_FIELD_COUNT];
@@ -10568,9 +10572,9 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size
 }
 
 /* Checks a change against its message, and sets its span. */
-static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
-                                            const ms_record *change, ms_str location,
-                                            ms__change_run *c, ms_error *err)
+static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
+                                               const ms_record *change, ms_str location,
+                                               ms__change_run *c, ms_error *err)
 {
     const ms_envelope *e = &change->envelope;
     ms__sought f;
@@ -10617,9 +10621,9 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
-static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
-                                              const ms_record *change, ms__plan *p,
-                                              ms__change_run *c, ms_error *err)
+static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
+                                                 const ms_record *change, ms__plan *p,
+                                                 ms__change_run *c, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;
@@ -15434,9 +15438,9 @@ static bool ms__replay_synced(ms__replay *s)
 /* ---- A segment index that cannot be read. */
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
-static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
-                                                 uint64_t from, uint64_t upto,
-                                                 uint64_t last_seq, bool quiet)
+static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
+                                                    uint64_t from, uint64_t upto,
+                                                    uint64_t last_seq, bool quiet)
 {
     ms__replay s;
     ms__segment made, *seg = NULL;
@@ -15593,7 +15597,7 @@ static bool ms__segment_find_place(ms__log *log, uint32_t i)
 
 /* Reads segment index i if its place is known and it is valid, else returns NULL. *room
  * becomes false without memory. */
-static MS__APART ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
+static MS__NOINLINE ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
     ms__segment l;
     *room = ms__segment_find_place(log, i);
@@ -15646,8 +15650,9 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 
 /* Derives the index of a segment that has a damaged block. Cursors may still read the bad
  * one: it stays in memory. NULL: no memory. */
-static MS__APART const ms__segment *ms__segment_mend(ms__log *log, const ms__segment *bad,
-                                                     bool locked)
+static MS__NOINLINE const ms__segment *ms__segment_mend(ms__log *log,
+                                                        const ms__segment *bad,
+                                                        bool locked)
 {
     if (!locked) ms__lock_take(&log->lock);
     ms__entry_node *e = ms__node_entry(&log->index.segments, bad->number);
@@ -15958,7 +15963,7 @@ static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 }
 
 /* Reads the edits of a location; under the lock. NULL: no memory. */
-static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
+static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
 {
     ms__walk_list w;
     ms__span span;
@@ -16011,8 +16016,8 @@ static ms__control *ms__log_edit(ms__core *core, ms_str location)
 
 /* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
  * nothing has changed. */
-static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
-                                      uint64_t offset)
+static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
+                                         uint64_t offset)
 {
     ms__span span;
     ms__tail *t = log->core.tail;
@@ -16305,7 +16310,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
 }
 
 /* Keeps the dead bytes [log->end, dead) in the file PATH.torn, see ms_log_desc. */
-static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
 {
     const ms_os *os = log->os;
     size_t size;
@@ -16410,7 +16415,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 
 /* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both
  * locks; nothing visible changes, and the durable end stays. */
-static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
@@ -16752,7 +16757,7 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 /* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
  * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
  * each opening, and would make a torn append look damaged. */
-static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
@@ -16780,7 +16785,7 @@ static int ms__blocks_own(ms__log *log)
 
 /* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
  * those of the essay. */
-static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
@@ -16882,7 +16887,7 @@ static ms__state ms__log_state(const ms__log *log)
 
 /* Writes the segment index of the tail and begins the next segment. Without memory or
  * room the tail goes on growing, and a later append tries again. */
-static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
     uint32_t size, now;
@@ -16917,7 +16922,7 @@ static void ms__job_end(ms__log *log)
 
 /* Looks up the next segment index for the SUMMARY. After the last one the number of
  * FILTERs is known. */
-static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
 {
     uint32_t most = 0;
     j->segment[j->segments] =
@@ -16938,7 +16943,7 @@ static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *e
 }
 
 /* Writes the next FILTER. */
-static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
 {
     unsigned char r[MS__FILTER_SIZE];
     uint32_t at[MS__FAN];
@@ -16968,7 +16973,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
 }
 
 /* Writes the SUMMARY, after all of its FILTERs. */
-static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
     uint32_t g = j->sum.number;
@@ -17058,8 +17063,8 @@ static ms_result ms__log_no_room(const ms__core *core, uint64_t size, ms_error *
     return ms__no_memory(err, size);
 }
 
-static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
-                                              ms__plan *plans, ms_error *err)
+static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
+                                                 ms__plan *plans, ms_error *err)
 {
     const ms__live *live = &log->core.tail->live;
     uint64_t messages = live->messages, bytes = live->bytes;
@@ -17431,7 +17436,7 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 }
 
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
-static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     /* 4: the fences keep this order */
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
@@ -17511,7 +17516,7 @@ static bool ms__super_unborn(const unsigned char *h, size_t got)
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
-static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
+static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
     size_t got = 0;
@@ -18623,7 +18628,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
 }
 
 /* Checks a strict opening: every record is valid, and no append is torn. */
-static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_strict(ms__log *log, ms_error *err)
 {
     ms_log_report report;
     ms_log_events events = log->opts.events;
@@ -18815,8 +18820,8 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
 }
 
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
-static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
-                                            bool replace, ms_error *err)
+static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
+                                               bool replace, ms_error *err)
 {
     ms_store *store;
     w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
@@ -20021,8 +20026,8 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. */
-static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source *s,
+                                            ms_error *err)
 {
     ms_cursor it;
     ms_scope_kind kind = memory->scope.kind;
@@ -24671,8 +24676,8 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
 
 /* Makes a message of role system with a content, or with the members of an object: SDKs
  * put the role "user" into it. */
-static MS__APART ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
-                                              ms_str *out)
+static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
+                                                 ms_str *out)
 {
     ms_buf text;
     ms_json_writer w;
@@ -27045,8 +27050,9 @@ static void ms__emit_list(ms__projector *p)
  * written, since only then the system text and errors of the source are known.
  * ================================================================================== */
 
-static MS__APART ms_result ms__project_begin(ms__projector *p,
-                                             const ms_request_desc *desc, ms_error *err)
+static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
+                                                const ms_request_desc *desc,
+                                                ms_error *err)
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
@@ -27070,8 +27076,9 @@ static MS__APART ms_result ms__project_begin(ms__projector *p,
 
 /* Opens the source of a projection: the timeline of a memory, or all messages of a
  * location. */
-static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_arena *arena,
-                                            ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
+                                               ms_arena *arena, ms_cursor *it,
+                                               ms_error *err)
 {
     ms_memory *memory = (ms_memory *)ms_arena_alloc(arena, sizeof *memory);
     ms_query *query = (ms_query *)ms_arena_alloc(arena, sizeof *query);
@@ -27150,9 +27157,10 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 }
 
 /* Does steps 5 to 8; whole: with the members of a request around the list. */
-static MS__APART ms_result ms__project_write(ms__projector *p,
-                                             const ms_request_desc *desc, bool whole,
-                                             ms_write_fn write, void *ctx, ms_error *err)
+static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
+                                                const ms_request_desc *desc, bool whole,
+                                                ms_write_fn write, void *ctx,
+                                                ms_error *err)
 {
     ms__group *start = NULL;
     ms__end_trim(p);
@@ -27227,8 +27235,8 @@ static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-static MS__APART ms_result ms__request_check(const ms_request_desc *desc,
-                                             ms_error *err)
+static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
+                                                ms_error *err)
 {
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};
@@ -27832,7 +27840,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 }
 
 /* Returns all messages in their final form; those of thinking have the hash of all. */
-static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
+static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0;
     size_t n = 0;
@@ -27866,8 +27874,8 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
 
 /* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
  * ended, and the text of each stream is written out. */
-static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
-                                           ms_error *err)
+static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
+                                              ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
@@ -27890,8 +27898,8 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
 }
 
 /* Appends all messages in one batch. */
-static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
+                                               ms_error *err)
 {
     size_t n = a->out.messages;
     ms_append_opts how;
@@ -27999,8 +28007,9 @@ static uint64_t ms__task_number(ms_str id)
 }
 
 /* Finds the newest message with that id. The cursor, which is large, is in the arena. */
-static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
-                                           ms_arena *arena, uint64_t *seq, ms_error *err)
+static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
+                                              ms_arena *arena, uint64_t *seq,
+                                              ms_error *err)
 {
     const ms_msg *at;
     ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);
@@ -28232,10 +28241,11 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
 
 /* Adds a copy of a message to an array. key: room for a key, or NULL when nothing is
  * shortened. */
-static MS__APART ms_result ms__session_add(const ms_session *session,
-                                           const ms_session_load_opts *opts,
-                                           const ms_msg *msg, char *key, ms_arena *arena,
-                                           ms_envelope **rows, ms_error *err)
+static MS__NOINLINE ms_result ms__session_add(const ms_session *session,
+                                              const ms_session_load_opts *opts,
+                                              const ms_msg *msg, char *key,
+                                              ms_arena *arena, ms_envelope **rows,
+                                              ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
     ms_envelope *more = (ms_envelope *)ms__grown(arena, *rows, sizeof m);

@@ -572,7 +572,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 }
 
 /* Returns all messages in their final form; those of thinking have the hash of all. */
-static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
+static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0;
     size_t n = 0;
@@ -606,8 +606,8 @@ static MS__APART ms_envelope *ms__answer_messages(ms_answer_stream *a)
 
 /* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
  * ended, and the text of each stream is written out. */
-static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
-                                           ms_error *err)
+static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
+                                              ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
@@ -630,8 +630,8 @@ static MS__APART ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelop
 }
 
 /* Appends all messages in one batch. */
-static MS__APART ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_envelope *m,
+                                               ms_error *err)
 {
     size_t n = a->out.messages;
     ms_append_opts how;

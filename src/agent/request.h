@@ -5,8 +5,9 @@
  * written, since only then the system text and errors of the source are known.
  * ================================================================================== */
 
-static MS__APART ms_result ms__project_begin(ms__projector *p,
-                                             const ms_request_desc *desc, ms_error *err)
+static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
+                                                const ms_request_desc *desc,
+                                                ms_error *err)
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
@@ -30,8 +31,9 @@ static MS__APART ms_result ms__project_begin(ms__projector *p,
 
 /* Opens the source of a projection: the timeline of a memory, or all messages of a
  * location. */
-static MS__APART ms_result ms__history_open(const ms_request_desc *desc, ms_arena *arena,
-                                            ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
+                                               ms_arena *arena, ms_cursor *it,
+                                               ms_error *err)
 {
     ms_memory *memory = (ms_memory *)ms_arena_alloc(arena, sizeof *memory);
     ms_query *query = (ms_query *)ms_arena_alloc(arena, sizeof *query);
@@ -110,9 +112,10 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 }
 
 /* Does steps 5 to 8; whole: with the members of a request around the list. */
-static MS__APART ms_result ms__project_write(ms__projector *p,
-                                             const ms_request_desc *desc, bool whole,
-                                             ms_write_fn write, void *ctx, ms_error *err)
+static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
+                                                const ms_request_desc *desc, bool whole,
+                                                ms_write_fn write, void *ctx,
+                                                ms_error *err)
 {
     ms__group *start = NULL;
     ms__end_trim(p);
@@ -187,8 +190,8 @@ static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-static MS__APART ms_result ms__request_check(const ms_request_desc *desc,
-                                             ms_error *err)
+static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
+                                                ms_error *err)
 {
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};

@@ -97,10 +97,11 @@ MS_API ms_result ms_session_store(const ms_session *session, const ms_envelope *
 
 /* Adds a copy of a message to an array. key: room for a key, or NULL when nothing is
  * shortened. */
-static MS__APART ms_result ms__session_add(const ms_session *session,
-                                           const ms_session_load_opts *opts,
-                                           const ms_msg *msg, char *key, ms_arena *arena,
-                                           ms_envelope **rows, ms_error *err)
+static MS__NOINLINE ms_result ms__session_add(const ms_session *session,
+                                              const ms_session_load_opts *opts,
+                                              const ms_msg *msg, char *key,
+                                              ms_arena *arena, ms_envelope **rows,
+                                              ms_error *err)
 {
     ms_envelope m = ms_envelope_of(msg);
     ms_envelope *more = (ms_envelope *)ms__grown(arena, *rows, sizeof m);

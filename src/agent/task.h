@@ -26,8 +26,9 @@ static uint64_t ms__task_number(ms_str id)
 }
 
 /* Finds the newest message with that id. The cursor, which is large, is in the arena. */
-static MS__APART ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
-                                           ms_arena *arena, uint64_t *seq, ms_error *err)
+static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, ms_str id,
+                                              ms_arena *arena, uint64_t *seq,
+                                              ms_error *err)
 {
     const ms_msg *at;
     ms_query q = ms__view_query(task_id, MS_VIEW_TIMELINE, 0);

@@ -72,8 +72,8 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
 
 /* Makes a message of role system with a content, or with the members of an object: SDKs
  * put the role "user" into it. */
-static MS__APART ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
-                                              ms_str *out)
+static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
+                                                 ms_str *out)
 {
     ms_buf text;
     ms_json_writer w;

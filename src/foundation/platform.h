@@ -110,14 +110,14 @@
 
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
-#define MS__APART __attribute__((noinline)) /* large locals stay out of callers */
+#define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
 #define MS__PREFETCH_WRITE(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p, 1))
 #else
 #define MS__UNUSED
-#define MS__APART
+#define MS__NOINLINE
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
 #define MS__PREFETCH(p) ((void)(p))

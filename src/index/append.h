@@ -33,8 +33,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Step 1 for message i. */
-static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
-                                       ms__plan *p, ms_error *err)
+static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
+                                          ms__plan *p, ms_error *err)
 {
     const ms_envelope *e = ms__run_envelope(run, i);
     ms__part parts[MS_FIELD_COUNT];
@@ -73,9 +73,9 @@ static MS__APART ms_result ms__prepare(ms__core *core, ms__append_run *run, size
 }
 
 /* Checks a change against its message, and sets its span. */
-static MS__APART ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
-                                            const ms_record *change, ms_str location,
-                                            ms__change_run *c, ms_error *err)
+static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
+                                               const ms_record *change, ms_str location,
+                                               ms__change_run *c, ms_error *err)
 {
     const ms_envelope *e = &change->envelope;
     ms__sought f;
@@ -122,9 +122,9 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
-static MS__APART ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
-                                              const ms_record *change, ms__plan *p,
-                                              ms__change_run *c, ms_error *err)
+static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run *run,
+                                                 const ms_record *change, ms__plan *p,
+                                                 ms__change_run *c, ms_error *err)
 {
     ms__part parts[MS_FIELD_COUNT];
     ms__layout l;

@@ -88,7 +88,7 @@ static bool ms__head_tail(ms__reading *s, ms__head *h)
 
 /* Moves an iterator to its next run in the cursor's direction. After the last run it
  * returns false, and the iterator stays. */
-static MS__APART bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
+static MS__NOINLINE bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
 {
     ms__head next = *h;
     uint32_t tail = s->tail->segment;
@@ -184,8 +184,8 @@ static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
 
 /* Returns the record with the present content of an iterator's record, and its state;
  * NULL: hidden. */
-static MS__APART const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
-                                                     ms__head *h, ms__state_of *state)
+static MS__NOINLINE const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
+                                                        ms__head *h, ms__state_of *state)
 {
     const ms__control *c = s->control;
     ms_result result = MS_OK;
@@ -559,8 +559,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
 }
 
 /* Adds the lists of a location for a raw query. */
-static MS__APART ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
-                                         const ms__where *at, ms_error *err)
+static MS__NOINLINE ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
+                                            const ms__where *at, ms_error *err)
 {
     const ms_query *q = &it->query;
     unsigned raw = ms__raw_of(q);
@@ -842,7 +842,8 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 }
 
 /* Returns the number of a location's last visible message; 0: none. */
-static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result *result)
+static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
+                                         ms_result *result)
 {
     ms__walk_list w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
@@ -855,8 +856,8 @@ static MS__APART uint64_t ms__last_of(ms__core *core, ms_str location, ms_result
 }
 
 /* Returns the number of visible messages of a location from first to last. */
-static MS__APART uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
-                                      uint64_t last, ms_result *result)
+static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
+                                         uint64_t last, ms_result *result)
 {
     ms__walk_list w;
     uint64_t n = 0;

@@ -462,9 +462,9 @@ static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc
 }
 
 /* Makes a new name, fresh until the append commits. NULL: no memory. */
-static MS__APART ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
-                                             const ms__loc *loc, ms_str text,
-                                             uint64_t hash)
+static MS__NOINLINE ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
+                                                const ms__loc *loc, ms_str text,
+                                                uint64_t hash)
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)

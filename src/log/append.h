@@ -238,7 +238,7 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 /* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
  * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
  * each opening, and would make a torn append look damaged. */
-static MS__APART ms_result ms__lost_write(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
@@ -266,7 +266,7 @@ static int ms__blocks_own(ms__log *log)
 
 /* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
  * those of the essay. */
-static MS__APART ms_result ms__log_begin(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
@@ -368,7 +368,7 @@ static ms__state ms__log_state(const ms__log *log)
 
 /* Writes the segment index of the tail and begins the next segment. Without memory or
  * room the tail goes on growing, and a later append tries again. */
-static MS__APART ms_result ms__segment_write(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
     uint32_t size, now;
@@ -403,7 +403,7 @@ static void ms__job_end(ms__log *log)
 
 /* Looks up the next segment index for the SUMMARY. After the last one the number of
  * FILTERs is known. */
-static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
 {
     uint32_t most = 0;
     j->segment[j->segments] =
@@ -424,7 +424,7 @@ static MS__APART ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *e
 }
 
 /* Writes the next FILTER. */
-static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
 {
     unsigned char r[MS__FILTER_SIZE];
     uint32_t at[MS__FAN];
@@ -454,7 +454,7 @@ static MS__APART ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *er
 }
 
 /* Writes the SUMMARY, after all of its FILTERs. */
-static MS__APART ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
     uint32_t g = j->sum.number;
@@ -544,8 +544,8 @@ static ms_result ms__log_no_room(const ms__core *core, uint64_t size, ms_error *
     return ms__no_memory(err, size);
 }
 
-static MS__APART ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
-                                              ms__plan *plans, ms_error *err)
+static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
+                                                 ms__plan *plans, ms_error *err)
 {
     const ms__live *live = &log->core.tail->live;
     uint64_t messages = live->messages, bytes = live->bytes;

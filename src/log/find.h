@@ -157,7 +157,7 @@ static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 }
 
 /* Reads the edits of a location; under the lock. NULL: no memory. */
-static MS__APART ms__control *ms__edits_load(ms__log *log, ms_str location)
+static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
 {
     ms__walk_list w;
     ms__span span;
@@ -210,8 +210,8 @@ static ms__control *ms__log_edit(ms__core *core, ms_str location)
 
 /* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
  * nothing has changed. */
-static MS__APART bool ms__change_take(ms__log *log, const unsigned char *r,
-                                      uint64_t offset)
+static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
+                                         uint64_t offset)
 {
     ms__span span;
     ms__tail *t = log->core.tail;

@@ -619,9 +619,9 @@ static bool ms__replay_synced(ms__replay *s)
 /* ---- A segment index that cannot be read. */
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
-static MS__APART ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
-                                                 uint64_t from, uint64_t upto,
-                                                 uint64_t last_seq, bool quiet)
+static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
+                                                    uint64_t from, uint64_t upto,
+                                                    uint64_t last_seq, bool quiet)
 {
     ms__replay s;
     ms__segment made, *seg = NULL;
@@ -778,7 +778,7 @@ static bool ms__segment_find_place(ms__log *log, uint32_t i)
 
 /* Reads segment index i if its place is known and it is valid, else returns NULL. *room
  * becomes false without memory. */
-static MS__APART ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
+static MS__NOINLINE ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
     ms__segment l;
     *room = ms__segment_find_place(log, i);
@@ -831,8 +831,9 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 
 /* Derives the index of a segment that has a damaged block. Cursors may still read the bad
  * one: it stays in memory. NULL: no memory. */
-static MS__APART const ms__segment *ms__segment_mend(ms__log *log, const ms__segment *bad,
-                                                     bool locked)
+static MS__NOINLINE const ms__segment *ms__segment_mend(ms__log *log,
+                                                        const ms__segment *bad,
+                                                        bool locked)
 {
     if (!locked) ms__lock_take(&log->lock);
     ms__entry_node *e = ms__node_entry(&log->index.segments, bad->number);

@@ -561,7 +561,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
 }
 
 /* Checks a strict opening: every record is valid, and no append is torn. */
-static MS__APART ms_result ms__log_strict(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_strict(ms__log *log, ms_error *err)
 {
     ms_log_report report;
     ms_log_events events = log->opts.events;
@@ -753,8 +753,8 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
 }
 
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
-static MS__APART ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
-                                            bool replace, ms_error *err)
+static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
+                                               bool replace, ms_error *err)
 {
     ms_store *store;
     w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);

@@ -351,7 +351,7 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 }
 
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
-static MS__APART ms_result ms__log_attach_content(ms__log *log, ms_error *err)
+static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
     /* 4: the fences keep this order */
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE;
@@ -431,7 +431,7 @@ static bool ms__super_unborn(const unsigned char *h, size_t got)
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
-static MS__APART ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
+static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
     size_t got = 0;

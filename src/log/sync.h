@@ -273,7 +273,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
 }
 
 /* Keeps the dead bytes [log->end, dead) in the file PATH.torn, see ms_log_desc. */
-static MS__APART ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
 {
     const ms_os *os = log->os;
     size_t size;
@@ -378,7 +378,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 
 /* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both
  * locks; nothing visible changes, and the durable end stays. */
-static MS__APART ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));

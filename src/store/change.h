@@ -98,9 +98,9 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
 
 /* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
  * open stream. */
-static MS__APART ms_result ms__amend(ms_store *store, const ms_msg *msg,
-                                     const ms_envelope *m, uint32_t flags, bool open,
-                                     ms_error *err)
+static MS__NOINLINE ms_result ms__amend(ms_store *store, const ms_msg *msg,
+                                        const ms_envelope *m, uint32_t flags, bool open,
+                                        ms_error *err)
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_AMEND), old = ms_envelope_of(msg);
@@ -197,8 +197,8 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 
 /* ---- Notes and facts. */
 
-static MS__APART ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
-                                    ms_value value, ms_error *err)
+static MS__NOINLINE ms_result ms__note(ms_store *store, const ms_msg *msg, ms_str kind,
+                                       ms_value value, ms_error *err)
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
@@ -300,8 +300,8 @@ static void ms__facts_fold(ms__facts *f)
 }
 
 /* Adds the members of all records of a location, oldest first. */
-static MS__APART ms_result ms__facts_read(ms_store *store, ms_str location, ms__facts *f,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
+                                             ms__facts *f, ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -328,7 +328,8 @@ static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out
 }
 
 /* Writes the object without members whose value is null. */
-static MS__APART ms_result ms__facts_text(const ms__facts *f, ms_str *out, ms_error *err)
+static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
+                                             ms_error *err)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -398,8 +399,8 @@ static ms_result ms__fork_add(ms__fork *f, const ms_envelope *m, ms_kind kind,
 }
 
 /* Adds the visible messages of `from` up to seq. */
-static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
+                                            ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -416,8 +417,8 @@ static MS__APART ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t seq,
 }
 
 /* Adds the facts of the new location. */
-static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq,
+                                             ms_error *err)
 {
     ms_envelope e;
     ms_str text;
@@ -439,7 +440,7 @@ static MS__APART ms_result ms__fork_facts(ms__fork *f, ms_str from, uint64_t seq
 }
 
 /* Checks that a location has no messages, hidden ones included. */
-static MS__APART ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
+static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *err)
 {
     ms_cursor *it;
     ms_query q = ms__view_query(to, MS_VIEW_TIMELINE, 1);
@@ -514,9 +515,9 @@ static bool ms__redact_keeps(const ms_msg *msg)
 }
 
 /* Does one step for all records that the query finds. */
-static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
-                                            const ms_query *q, unsigned step,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
+                                               const ms_query *q, unsigned step,
+                                               ms_error *err)
 {
     ms_cursor *it;
     const ms_msg *msg;
@@ -537,8 +538,8 @@ static MS__APART ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
  * another thread appends meanwhile is not of them: no sync has made it durable. */
-static MS__APART ms_result ms__redact_all(ms_store *store, ms_arena *arena,
-                                          const ms_msg *own, ms_error *err)
+static MS__NOINLINE ms_result ms__redact_all(ms_store *store, ms_arena *arena,
+                                             const ms_msg *own, ms_error *err)
 {
     ms__now now;
     ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
@@ -623,7 +624,7 @@ static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 }
 
 /* Appends a piece. */
-static MS__APART ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
+static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -706,10 +707,10 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 }
 
 /* Amends an unfinished message with final_message, or with its text so far and rest. */
-static MS__APART ms_result ms__stream_close(ms_store *store, uint64_t seq,
-                                            const ms_envelope *final_message, ms_str rest,
-                                            uint32_t flags, ms_arena *arena,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
+                                               const ms_envelope *final_message,
+                                               ms_str rest, uint32_t flags,
+                                               ms_arena *arena, ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -775,7 +776,7 @@ static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
                                               "cached_tokens", "reasoning_tokens"};
 #define MS__USAGE_COUNTS 4
 
-static MS__APART void ms__usage_spell(const ms_usage *usage, ms_buf *out)
+static MS__NOINLINE void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 {
     ms_json_writer w;
     const uint64_t counts[MS__USAGE_COUNTS] = {

@@ -156,8 +156,8 @@ static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor 
 }
 
 /* Finds the number from which on a location is kept, by the rules for each location. */
-static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                         ms_cursor *it, uint64_t *from, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms_str location,
+                                            ms_cursor *it, uint64_t *from, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
@@ -171,7 +171,7 @@ static MS__APART ms_result ms__kept_from(const ms__copying *c, ms_str location,
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__APART ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -248,8 +248,8 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
 
 /* Copies a message if it is kept. A message that no store would accept counts as
  * damaged. */
-static MS__APART ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
-                                            ms_error *err)
+static MS__NOINLINE ms_result ms__copy_message(ms__copying *c, const ms_msg *msg,
+                                               ms_error *err)
 {
     c->last = ms_seq(msg);
     if (!ms__keeps(c, msg)) {
@@ -286,8 +286,8 @@ static ms_result ms__copy_numbers(ms__copying *c, ms_error *err)
 }
 
 /* Copies a note if its message was copied, and no ring has dropped it since. */
-static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
+                                            ms_error *err)
 {
     const ms_msg *msg;
     ms_record change;
@@ -314,7 +314,8 @@ static MS__APART ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
 }
 
 /* Copies the facts of a location as one record. */
-static MS__APART ms_result ms__copy_facts(ms__copying *c, ms_str location, ms_error *err)
+static MS__NOINLINE ms_result ms__copy_facts(ms__copying *c, ms_str location,
+                                             ms_error *err)
 {
     ms_str facts;
     uint64_t from;
@@ -364,7 +365,7 @@ static bool ms__copy_records(ms__copying *c, size_t n)
 
 /* Appends the batch. Leaves out changes of messages that were not copied, and changes
  * that are refused because the message is hidden or ended. */
-static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
+static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 {
     ms_append_opts opts;
     size_t n = c->n_batch;
@@ -393,8 +394,8 @@ static MS__APART ms_result ms__copy_batch(ms__copying *c, ms_error *err)
 }
 
 /* Copies a record that follows the mark. */
-static MS__APART ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
-                                          ms_error *err)
+static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
+                                             ms_error *err)
 {
     uint64_t from;
     ms_envelope m = ms_envelope_of(msg);

@@ -161,8 +161,9 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
 }
 
 /* Opens a cursor in the arena, to save stack. */
-static MS__APART ms_result ms__cursor_open(ms_store *store, const ms_query *q,
-                                           ms_arena *arena, ms_cursor **it, ms_error *err)
+static MS__NOINLINE ms_result ms__cursor_open(ms_store *store, const ms_query *q,
+                                              ms_arena *arena, ms_cursor **it,
+                                              ms_error *err)
 {
     *it = arena ? (ms_cursor *)ms_arena_alloc(arena, sizeof **it) : NULL;
     if (!*it) return ms__no_arena(err, arena, sizeof **it);
@@ -209,9 +210,9 @@ static void ms__fed_set(ms_envelope *e, ms_str text)
 
 /* Reads an unfinished message into *fed, in the arena: the text from pieces before the
  * place as_of, then rest. */
-static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
-                                        uint64_t as_of, ms_str rest, ms_arena *arena,
-                                        ms__fed **fed, ms_error *err)
+static MS__NOINLINE ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
+                                           uint64_t as_of, ms_str rest, ms_arena *arena,
+                                           ms__fed **fed, ms_error *err)
 {
     const ms_msg *piece;
     ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
@@ -240,9 +241,9 @@ static MS__APART ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
 
 /* Returns an unfinished message with all text so far, in the arena; without pieces the
  * message itself. */
-static MS__APART ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
-                                           uint64_t as_of, ms_arena *arena,
-                                           const ms_msg **out, ms_error *err)
+static MS__NOINLINE ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
+                                              uint64_t as_of, ms_arena *arena,
+                                              const ms_msg **out, ms_error *err)
 {
     *out = msg;
     if (!store->backend->change) return MS_OK;
@@ -457,7 +458,7 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 }
 
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
-static MS__APART ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
+static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms_error kept;
     memset(out, 0, sizeof *out);

@@ -363,8 +363,8 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. */
-static MS__APART ms_result ms__last_task(const ms_memory *memory, ms__source *s,
-                                         ms_error *err)
+static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source *s,
+                                            ms_error *err)
 {
     ms_cursor it;
     ms_scope_kind kind = memory->scope.kind;
