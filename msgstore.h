@@ -10338,7 +10338,7 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
  * the processor prefetches by itself. */
-static void ms__rest_soon(const unsigned char *r)
+static void ms__prefetch_rest(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
     if (size > MS__AHEAD_LONG) return;
@@ -10356,7 +10356,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
         uint32_t at = merge->first;
         merge->first = (uint8_t)((at + 1) % MS__AHEAD);
         if (--merge->n_queue >= MS__AHEAD_NEAR)
-            ms__rest_soon(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
+            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
         const unsigned char *r = q->record[at];
         if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE)
             return r;
