@@ -2598,17 +2598,18 @@ struct ms_profile {
 
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
-#define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
 
 struct ms__segment;
 struct ms__postings;
 typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
 
 /* Where a cursor stands in one posting list; private. */
-typedef struct ms__head {
+typedef struct ms__list_iter {
     const void *run;          /* its entries: a chunk, or those of a segment's index */
     ms__index index;          /* of the run's segment */
-    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
+    const struct ms__postings *in_tail; /* the tail's part of the list; NULL: it has
+                                           none */
     const unsigned char *record; /* the record that is next, */
     uint64_t place;           /* its position in the store, */
     uint32_t entry;           /* and its entry in the list */
@@ -2619,7 +2620,7 @@ typedef struct ms__head {
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
     uint32_t lo, pos, hi;     /* entries of the run */
-} ms__head;
+} ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
 #define MS__AHEAD 8u
@@ -2656,19 +2657,20 @@ typedef struct ms__reading {
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__head *more;           /* in the arena, when `heads` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
     uint32_t pin;             /* of a log */
-    uint32_t n_heads, n_live;
+    uint32_t n_iters, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
     uint8_t n_queue, first;
-    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
+    ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
+                                              on */
     ms__queue queue;
 } ms__merge;
 
@@ -6361,7 +6363,7 @@ static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
-    memset(it, 0, offsetof(ms_cursor, of.merge.heads));
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);
@@ -9276,14 +9278,14 @@ typedef struct ms__sealed {
     /* Moves an iterator to its entries in the next sealed segment. False: it has no
      * further run. *some: there are entries of the query. Without one, forward, the tail
      * is next. */
-    bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
+    bool (*turn)(struct ms__core *core, ms__reading *s, ms__list_iter *h, bool *some);
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
-    bool (*offer)(struct ms__core *core, ms__reading *s, ms__head *h, uint32_t i);
+    bool (*offer)(struct ms__core *core, ms__reading *s, ms__list_iter *h, uint32_t i);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */
-    uint32_t (*below)(const ms__head *h, uint32_t unit);
+    uint32_t (*below)(const ms__list_iter *h, uint32_t unit);
     /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);
@@ -9624,7 +9626,7 @@ static void ms__tail_show(ms__tail *t)
 }
 
 /* ==== [merge] cursors over posting lists ===============================================
- * A cursor has an iterator (ms__head) for each posting list that its query reads. An
+ * A cursor has an iterator (ms__list_iter) for each posting list that its query reads. An
  * iterator stands on a run of entries: the part of the list in the tail or in one sealed
  * segment. Entries [lo, hi) of the run belong to the query. The next entry is pos when it
  * walks forward, pos - 1 backward. At the end of a run it moves to the next one.
@@ -9644,8 +9646,8 @@ static void ms__tail_show(ms__tail *t)
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
 
-/* ms__head.agent: the name of the query whose list an iterator reads. The location, the
- * agent, or from MS__FOR_TEAM on one of the team; or changes and facts of the
+/* ms__list_iter.agent: the name of the query whose list an iterator reads. The location,
+ * the agent, or from MS__FOR_TEAM on one of the team; or changes and facts of the
  * location. */
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
@@ -9656,10 +9658,10 @@ static void ms__tail_show(ms__tail *t)
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
 #define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
 
-static ms__head *ms__heads(ms_cursor *it)
+static ms__list_iter *ms__list_iters(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    return merge->more ? merge->more : merge->heads;
+    return merge->more ? merge->more : merge->iters;
 }
 
 /* ---- Runs of one iterator. */
@@ -9685,42 +9687,42 @@ static uint32_t ms__head_start(const ms__reading *s)
 
 /* Notes that an iterator stands on a segment: its next run is after that, or backward
  * before it. */
-static void ms__head_stands(const ms__reading *s, ms__head *h, uint32_t segment)
+static void ms__head_stands(const ms__reading *s, ms__list_iter *li, uint32_t segment)
 {
-    h->segment = segment;
-    h->from = s->backward ? segment : segment + 1;
+    li->segment = segment;
+    li->from = s->backward ? segment : segment + 1;
 }
 
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
  * there. */
-static bool ms__head_tail(ms__reading *s, ms__head *h)
+static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
 {
     uint32_t segment = s->tail->segment;
-    h->index = NULL;
+    li->index = NULL;
     if (s->to >> 32 < segment) return false;
-    if (h->list <= MS__LIST_OTHERS)
+    if (li->list <= MS__LIST_OTHERS)
         ms__holes_met(s, segment, ms__load32(&s->tail->holes));
-    if (!h->live) return false;
-    h->hi = ms__postings_below(h->live, (uint32_t)s->to);
-    if (h->hi == 0) return false;
-    h->run = ms__postings_chunk(h->live, h->hi - 1);
-    h->lo = 0;
+    if (!li->in_tail) return false;
+    li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
+    if (li->hi == 0) return false;
+    li->run = ms__postings_chunk(li->in_tail, li->hi - 1);
+    li->lo = 0;
     if (s->from >> 32 == segment && (uint32_t)s->from > 0)
-        h->lo = ms__postings_below(h->live, (uint32_t)s->from);
-    return h->lo < h->hi;
+        li->lo = ms__postings_below(li->in_tail, (uint32_t)s->from);
+    return li->lo < li->hi;
 }
 
 /* Moves an iterator to its next run in the cursor's direction. After the last run it
  * returns false, and the iterator stays. */
-static MS__NOINLINE bool ms__head_turn(ms__core *core, ms__reading *s, ms__head *h)
+static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_iter *li)
 {
-    ms__head next = *h;
+    ms__list_iter next = *li;
     uint32_t tail = s->tail->segment;
     bool some = false;
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
             ms__head_stands(s, &next, tail);
-            some = ms__head_tail(s, &next);
+            some = ms__list_iter_tail(s, &next);
         } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
         } else if (!ms__sealed_of(core)->turn(core, s, &next, &some)) {
@@ -9729,43 +9731,45 @@ static MS__NOINLINE bool ms__head_turn(ms__core *core, ms__reading *s, ms__head 
     }
     if (!some) return false;
     next.pos = s->backward ? next.hi : next.lo;
-    *h = next;
+    *li = next;
     return true;
 }
 
 /* Returns entry i of a run in memory. */
-static uint32_t ms__head_entry(ms__head *h, uint32_t i)
+static uint32_t ms__list_iter_entry(ms__list_iter *li, uint32_t i)
 {
-    const ms__chunk *c = (const ms__chunk *)h->run;
+    const ms__chunk *c = (const ms__chunk *)li->run;
     while (c->first > i) c = c->before;
     while (i - c->first >= ms__chunk_cap(c->first))
         c = (const ms__chunk *)ms__load_ptr(&c->after);
-    h->run = c;
+    li->run = c;
     return ms__chunk_entry(c, i);
 }
 
 /* Sets an iterator's record to entry i of its run; false: the query excludes it. */
-static bool ms__head_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
+static bool ms__list_iter_offer(ms__core *core, ms__reading *s, ms__list_iter *li,
+                                uint32_t i)
 {
     const ms__tail *t = s->tail;
-    if (MS__LOG && h->index) return ms__sealed_of(core)->offer(core, s, h, i);
-    h->entry = ms__head_entry(h, i);
-    h->place = ms__place(t->segment, h->entry);
-    h->record = core->home->at(core, ms__tail_offset(t, h->entry));
+    if (MS__LOG && li->index) return ms__sealed_of(core)->offer(core, s, li, i);
+    li->entry = ms__list_iter_entry(li, i);
+    li->place = ms__place(t->segment, li->entry);
+    li->record = core->home->at(core, ms__tail_offset(t, li->entry));
     return true;
 }
 
 /* Sets the record of an iterator; false: the iterator is at its end. */
-static bool ms__head_load(ms__core *core, ms__reading *s, ms__head *h)
+static bool ms__list_iter_load(ms__core *core, ms__reading *s, ms__list_iter *li)
 {
     bool backward = s->backward;
     for (;;) {
-        while (backward ? h->pos > h->lo : h->pos < h->hi) {
-            if (ms__head_offer(core, s, h, backward ? h->pos - 1 : h->pos)) return true;
-            if (backward) h->pos--;
-            else h->pos++;
+        while (backward ? li->pos > li->lo : li->pos < li->hi) {
+            if (ms__list_iter_offer(core, s, li, backward ? li->pos - 1 : li->pos))
+                return true;
+            if (backward) li->pos--;
+            else li->pos++;
         }
-        if (!ms__head_turn(core, s, h)) return false;
+        if (!ms__next_run(core, s, li)) return false;
     }
 }
 
@@ -9784,112 +9788,118 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
 
 /* Moves an iterator whose record is in a hidden range, so that its next step skips the
  * rest of the range. */
-static void ms__head_leap(ms__core *core, ms__reading *s, ms__head *h,
-                          const ms__range *range)
+static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li,
+                               const ms__range *range)
 {
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
     uint64_t place = ms__place_of(core, t, ms__load32(&t->end), seq, s->locked,
                                   &s->result);
-    uint32_t segment = (uint32_t)(h->place >> 32), unit = (uint32_t)place, to;
-    if (s->backward ? place > h->place : place < h->place) return; /* beside damage */
+    uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
+    if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
-        to = s->backward ? h->lo : h->hi;
-        h->from = (uint32_t)(place >> 32) + (s->backward ? 1 : 0);
-    } else if (MS__LOG && h->index) {
-        to = ms__sealed_of(core)->below(h, unit);
+        to = s->backward ? li->lo : li->hi;
+        li->from = (uint32_t)(place >> 32) + (s->backward ? 1 : 0);
+    } else if (MS__LOG && li->index) {
+        to = ms__sealed_of(core)->below(li, unit);
     } else {
-        to = ms__chunks_lower((const ms__chunk *)h->run, h->lo, h->hi, unit);
+        to = ms__chunks_lower((const ms__chunk *)li->run, li->lo, li->hi, unit);
     }
-    if (to < h->lo) to = h->lo;
-    if (s->backward) h->pos = to < h->pos ? to + 1 : h->pos;
-    else h->pos = to > h->pos ? to - 1 : h->pos;
+    if (to < li->lo) to = li->lo;
+    if (s->backward) li->pos = to < li->pos ? to + 1 : li->pos;
+    else li->pos = to > li->pos ? to - 1 : li->pos;
 }
 
 /* Returns the record with the present content of an iterator's record, and its state;
  * NULL: hidden. */
-static MS__NOINLINE const unsigned char *ms__head_shown(ms__core *core, ms__reading *s,
-                                                        ms__head *h, ms__state_of *state)
+static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
+                                                             ms__reading *s,
+                                                             ms__list_iter *li,
+                                                             ms__state_of *state)
 {
     const ms__control *c = s->control;
     ms_result result = MS_OK;
     bool sound = *state == MS__WHOLE;
-    if (*state == MS__LOST || (!c && !sound)) return h->record;
+    if (*state == MS__LOST || (!c && !sound)) return li->record;
     if (!c)
-        c = ms__edits_of(core, ms__location(ms__msg(h->record)), s->locked, &result);
+        c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
-    if (!c) return h->record;
+    if (!c) return li->record;
     bool unsure = MS__LOG && !s->control && c->damaged > 0;
     if (unsure && !s->unsure) s->holes++;
     if (unsure) s->unsure = true;
-    uint64_t seq = ms_seq(ms__msg(h->record));
+    uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
-        ms__shown_at(core, s->tail, c, h->record, h->place, s->now, &sound);
+        ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
     const ms__range *range = r || !s->control ? NULL : ms__hidden_by(c, seq, s->now);
-    if (range && range->last - range->first >= MS__LEAP) ms__head_leap(core, s, h, range);
+    if (range && range->last - range->first >= MS__LEAP)
+        ms__list_iter_leap(core, s, li, range);
     return r;
 }
 
 /* ---- The heap. */
 
-static bool ms__head_before(const ms__head *a, const ms__head *b, bool backward)
+static bool ms__list_iter_before(const ms__list_iter *a, const ms__list_iter *b,
+                                 bool backward)
 {
     return backward ? a->place > b->place : a->place < b->place;
 }
 
-static void ms__heads_swap(ms__head *a, ms__head *b)
+static void ms__list_iters_swap(ms__list_iter *a, ms__list_iter *b)
 {
-    ms__head hold = *a;
+    ms__list_iter hold = *a;
     *a = *b;
     *b = hold;
 }
 
-static void ms__heads_sift(ms_cursor *it, uint32_t i)
+static void ms__list_iters_sift(ms_cursor *it, uint32_t i)
 {
     ms__merge *merge = &it->of.merge;
-    ms__head *heads = ms__heads(it);
+    ms__list_iter *iters = ms__list_iters(it);
     for (;;) {
         uint32_t child = 2 * i + 1;
         if (child >= merge->n_live) return;
         if (child + 1 < merge->n_live &&
-            ms__head_before(&heads[child + 1], &heads[child], merge->reading.backward))
+            ms__list_iter_before(&iters[child + 1], &iters[child],
+                                 merge->reading.backward))
             child++;
-        if (!ms__head_before(&heads[child], &heads[i], merge->reading.backward)) return;
-        ms__heads_swap(&heads[i], &heads[child]);
+        if (!ms__list_iter_before(&iters[child], &iters[i], merge->reading.backward))
+            return;
+        ms__list_iters_swap(&iters[i], &iters[child]);
         i = child;
     }
 }
 
 /* Sets the direction of all iterators and builds the heap. */
-static void ms__heads_turn(ms__core *core, ms_cursor *it, bool backward)
+static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
 {
     ms__merge *merge = &it->of.merge;
-    ms__head *heads = ms__heads(it);
+    ms__list_iter *iters = ms__list_iters(it);
     bool was = merge->reading.backward;
     merge->reading.backward = backward;
     merge->n_live = 0;
     merge->last_place = MS__NO_PLACE;
-    for (uint32_t i = 0; i < merge->n_heads; i++) {
+    for (uint32_t i = 0; i < merge->n_iters; i++) {
         if (backward != was)
-            ms__head_stands(&merge->reading, &heads[i], heads[i].segment);
-        if (ms__head_load(core, &merge->reading, &heads[i]))
-            ms__heads_swap(&heads[i], &heads[merge->n_live++]);
+            ms__head_stands(&merge->reading, &iters[i], iters[i].segment);
+        if (ms__list_iter_load(core, &merge->reading, &iters[i]))
+            ms__list_iters_swap(&iters[i], &iters[merge->n_live++]);
     }
-    for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__heads_sift(it, i);
+    for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__list_iters_sift(it, i);
 }
 
 /* Moves the first iterator of the heap past its record. */
-static void ms__heads_pop(ms__core *core, ms_cursor *it)
+static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__head *heads = ms__heads(it);
-    if (merge->reading.backward) heads[0].pos--;
-    else heads[0].pos++;
-    if (!ms__head_load(core, &merge->reading, &heads[0]))
-        ms__heads_swap(&heads[0], &heads[--merge->n_live]);
-    if (merge->n_live > 1) ms__heads_sift(it, 0);
-    if (merge->n_live > 0) MS__PREFETCH(heads[0].record);
+    ms__list_iter *iters = ms__list_iters(it);
+    if (merge->reading.backward) iters[0].pos--;
+    else iters[0].pos++;
+    if (!ms__list_iter_load(core, &merge->reading, &iters[0]))
+        ms__list_iters_swap(&iters[0], &iters[--merge->n_live]);
+    if (merge->n_live > 1) ms__list_iters_sift(it, 0);
+    if (merge->n_live > 0) MS__PREFETCH(iters[0].record);
 }
 
 /* Returns whether a message of a list, which was read for those types, belongs to the
@@ -9908,18 +9918,19 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
 {
     ms__merge *merge = &it->of.merge;
     while (merge->n_live > 0) {
-        ms__head *h = &ms__heads(it)[0];
-        const unsigned char *r = h->record;
-        ms_type_set types = h->types;
-        uint64_t place = h->place;
+        ms__list_iter *li = &ms__list_iters(it)[0];
+        const unsigned char *r = li->record;
+        ms_type_set types = li->types;
+        uint64_t place = li->place;
         bool twice = place == merge->last_place;
         ms__state_of state = MS__WHOLE;
-        if (!twice) state = ms__entry_state(core, &merge->reading, h->index, h->entry, r);
+        if (!twice)
+            state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
         if (MS__CHANGES && merge->reading.changed && !twice) {
-            r = ms__head_shown(core, &merge->reading, h, &state);
+            r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
-        ms__heads_pop(core, it);
+        ms__list_iters_pop(core, it);
         if (twice || !r) continue;
         if (state != MS__WHOLE) ++*damaged;
         else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
@@ -9992,11 +10003,11 @@ static const ms__timed *ms__sorted_next(ms__sorted *s, const ms_query *q)
 }
 
 /* Returns the number of entries in all runs of an iterator. */
-static size_t ms__head_count(ms__core *core, ms__reading *s, const ms__head *h)
+static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list_iter *li)
 {
-    ms__head at = *h;
+    ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
-    while (ms__head_turn(core, s, &at)) n += at.hi - at.lo;
+    while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
 
@@ -10006,12 +10017,12 @@ static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
     int64_t last = MS_TIME_NONE;
     const unsigned char *r;
     size_t most = 0;
-    for (uint32_t i = 0; i < merge->n_heads; i++) {
-        size_t n = ms__head_count(core, &merge->reading, &ms__heads(it)[i]);
+    for (uint32_t i = 0; i < merge->n_iters; i++) {
+        size_t n = ms__list_iter_count(core, &merge->reading, &ms__list_iters(it)[i]);
         most += ms__min(n, SIZE_MAX - most);
     }
     MS__TRY(ms__sorted_room(&merge->sorted, it->query.arena, most, err));
-    ms__heads_turn(core, it, false);
+    ms__list_iters_turn(core, it, false);
     while (merge->sorted.to < most &&
            (r = ms__merge_step(core, it, &it->damaged)) != NULL)
         ms__sorted_add(&merge->sorted, &it->query, &last, r, 0);
@@ -10029,14 +10040,15 @@ static bool ms__starts_back(const ms_query *q)
 }
 
 /* Moves an iterator n entries back from its end. */
-static void ms__head_back(ms__core *core, ms__reading *s, ms__head *h, size_t n)
+static void ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
+                               size_t n)
 {
-    while (n > h->pos - h->lo) {
-        n -= h->pos - h->lo;
-        h->pos = h->lo;
-        if (!ms__head_turn(core, s, h)) return;
+    while (n > li->pos - li->lo) {
+        n -= li->pos - li->lo;
+        li->pos = li->lo;
+        if (!ms__next_run(core, s, li)) return;
     }
-    h->pos -= (uint32_t)n;
+    li->pos -= (uint32_t)n;
 }
 
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
@@ -10048,11 +10060,11 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     uint64_t unseen = 0;
     const unsigned char *r;
     bool back = ms__starts_back(q);
-    merge->plain = merge->n_heads == 1 && !merge->filtered && !merge->reading.changed &&
+    merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
-        ms__heads_turn(core, it, true);
+        ms__list_iters_turn(core, it, true);
         while (merge->n_queue < q->limit &&
                (r = ms__merge_step(core, it, &it->damaged)) != NULL)
             merge->queue.record[merge->n_queue++] = r;
@@ -10061,22 +10073,22 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
         return;
     }
     if (merge->plain && back && !q->reverse) {
-        ms__head_back(core, &merge->reading, &ms__heads(it)[0], q->limit);
+        ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0], q->limit);
         back = false;
     }
-    ms__heads_turn(core, it, back);
+    ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
     for (size_t n = 0; n < q->limit && ms__merge_step(core, it, &unseen); n++) continue;
-    ms__heads_turn(core, it, q->reverse);
+    ms__list_iters_turn(core, it, q->reverse);
 }
 
 /* ---- The lists that a query reads. */
 
-/* Adds an iterator for a posting list. live: the tail's part of it, NULL: none; types:
+/* Adds an iterator for a posting list. in_tail: the tail's part of it, NULL: none; types:
  * those of the query. */
-static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
-                              const ms__postings *live, uint32_t agent, ms_type_set types,
-                              ms_error *err)
+static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
+                                   const ms__postings *in_tail, uint32_t agent,
+                                   ms_type_set types, ms_error *err)
 {
     static const ms_type_set kinds[] = {
         MS_TYPES_ALL, MS_TYPES_CONVERSATION,           MS_TYPES_GLOBAL, MS__TYPES_TRACE,
@@ -10084,25 +10096,25 @@ static ms_result ms__head_add(ms__core *core, ms_cursor *it, uint64_t list,
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     ms_type_set holds = kinds[list & 7];
-    ms__head h;
-    memset(&h, 0, sizeof h);
-    h.types = (uint32_t)(types & it->query.types);
-    if (!(h.types & holds)) return MS_OK;
-    h.list = list;
-    h.live = live;
-    h.agent = agent;
-    h.from = ms__head_start(s);
-    if (!ms__head_turn(core, s, &h))
+    ms__list_iter li;
+    memset(&li, 0, sizeof li);
+    li.types = (uint32_t)(types & it->query.types);
+    if (!(li.types & holds)) return MS_OK;
+    li.list = list;
+    li.in_tail = in_tail;
+    li.agent = agent;
+    li.from = ms__head_start(s);
+    if (!ms__next_run(core, s, &li))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
-    if ((h.types & holds) != holds) merge->filtered = true;
-    if (merge->n_heads == MS__CURSOR_HEADS && !merge->more) {
-        size_t team = it->query.n_agent_keys, most = MS__CURSOR_HEADS + 2 * team;
-        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof h;
-        merge->more = (ms__head *)ms_arena_alloc(it->query.arena, most * sizeof h);
-        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof h);
-        memcpy(merge->more, merge->heads, sizeof merge->heads);
+    if ((li.types & holds) != holds) merge->filtered = true;
+    if (merge->n_iters == MS__CURSOR_ITERS && !merge->more) {
+        size_t team = it->query.n_agent_keys, most = MS__CURSOR_ITERS + 2 * team;
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof li;
+        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * sizeof li);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof li);
+        memcpy(merge->more, merge->iters, sizeof merge->iters);
     }
-    ms__heads(it)[merge->n_heads++] = h;
+    ms__list_iters(it)[merge->n_iters++] = li;
     return MS_OK;
 }
 
@@ -10112,14 +10124,14 @@ typedef struct ms__where {
     const ms__loc *loc; /* NULL: the tail has no such location */
 } ms__where;
 
-static ms_result ms__loc_head(ms__core *core, ms_cursor *it, const ms__where *at,
-                              unsigned kind, const ms__postings *live, ms_error *err)
+static ms_result ms__loc_iter(ms__core *core, ms_cursor *it, const ms__where *at,
+                              unsigned kind, const ms__postings *in_tail, ms_error *err)
 {
-    return ms__head_add(core, it, ms__list_number(at->hash, kind), live, MS__FOR_LOCATION,
-                        MS_TYPES_ALL, err);
+    return ms__list_iter_add(core, it, ms__list_number(at->hash, kind), in_tail,
+                             MS__FOR_LOCATION, MS_TYPES_ALL, err);
 }
 
-static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where *at,
+static ms_result ms__agent_iters(ms__core *core, ms_cursor *it, const ms__where *at,
                                  ms_str key, uint32_t agent, ms_type_set types,
                                  ms_error *err)
 {
@@ -10128,30 +10140,30 @@ static ms_result ms__agent_heads(ms__core *core, ms_cursor *it, const ms__where 
     const ms__agent *a = at->loc ? ms__agent_get(live, at->loc, key, false) : NULL;
     if (!a && !ms__sealed_of(core)) return MS_OK;
     uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
-    MS__TRY(ms__head_add(core, it, ms__list_number(h, MS__P_TRACE), a ? &a->trace : NULL,
-                         agent, types, err));
-    return ms__head_add(core, it, ms__list_number(h, MS__P_REST), a ? &a->rest : NULL,
-                        agent, types, err);
+    MS__TRY(ms__list_iter_add(core, it, ms__list_number(h, MS__P_TRACE),
+                              a ? &a->trace : NULL, agent, types, err));
+    return ms__list_iter_add(core, it, ms__list_number(h, MS__P_REST),
+                             a ? &a->rest : NULL, agent, types, err);
 }
 
 /* Adds the lists for the views of a location. */
-static ms_result ms__view_heads(ms__core *core, ms_cursor *it, const ms__where *at,
+static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *at,
                                 ms_error *err)
 {
     const ms_query *q = &it->query;
     const ms__loc *l = at->loc;
     if (q->views & MS_VIEW_TIMELINE)
-        return ms__loc_head(core, it, at, MS__P_LOCATION, l ? &l->all : NULL, err);
+        return ms__loc_iter(core, it, at, MS__P_LOCATION, l ? &l->all : NULL, err);
     if (q->views & MS_VIEW_CONVERSATION)
-        MS__TRY(ms__loc_head(core, it, at, MS__P_CONVERSATION,
+        MS__TRY(ms__loc_iter(core, it, at, MS__P_CONVERSATION,
                              l ? &l->conversation : NULL, err));
     if (q->views & MS_VIEW_GLOBAL)
-        MS__TRY(ms__loc_head(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
+        MS__TRY(ms__loc_iter(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
     if (q->views & MS_VIEW_AGENT)
-        MS__TRY(ms__agent_heads(core, it, at, q->agent_key, MS__FOR_AGENT, q->agent_types,
+        MS__TRY(ms__agent_iters(core, it, at, q->agent_key, MS__FOR_AGENT, q->agent_types,
                                 err));
     for (size_t i = 0; (q->views & MS_VIEW_TEAM) && i < q->n_agent_keys; i++)
-        MS__TRY(ms__agent_heads(core, it, at, q->agent_keys[i],
+        MS__TRY(ms__agent_iters(core, it, at, q->agent_keys[i],
                                 MS__FOR_TEAM + (uint32_t)i, MS_TYPES_ALL, err));
     return MS_OK;
 }
@@ -10163,7 +10175,7 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     uint64_t from = s->from, to = s->to, about = it->query.about_seq;
-    uint32_t heads = merge->n_heads, end = ms__load32(&s->tail->end);
+    uint32_t iters = merge->n_iters, end = ms__load32(&s->tail->end);
     ms__sought f;
     if (about) {
         bool there =
@@ -10173,17 +10185,17 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
         s->from = f.place;
         s->to = f.place + 1;
     }
-    ms_result code = ms__loc_head(core, it, at, MS__P_LOCATION,
+    ms_result code = ms__loc_iter(core, it, at, MS__P_LOCATION,
                                   at->loc ? &at->loc->all : NULL, err);
-    if (about && merge->n_heads > heads) /* it has no other run */
-        merge->heads[heads].from = s->backward ? 0 : s->tail->segment + 1;
+    if (about && merge->n_iters > iters) /* it has no other run */
+        merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
 }
 
 /* Adds the lists of a location for a raw query. */
-static MS__NOINLINE ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
+static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
                                             const ms__where *at, ms_error *err)
 {
     const ms_query *q = &it->query;
@@ -10195,23 +10207,23 @@ static MS__NOINLINE ms_result ms__raw_heads(ms__core *core, ms_cursor *it,
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__loc_head(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+        MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
-        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
+        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
     if (raw & MS_RAW_PIECES) {
         const ms__flow *f =
             at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
         ms_str number = ms__flow_text(q->about_seq, bytes);
         other.hash = ms__name_hash(live, MS__FLOWS, at->hash, number);
-        MS__TRY(ms__loc_head(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
+        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
     }
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
 
 /* Adds the lists of a query over the whole store. */
-static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
+static ms_result ms__whole_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
@@ -10221,14 +10233,14 @@ static ms_result ms__whole_heads(ms__core *core, ms_cursor *it, ms_error *err)
     merge->reading.changed =
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
-        MS__TRY(ms__head_add(core, it, MS__LIST_MESSAGES, &live->all, MS__FOR_LOCATION,
-                             MS_TYPES_ALL, err));
+        MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &live->all,
+                                  MS__FOR_LOCATION, MS_TYPES_ALL, err));
     if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
-    return ms__head_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
-                        MS_TYPES_ALL, err);
+    return ms__list_iter_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
+                             MS_TYPES_ALL, err);
 }
 
-static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
+static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
@@ -10236,19 +10248,19 @@ static ms_result ms__query_heads(ms__core *core, ms_cursor *it, ms_error *err)
     ms__where at;
     ms_result result = MS_OK;
     if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
-        return ms__whole_heads(core, it, err);
+        return ms__whole_iters(core, it, err);
     at.loc = ms__loc_get(live, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;
     at.hash = at.loc ? at.loc->name.node.hash
                      : ms__name_hash(live, MS__LOCS, 0, q->location);
-    if (ms__raw_of(q)) return ms__raw_heads(core, it, &at, err);
+    if (ms__raw_of(q)) return ms__raw_iters(core, it, &at, err);
     const ms__control *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
     merge->reading.control = c;
     merge->reading.changed = c != NULL;
     if (c) it->damaged += c->damaged;
-    return ms__view_heads(core, it, &at, err);
+    return ms__view_iters(core, it, &at, err);
 }
 
 /* Sets the places of a query: bounds by sequence number, up to the present end. */
@@ -10299,7 +10311,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     if (s->to == 0 && ms__is_empty(it->query.location))
         s->holes = ms__load32(&t->holes); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
-        MS__TRY(ms__query_heads(core, it, err));
+        MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
@@ -10310,24 +10322,24 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 /* ---- Reading. */
 
 /* Fills the queue of a plain cursor, up to a run in which names have to be compared. */
-static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__head *h)
+static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
-        if (s->backward ? h->pos <= h->lo : h->pos >= h->hi) {
-            if (ms__head_turn(core, s, h)) continue;
+        if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
+            if (ms__next_run(core, s, li)) continue;
             merge->n_live = 0;
             return;
         }
-        if (h->agent & MS__FOR_COMPARE) return;
-        (void)ms__head_offer(core, s, h, s->backward ? --h->pos : h->pos++);
-        MS__PREFETCH(h->record);
-        MS__PREFETCH(h->record + 64);
+        if (li->agent & MS__FOR_COMPARE) return;
+        (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
+        MS__PREFETCH(li->record);
+        MS__PREFETCH(li->record + 64);
         uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
-        merge->queue.record[last] = h->record;
-        merge->queue.index[last] = h->index;
-        merge->queue.entry[last] = h->entry;
+        merge->queue.record[last] = li->record;
+        merge->queue.index[last] = li->index;
+        merge->queue.entry[last] = li->entry;
     }
 }
 
@@ -10351,7 +10363,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     const ms__queue *q = &merge->queue;
-    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->heads[0]);
+    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->iters[0]);
     while (merge->n_queue > 0) {
         uint32_t at = merge->first;
         merge->first = (uint8_t)((at + 1) % MS__AHEAD);
@@ -10363,7 +10375,8 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
         it->damaged++;
     }
     /* in this run names have to be compared */
-    if (merge->n_live > 0 && !ms__head_load(core, s, &merge->heads[0])) merge->n_live = 0;
+    if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
+        merge->n_live = 0;
     return NULL;
 }
 
@@ -10417,7 +10430,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
 typedef struct ms__walk_list {
     ms__reading reading;
     ms_query query;
-    ms__head head;
+    ms__list_iter iter;
     uint64_t damaged;
     uint64_t place; /* of the record returned last */
 } ms__walk_list;
@@ -10439,11 +10452,11 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
     w->reading.now = UINT64_MAX;
     w->reading.backward = backward;
     w->reading.locked = true;
-    w->head.list = ms__list_number(
+    w->iter.list = ms__list_number(
         ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
-    if (kind == MS__P_LOCATION && loc) w->head.live = &loc->all;
-    if (kind == MS__P_CHANGE && c) w->head.live = &c->changes;
-    w->head.from = ms__head_start(&w->reading);
+    if (kind == MS__P_LOCATION && loc) w->iter.in_tail = &loc->all;
+    if (kind == MS__P_CHANGE && c) w->iter.in_tail = &c->changes;
+    w->iter.from = ms__head_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
@@ -10451,14 +10464,14 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
 static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 {
     ms__reading *s = &w->reading;
-    ms__head *h = &w->head;
-    while (ms__head_load(core, s, h)) {
-        const unsigned char *r = h->record;
-        ms__state_of state = ms__entry_state(core, s, h->index, h->entry, r);
-        w->place = h->place;
-        if (MS__CHANGES && s->control) r = ms__head_shown(core, s, h, &state);
-        if (s->backward) h->pos--;
-        else h->pos++;
+    ms__list_iter *li = &w->iter;
+    while (ms__list_iter_load(core, s, li)) {
+        const unsigned char *r = li->record;
+        ms__state_of state = ms__entry_state(core, s, li->index, li->entry, r);
+        w->place = li->place;
+        if (MS__CHANGES && s->control) r = ms__list_iter_shown(core, s, li, &state);
+        if (s->backward) li->pos--;
+        else li->pos++;
         if (r && state == MS__WHOLE) return r;
         if (r) w->damaged++;
     }
@@ -10839,7 +10852,7 @@ static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent
 
 static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
-    memset(n->it, 0, offsetof(ms_cursor, of.merge.heads));
+    memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
     n->it->query = ms__resolve(q);
     return ms__core_open(n->core, n->tail, n->it, NULL);
 }
@@ -10873,8 +10886,8 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
     MS__TRY(ms__naming_open(n, &q));
     bool changed = MS__CHANGES && merge->reading.changed;
     info->messages = 0;
-    for (uint32_t i = 0; !changed && i < merge->n_heads; i++)
-        info->messages += ms__head_count(n->core, &merge->reading, &merge->heads[i]);
+    for (uint32_t i = 0; !changed && i < merge->n_iters; i++)
+        info->messages += ms__list_iter_count(n->core, &merge->reading, &merge->iters[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
     if (first && changed) {
@@ -17798,40 +17811,41 @@ static ms_result ms__append_begin(ms__log *log, ms_error *err)
 }
 
 /* ==== [log-cursor] cursors over sealed segments ========================================
- * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
+ * Here an iterator (ms__list_iter of [merge]) stands on a sealed segment. Its run is the
  * posting list in the segment's index, or for a query over the whole store, all records
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
-static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
+static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
-    uint32_t agent = h->agent & ~MS__FOR_COMPARE;
+    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
     if (agent == MS__FOR_LOCATION) return ms__absent();
     return agent == MS__FOR_AGENT ? s->query->agent_key
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
 }
 
 /* Returns whether a record has the names whose list an iterator reads. */
-static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg *msg)
+static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
+                                const ms_msg *msg)
 {
     if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
-    ms_str agent = ms__head_agent(s, h);
+    ms_str agent = ms__list_iter_agent(s, li);
     return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
 }
 
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
-static uint32_t ms__run_entry(const ms__head *h, uint32_t i)
+static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
-    if (!h->run) return i;
-    return ms__posting((const unsigned char *)h->run, i, h->index->width);
+    if (!li->run) return i;
+    return ms__posting((const unsigned char *)li->run, i, li->index->width);
 }
 
-static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
+static uint32_t ms__log_below(const ms__list_iter *li, uint32_t unit)
 {
-    const ms__segment *l = h->index;
-    uint32_t low = 0, high = h->hi;
+    const ms__segment *l = li->index;
+    uint32_t low = 0, high = li->hi;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(h, middle);
+        uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(li, middle);
         if (entry < l->n && ms__segment_unit(l, entry) < unit) low = middle + 1;
         else high = middle;
     }
@@ -17840,30 +17854,30 @@ static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
 
 /* Moves an iterator to the entries of its list in a segment, within the query's bounds.
  * False: there are none. */
-static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
+static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__list_iter *li,
                         const ms__run *run)
 {
     const ms__segment *l = run->index;
-    bool listed = h->list > MS__LIST_OTHERS;
-    h->index = l;
-    h->agent &= ~MS__FOR_COMPARE;
+    bool listed = li->list > MS__LIST_OTHERS;
+    li->index = l;
+    li->agent &= ~MS__FOR_COMPARE;
     /* an amended message may have another time; times filter no change */
-    if (!s->changed && (h->list & 7) != MS__P_CHANGE &&
+    if (!s->changed && (li->list & 7) != MS__P_CHANGE &&
         ms__times_miss(s->query, l->first_time, l->last_time))
         return false;
-    if (!listed && h->list == MS__LIST_OTHERS && l->messages == l->n) return false;
-    h->run = run->at;
-    h->hi = run->n;
-    h->lo = 0;
-    if (s->to >> 32 == l->number) h->hi = ms__log_below(h, (uint32_t)s->to);
-    if (s->from >> 32 == l->number) h->lo = ms__log_below(h, (uint32_t)s->from);
-    if (h->lo >= h->hi) return false;
+    if (!listed && li->list == MS__LIST_OTHERS && l->messages == l->n) return false;
+    li->run = run->at;
+    li->hi = run->n;
+    li->lo = 0;
+    if (s->to >> 32 == l->number) li->hi = ms__log_below(li, (uint32_t)s->to);
+    if (s->from >> 32 == l->number) li->lo = ms__log_below(li, (uint32_t)s->from);
+    if (li->lo >= li->hi) return false;
     /* the number of a list has 61 bits: looks whether the names are the same */
-    uint32_t end = s->backward ? h->hi - 1 : h->lo;
+    uint32_t end = s->backward ? li->hi - 1 : li->lo;
     const unsigned char *r =
-        listed ? ms__segment_record(log, l, ms__run_entry(h, end)) : NULL;
-    if (!listed || run->mixed || !r || !ms__head_names(s, h, ms__msg(r)))
-        h->agent |= MS__FOR_COMPARE;
+        listed ? ms__segment_record(log, l, ms__run_entry(li, end)) : NULL;
+    if (!listed || run->mixed || !r || !ms__list_iter_names(s, li, ms__msg(r)))
+        li->agent |= MS__FOR_COMPARE;
     return true;
 }
 
@@ -17875,25 +17889,25 @@ static uint32_t ms__segments_to(uint64_t place)
 
 /* Walking forward: returns the next sealed segment that an iterator reads, of those with
  * places of the query. MS__NO_SEGMENT: none is left. */
-static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__head *h,
+static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                 ms__run *run)
 {
     uint32_t n = ms__segments_to(s->to);
     if (n > s->tail->segment) n = s->tail->segment;
-    if (h->list > MS__LIST_OTHERS)
-        return ms__segment_after(log, h->list, h->from, n, s->locked, run, &s->result);
-    return h->from < n ? h->from : MS__NO_SEGMENT;
+    if (li->list > MS__LIST_OTHERS)
+        return ms__segment_after(log, li->list, li->from, n, s->locked, run, &s->result);
+    return li->from < n ? li->from : MS__NO_SEGMENT;
 }
 
 /* The same, walking backward. */
-static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__head *h,
+static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                  ms__run *run)
 {
     uint32_t first = (uint32_t)(s->from >> 32), n = ms__segments_to(s->to);
-    if (n > h->from) n = h->from;
+    if (n > li->from) n = li->from;
     if (n <= first) return MS__NO_SEGMENT;
-    if (h->list <= MS__LIST_OTHERS) return n - 1;
-    uint32_t at = ms__segment_before(log, h->list, n, s->locked, run, &s->result);
+    if (li->list <= MS__LIST_OTHERS) return n - 1;
+    uint32_t at = ms__segment_before(log, li->list, n, s->locked, run, &s->result);
     return at >= first ? at : MS__NO_SEGMENT;
 }
 
@@ -17907,50 +17921,52 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
+static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool *some)
 {
     ms__log *log = ms__log_in(core);
-    bool listed = h->list > MS__LIST_OTHERS;
+    bool listed = li->list > MS__LIST_OTHERS;
     ms__run run;
     *some = false;
-    uint32_t segment = s->backward ? ms__log_backward(log, s, h, &run)
-                                   : ms__log_forward(log, s, h, &run);
+    uint32_t segment = s->backward ? ms__log_backward(log, s, li, &run)
+                                   : ms__log_forward(log, s, li, &run);
     if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
-        h->from = s->tail->segment;
+        li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    ms__head_stands(s, h, segment);
+    ms__head_stands(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
     if (!listed || holes > 0) ms__holes_met(s, segment, holes);
-    *some = ms__log_run(log, s, h, &run);
+    *some = ms__log_run(log, s, li, &run);
     return true;
 }
 
 /* Returns whether to skip a record that is in the run. A damaged record whose names must
  * be compared is not skipped, but counted. */
-static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
+static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
+                                const ms__list_iter *li)
 {
-    if (h->list <= MS__LIST_OTHERS)
-        return ms__segment_message(h->index, h->entry) != (h->list == MS__LIST_MESSAGES);
-    const unsigned char *r = ms__segment_record(log, h->index, h->entry);
-    return r && !ms__head_names(s, h, ms__msg(r));
+    if (li->list <= MS__LIST_OTHERS)
+        return ms__segment_message(li->index,
+                                   li->entry) != (li->list == MS__LIST_MESSAGES);
+    const unsigned char *r = ms__segment_record(log, li->index, li->entry);
+    return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
-static bool ms__log_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
+static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
-    const ms__segment *l = h->index;
-    uint32_t entry = ms__run_entry(h, i);
+    const ms__segment *l = li->index;
+    uint32_t entry = ms__run_entry(li, i);
     uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     uint64_t offset = l->base + (uint64_t)unit * 8;
-    h->entry = entry;
-    h->place = ms__place(l->number, unit);
-    h->record = log->map.super;
+    li->entry = entry;
+    li->place = ms__place(l->number, unit);
+    li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
-    h->record = ms__log_at(log, offset);
+    li->record = ms__log_at(log, offset);
     ms__log_first_look(log, offset);
-    return !(h->agent & MS__FOR_COMPARE) || !ms__head_skips(log, s, h);
+    return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,
@@ -19949,7 +19965,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     it->query = q;
     it->ctx = NULL;
     memset(it->words, 0, sizeof it->words);
-    memset(&it->of, 0, offsetof(ms__merge, heads));
+    memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(ms__query_check(&it->query, NULL));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
@@ -20356,7 +20372,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
                               ms_finder *finder, ms_error *err)
 {
-    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, of.merge.heads));
+    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, of.merge.iters));
     finder->it.result = ms__find_check(query, err);
     if (finder->it.result != MS_OK) return finder->it.result;
     ms_query q = query->query;

@@ -6,17 +6,18 @@
 
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
-#define MS__CURSOR_HEADS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
 
 struct ms__segment;
 struct ms__postings;
 typedef const struct ms__segment *ms__index; /* of a sealed segment; NULL: the tail */
 
 /* Where a cursor stands in one posting list; private. */
-typedef struct ms__head {
+typedef struct ms__list_iter {
     const void *run;          /* its entries: a chunk, or those of a segment's index */
     ms__index index;          /* of the run's segment */
-    const struct ms__postings *live; /* the tail's part of the list; NULL: it has none */
+    const struct ms__postings *in_tail; /* the tail's part of the list; NULL: it has
+                                           none */
     const unsigned char *record; /* the record that is next, */
     uint64_t place;           /* its position in the store, */
     uint32_t entry;           /* and its entry in the list */
@@ -27,7 +28,7 @@ typedef struct ms__head {
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
     uint32_t lo, pos, hi;     /* entries of the run */
-} ms__head;
+} ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
 #define MS__AHEAD 8u
@@ -64,19 +65,20 @@ typedef struct ms__reading {
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__head *more;           /* in the arena, when `heads` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
     uint32_t pin;             /* of a log */
-    uint32_t n_heads, n_live;
+    uint32_t n_iters, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
     uint8_t n_queue, first;
-    ms__head heads[MS__CURSOR_HEADS]; /* only n_heads are set; not zeroed from here on */
+    ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
+                                              on */
     ms__queue queue;
 } ms__merge;
 

@@ -57,14 +57,14 @@ typedef struct ms__sealed {
     /* Moves an iterator to its entries in the next sealed segment. False: it has no
      * further run. *some: there are entries of the query. Without one, forward, the tail
      * is next. */
-    bool (*turn)(struct ms__core *core, ms__reading *s, ms__head *h, bool *some);
+    bool (*turn)(struct ms__core *core, ms__reading *s, ms__list_iter *h, bool *some);
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
-    bool (*offer)(struct ms__core *core, ms__reading *s, ms__head *h, uint32_t i);
+    bool (*offer)(struct ms__core *core, ms__reading *s, ms__list_iter *h, uint32_t i);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */
-    uint32_t (*below)(const ms__head *h, uint32_t unit);
+    uint32_t (*below)(const ms__list_iter *h, uint32_t unit);
     /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);

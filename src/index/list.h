@@ -58,7 +58,7 @@ static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent
 
 static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
-    memset(n->it, 0, offsetof(ms_cursor, of.merge.heads));
+    memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
     n->it->query = ms__resolve(q);
     return ms__core_open(n->core, n->tail, n->it, NULL);
 }
@@ -92,8 +92,8 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
     MS__TRY(ms__naming_open(n, &q));
     bool changed = MS__CHANGES && merge->reading.changed;
     info->messages = 0;
-    for (uint32_t i = 0; !changed && i < merge->n_heads; i++)
-        info->messages += ms__head_count(n->core, &merge->reading, &merge->heads[i]);
+    for (uint32_t i = 0; !changed && i < merge->n_iters; i++)
+        info->messages += ms__list_iter_count(n->core, &merge->reading, &merge->iters[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
     if (first && changed) {

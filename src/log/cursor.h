@@ -1,39 +1,40 @@
 
 /* ==== [log-cursor] cursors over sealed segments ========================================
- * Here an iterator (ms__head of [merge]) stands on a sealed segment. Its run is the
+ * Here an iterator (ms__list_iter of [merge]) stands on a sealed segment. Its run is the
  * posting list in the segment's index, or for a query over the whole store, all records
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
-static ms_str ms__head_agent(const ms__reading *s, const ms__head *h)
+static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
-    uint32_t agent = h->agent & ~MS__FOR_COMPARE;
+    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
     if (agent == MS__FOR_LOCATION) return ms__absent();
     return agent == MS__FOR_AGENT ? s->query->agent_key
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
 }
 
 /* Returns whether a record has the names whose list an iterator reads. */
-static bool ms__head_names(const ms__reading *s, const ms__head *h, const ms_msg *msg)
+static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
+                                const ms_msg *msg)
 {
     if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
-    ms_str agent = ms__head_agent(s, h);
+    ms_str agent = ms__list_iter_agent(s, li);
     return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
 }
 
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
-static uint32_t ms__run_entry(const ms__head *h, uint32_t i)
+static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
-    if (!h->run) return i;
-    return ms__posting((const unsigned char *)h->run, i, h->index->width);
+    if (!li->run) return i;
+    return ms__posting((const unsigned char *)li->run, i, li->index->width);
 }
 
-static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
+static uint32_t ms__log_below(const ms__list_iter *li, uint32_t unit)
 {
-    const ms__segment *l = h->index;
-    uint32_t low = 0, high = h->hi;
+    const ms__segment *l = li->index;
+    uint32_t low = 0, high = li->hi;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(h, middle);
+        uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(li, middle);
         if (entry < l->n && ms__segment_unit(l, entry) < unit) low = middle + 1;
         else high = middle;
     }
@@ -42,30 +43,30 @@ static uint32_t ms__log_below(const ms__head *h, uint32_t unit)
 
 /* Moves an iterator to the entries of its list in a segment, within the query's bounds.
  * False: there are none. */
-static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__head *h,
+static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__list_iter *li,
                         const ms__run *run)
 {
     const ms__segment *l = run->index;
-    bool listed = h->list > MS__LIST_OTHERS;
-    h->index = l;
-    h->agent &= ~MS__FOR_COMPARE;
+    bool listed = li->list > MS__LIST_OTHERS;
+    li->index = l;
+    li->agent &= ~MS__FOR_COMPARE;
     /* an amended message may have another time; times filter no change */
-    if (!s->changed && (h->list & 7) != MS__P_CHANGE &&
+    if (!s->changed && (li->list & 7) != MS__P_CHANGE &&
         ms__times_miss(s->query, l->first_time, l->last_time))
         return false;
-    if (!listed && h->list == MS__LIST_OTHERS && l->messages == l->n) return false;
-    h->run = run->at;
-    h->hi = run->n;
-    h->lo = 0;
-    if (s->to >> 32 == l->number) h->hi = ms__log_below(h, (uint32_t)s->to);
-    if (s->from >> 32 == l->number) h->lo = ms__log_below(h, (uint32_t)s->from);
-    if (h->lo >= h->hi) return false;
+    if (!listed && li->list == MS__LIST_OTHERS && l->messages == l->n) return false;
+    li->run = run->at;
+    li->hi = run->n;
+    li->lo = 0;
+    if (s->to >> 32 == l->number) li->hi = ms__log_below(li, (uint32_t)s->to);
+    if (s->from >> 32 == l->number) li->lo = ms__log_below(li, (uint32_t)s->from);
+    if (li->lo >= li->hi) return false;
     /* the number of a list has 61 bits: looks whether the names are the same */
-    uint32_t end = s->backward ? h->hi - 1 : h->lo;
+    uint32_t end = s->backward ? li->hi - 1 : li->lo;
     const unsigned char *r =
-        listed ? ms__segment_record(log, l, ms__run_entry(h, end)) : NULL;
-    if (!listed || run->mixed || !r || !ms__head_names(s, h, ms__msg(r)))
-        h->agent |= MS__FOR_COMPARE;
+        listed ? ms__segment_record(log, l, ms__run_entry(li, end)) : NULL;
+    if (!listed || run->mixed || !r || !ms__list_iter_names(s, li, ms__msg(r)))
+        li->agent |= MS__FOR_COMPARE;
     return true;
 }
 
@@ -77,25 +78,25 @@ static uint32_t ms__segments_to(uint64_t place)
 
 /* Walking forward: returns the next sealed segment that an iterator reads, of those with
  * places of the query. MS__NO_SEGMENT: none is left. */
-static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__head *h,
+static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                 ms__run *run)
 {
     uint32_t n = ms__segments_to(s->to);
     if (n > s->tail->segment) n = s->tail->segment;
-    if (h->list > MS__LIST_OTHERS)
-        return ms__segment_after(log, h->list, h->from, n, s->locked, run, &s->result);
-    return h->from < n ? h->from : MS__NO_SEGMENT;
+    if (li->list > MS__LIST_OTHERS)
+        return ms__segment_after(log, li->list, li->from, n, s->locked, run, &s->result);
+    return li->from < n ? li->from : MS__NO_SEGMENT;
 }
 
 /* The same, walking backward. */
-static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__head *h,
+static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                  ms__run *run)
 {
     uint32_t first = (uint32_t)(s->from >> 32), n = ms__segments_to(s->to);
-    if (n > h->from) n = h->from;
+    if (n > li->from) n = li->from;
     if (n <= first) return MS__NO_SEGMENT;
-    if (h->list <= MS__LIST_OTHERS) return n - 1;
-    uint32_t at = ms__segment_before(log, h->list, n, s->locked, run, &s->result);
+    if (li->list <= MS__LIST_OTHERS) return n - 1;
+    uint32_t at = ms__segment_before(log, li->list, n, s->locked, run, &s->result);
     return at >= first ? at : MS__NO_SEGMENT;
 }
 
@@ -109,50 +110,52 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-static bool ms__log_turn(ms__core *core, ms__reading *s, ms__head *h, bool *some)
+static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool *some)
 {
     ms__log *log = ms__log_in(core);
-    bool listed = h->list > MS__LIST_OTHERS;
+    bool listed = li->list > MS__LIST_OTHERS;
     ms__run run;
     *some = false;
-    uint32_t segment = s->backward ? ms__log_backward(log, s, h, &run)
-                                   : ms__log_forward(log, s, h, &run);
+    uint32_t segment = s->backward ? ms__log_backward(log, s, li, &run)
+                                   : ms__log_forward(log, s, li, &run);
     if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
-        h->from = s->tail->segment;
+        li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    ms__head_stands(s, h, segment);
+    ms__head_stands(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
     if (!listed || holes > 0) ms__holes_met(s, segment, holes);
-    *some = ms__log_run(log, s, h, &run);
+    *some = ms__log_run(log, s, li, &run);
     return true;
 }
 
 /* Returns whether to skip a record that is in the run. A damaged record whose names must
  * be compared is not skipped, but counted. */
-static bool ms__head_skips(const ms__log *log, const ms__reading *s, const ms__head *h)
+static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
+                                const ms__list_iter *li)
 {
-    if (h->list <= MS__LIST_OTHERS)
-        return ms__segment_message(h->index, h->entry) != (h->list == MS__LIST_MESSAGES);
-    const unsigned char *r = ms__segment_record(log, h->index, h->entry);
-    return r && !ms__head_names(s, h, ms__msg(r));
+    if (li->list <= MS__LIST_OTHERS)
+        return ms__segment_message(li->index,
+                                   li->entry) != (li->list == MS__LIST_MESSAGES);
+    const unsigned char *r = ms__segment_record(log, li->index, li->entry);
+    return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
-static bool ms__log_offer(ms__core *core, ms__reading *s, ms__head *h, uint32_t i)
+static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
-    const ms__segment *l = h->index;
-    uint32_t entry = ms__run_entry(h, i);
+    const ms__segment *l = li->index;
+    uint32_t entry = ms__run_entry(li, i);
     uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     uint64_t offset = l->base + (uint64_t)unit * 8;
-    h->entry = entry;
-    h->place = ms__place(l->number, unit);
-    h->record = log->map.super;
+    li->entry = entry;
+    li->place = ms__place(l->number, unit);
+    li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
-    h->record = ms__log_at(log, offset);
+    li->record = ms__log_at(log, offset);
     ms__log_first_look(log, offset);
-    return !(h->agent & MS__FOR_COMPARE) || !ms__head_skips(log, s, h);
+    return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,

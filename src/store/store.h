@@ -132,7 +132,7 @@ static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err)
 {
-    memset(it, 0, offsetof(ms_cursor, of.merge.heads));
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
     it->query = ms__resolve(query);

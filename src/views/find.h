@@ -210,7 +210,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
                               ms_finder *finder, ms_error *err)
 {
-    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, of.merge.heads));
+    memset(finder, 0, offsetof(ms_finder, it) + offsetof(ms_cursor, of.merge.iters));
     finder->it.result = ms__find_check(query, err);
     if (finder->it.result != MS_OK) return finder->it.result;
     ms_query q = query->query;

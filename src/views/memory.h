@@ -286,7 +286,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     it->query = q;
     it->ctx = NULL;
     memset(it->words, 0, sizeof it->words);
-    memset(&it->of, 0, offsetof(ms__merge, heads));
+    memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(ms__query_check(&it->query, NULL));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;

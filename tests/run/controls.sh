@@ -319,7 +319,7 @@ controls()
         ms__segment_lost 'return l->own ? l->holes : 0;' 'return l->own ? 0 : 0;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
-        ms__log_run '(h->list & 7) != MS__P_CHANGE &&' ''
+        ms__log_run '(li->list & 7) != MS__P_CHANGE &&' ''
     control damaged_filter_hides gcc test_log_index \
         a_conversation_stays_when_index_records_are_damaged 100 \
         ms__summary_find 'place)) return UINT32_MAX;' 'place)) return 0;'
@@ -906,7 +906,7 @@ controls()
         ms__log_follow 'log->map.salvaged ?' 'false ?'
     control damaged_change_not_reported gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
-        ms__head_shown 'if (unsure && !s->unsure) s->holes++;' ''
+        ms__list_iter_shown 'if (unsure && !s->unsure) s->holes++;' ''
     control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__running_turn ' || ms__is_silent(last)' ''
     control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
@@ -1033,7 +1033,7 @@ controls()
     control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \
         ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
     control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
-        ms__view_heads 'l ? &l->conversation : NULL, err));' \
+        ms__view_iters 'l ? &l->conversation : NULL, err));' \
         'l ? &l->all : NULL, err));'
 }
 
