@@ -8359,56 +8359,56 @@ typedef struct ms__control {
                                   atomic */
 } ms__control;
 
-typedef struct ms__live {
+typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */
     uint64_t floor;        /* buffer: records are below this offset */
     ms_arena nodes;
     uint64_t hash_key[2];
-    uint64_t index_bytes; /* from here on zeroed by ms__live_reset */
+    uint64_t index_bytes; /* from here on zeroed by ms__tail_names_reset */
     uint64_t messages, last_seq, bytes;
     uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
                        * and known from a change only */
     uint64_t hidden, changes;
     ms__postings all;    /* messages */
     ms__postings others; /* records that change them */
-    ms__chain names[MS__NAME_KINDS];
+    ms__chain linked[MS__NAME_KINDS];
     ms__chain fresh[MS__NAME_KINDS]; /* of the append that runs; no reader sees them */
     void *recent; /* see ms__recent_slot; atomic */
-} ms__live;
+} ms__tail_names;
 
 /* ---- Memory for nodes and chunks: freed together, or when an append fails. */
 
-static void *ms__live_take(ms__live *live, size_t size)
+static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
 {
     void *p;
     if (size > SIZE_MAX / 2) return NULL;
     size = (size_t)ms__align8(size);
-    if (live->buffer) {
-        if (live->top < size || live->top - size < live->floor) return NULL;
-        live->top -= size;
-        p = live->buffer + live->top;
+    if (names->buffer) {
+        if (names->top < size || names->top - size < names->floor) return NULL;
+        names->top -= size;
+        p = names->buffer + names->top;
     } else {
-        p = ms__arena_take(&live->nodes, size, 8);
+        p = ms__arena_take(&names->nodes, size, 8);
     }
-    if (p) live->index_bytes += size;
+    if (p) names->index_bytes += size;
     return p;
 }
 
 /* Zeroed memory. */
-static void *ms__live_zeroed(ms__live *live, size_t size)
+static void *ms__tail_names_zeroed(ms__tail_names *names, size_t size)
 {
-    void *p = ms__live_take(live, size);
+    void *p = ms__tail_names_alloc(names, size);
     if (p) memset(p, 0, size);
     return p;
 }
 
 /* Drops all names and posting lists, and keeps the memory. There must be no readers. */
-static void ms__live_reset(ms__live *live)
+static void ms__tail_names_reset(ms__tail_names *names)
 {
-    const size_t kept = offsetof(ms__live, index_bytes);
-    memset((char *)live + kept, 0, sizeof *live - kept);
-    ms_arena_reset(&live->nodes);
+    const size_t kept = offsetof(ms__tail_names, index_bytes);
+    memset((char *)names + kept, 0, sizeof *names - kept);
+    ms_arena_reset(&names->nodes);
 }
 
 /* ---- Posting lists. */
@@ -8428,12 +8428,13 @@ static uint32_t ms__chunk_cap(uint32_t first)
 }
 
 /* Reserves room for one more entry. False: no memory. */
-static bool ms__postings_reserve(ms__live *live, ms__postings *s)
+static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
 {
     if (s->count + s->wanted == s->cap) {
         uint32_t cap = ms__chunk_cap(s->cap);
         ms__chunk *c =
-            (ms__chunk *)ms__live_take(live, MS__CHUNK_HEAD + cap * sizeof(uint32_t));
+            (ms__chunk *)ms__tail_names_alloc(names,
+                                              MS__CHUNK_HEAD + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;
@@ -8577,10 +8578,10 @@ static void ms__chain_add(ms__chain *chain, ms__node *n)
 }
 
 /* Links fresh nodes, so that readers find them. */
-static void ms__names_link(ms__live *live)
+static void ms__names_link(ms__tail_names *names)
 {
     for (unsigned i = 0; i < MS__NAME_KINDS; i++) {
-        ms__chain *to = &live->names[i], *from = &live->fresh[i];
+        ms__chain *to = &names->linked[i], *from = &names->fresh[i];
         if (!from->first) continue;
         for (ms__node *n = from->first; n; n = n->next) ms__trie_link(&to->root, n);
         if (to->last) to->last->next = from->first;
@@ -8610,11 +8611,11 @@ static ms__flow *ms__flow_at(const ms__node *n)
 /* Returns the hash of a name or a key. location: the hash of its location; 0: the name is
  * a location. FACTS: the list of a location's facts, separate from its changes, so that
  * views never read it. */
-static uint64_t ms__name_hash(const ms__live *live, unsigned kind, uint64_t location,
-                              ms_str text)
+static uint64_t ms__name_hash(const ms__tail_names *names, unsigned kind,
+                              uint64_t location, ms_str text)
 {
     static const uint64_t salts[] = {0, 0, 2, ~(uint64_t)0, 1};
-    return ms__hash(live->hash_key, location ^ salts[kind], text.ptr, text.len);
+    return ms__hash(names->hash_key, location ^ salts[kind], text.ptr, text.len);
 }
 
 /* The table of recent names: in each slot the name looked up last of those that map to
@@ -8641,22 +8642,22 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
 
 /* Returns the slot of a name in the table; NULL: there is no table. Flows have no slot:
  * the text of a flow may equal that of an agent. */
-static void **ms__recent_slot(ms__live *live, ms__kind_of_name kind, const ms__loc *loc,
-                              ms_str text)
+static void **ms__recent_slot(ms__tail_names *names, ms__kind_of_name kind,
+                              const ms__loc *loc, ms_str text)
 {
     void **recent =
-        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&live->recent);
+        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&names->recent);
     uint64_t salt = loc ? loc->name.node.hash : 0;
     return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
 
 /* Makes the table once there are MS__RECENT_LEAST messages. */
-static void ms__recent_make(ms__live *live)
+static void ms__recent_make(ms__tail_names *names)
 {
-    if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST)
+    if (MS__SMALL || names->recent || names->buffer || names->messages < MS__RECENT_LEAST)
         return;
-    void *recent = ms__live_zeroed(live, sizeof(void *) << MS__RECENT_BITS);
-    if (recent) ms__store_ptr(&live->recent, recent);
+    void *recent = ms__tail_names_zeroed(names, sizeof(void *) << MS__RECENT_BITS);
+    if (recent) ms__store_ptr(&names->recent, recent);
 }
 
 static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
@@ -8675,47 +8676,48 @@ static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc
 }
 
 /* Makes a new name, fresh until the append commits. NULL: no memory. */
-static MS__NOINLINE ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
-                                                const ms__loc *loc, ms_str text,
-                                                uint64_t hash)
+static MS__NOINLINE ms__name_node *ms__name_new(ms__tail_names *names,
+                                                ms__kind_of_name kind, const ms__loc *loc,
+                                                ms_str text, uint64_t hash)
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)
                                        : sizeof(ms__flow);
-    ms__name_node *n = (ms__name_node *)ms__live_take(live, size + text.len);
+    ms__name_node *n = (ms__name_node *)ms__tail_names_alloc(names, size + text.len);
     if (!n) return NULL;
     memset(n, 0, size);
     memcpy((char *)n + size, text.ptr, text.len);
     n->node.hash = hash;
     n->loc = (ms__loc *)(uintptr_t)loc;
     n->text = ms_str_n((char *)n + size, text.len);
-    ms__chain_add(&live->fresh[kind], &n->node);
+    ms__chain_add(&names->fresh[kind], &n->node);
     return n;
 }
 
 /* Finds a name. make: creates an absent one, for writers. NULL: absent, or no memory. */
-static ms__name_node *ms__name_get(ms__live *live, ms__kind_of_name kind,
+static ms__name_node *ms__name_get(ms__tail_names *names, ms__kind_of_name kind,
                                    const ms__loc *loc, ms_str text, bool make)
 {
-    void **slot = ms__recent_slot(live, kind, loc, text);
+    void **slot = ms__recent_slot(names, kind, loc, text);
     ms__name_node *n = slot ? (ms__name_node *)ms__load_ptr(slot) : NULL;
     if (n && ms__is_name(n, loc, text)) return n;
-    uint64_t hash = ms__name_hash(live, kind, loc ? loc->name.node.hash : 0, text);
-    n = ms__name_in(&live->names[kind].root, hash, loc, text);
+    uint64_t hash = ms__name_hash(names, kind, loc ? loc->name.node.hash : 0, text);
+    n = ms__name_in(&names->linked[kind].root, hash, loc, text);
     if (!make) return n;
     if (n && slot) ms__store_ptr(slot, n);
-    if (!n) n = ms__name_in(&live->fresh[kind].root, hash, loc, text);
-    return n ? n : ms__name_new(live, kind, loc, text, hash);
+    if (!n) n = ms__name_in(&names->fresh[kind].root, hash, loc, text);
+    return n ? n : ms__name_new(names, kind, loc, text, hash);
 }
 
-static ms__loc *ms__loc_get(ms__live *live, ms_str name, bool make)
+static ms__loc *ms__loc_get(ms__tail_names *names, ms_str name, bool make)
 {
-    return (ms__loc *)(void *)ms__name_get(live, MS__LOCS, NULL, name, make);
+    return (ms__loc *)(void *)ms__name_get(names, MS__LOCS, NULL, name, make);
 }
 
-static ms__agent *ms__agent_get(ms__live *live, const ms__loc *loc, ms_str key, bool make)
+static ms__agent *ms__agent_get(ms__tail_names *names, const ms__loc *loc, ms_str key,
+                                bool make)
 {
-    return (ms__agent *)(void *)ms__name_get(live, MS__AGENTS, loc, key, make);
+    return (ms__agent *)(void *)ms__name_get(names, MS__AGENTS, loc, key, make);
 }
 
 static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
@@ -8724,21 +8726,23 @@ static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
     return ms_str_n((const char *)bytes, 8);
 }
 
-static ms__flow *ms__flow_get(ms__live *live, const ms__loc *loc, uint64_t seq, bool make)
+static ms__flow *ms__flow_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
+                              bool make)
 {
     unsigned char bytes[8];
     ms_str text = ms__flow_text(seq, bytes);
-    return (ms__flow *)(void *)ms__name_get(live, MS__FLOWS, loc, text, make);
+    return (ms__flow *)(void *)ms__name_get(names, MS__FLOWS, loc, text, make);
 }
 
-static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t entry)
+static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
+                             uint32_t entry)
 {
-    ms__key *k = (ms__key *)ms__live_zeroed(live, sizeof *k);
+    ms__key *k = (ms__key *)ms__tail_names_zeroed(names, sizeof *k);
     if (!k) return NULL;
-    k->node.hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
+    k->node.hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
     k->loc = loc;
     k->entry = entry;
-    ms__chain_add(&live->fresh[MS__KEYS], &k->node);
+    ms__chain_add(&names->fresh[MS__KEYS], &k->node);
     return k;
 }
 
@@ -8839,12 +8843,12 @@ typedef struct ms__edit {
     bool fresh; /* changed is in no trie yet */
 } ms__edit;
 
-static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__span *span,
-                             ms__edit *e)
+static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
+                             const ms__span *span, ms__edit *e)
 {
     memset(e, 0, sizeof *e);
     if (span->first < span->last) {
-        e->range = (ms__range *)ms__live_zeroed(live, sizeof *e->range);
+        e->range = (ms__range *)ms__tail_names_zeroed(names, sizeof *e->range);
         if (!e->range) return false;
         e->range->first = span->first;
         e->range->last = span->last;
@@ -8852,8 +8856,9 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__spa
     }
     e->changed = ms__changed_find(c, span->first);
     e->fresh = !e->changed;
-    if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
-    e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
+    if (e->fresh)
+        e->changed = (ms__changed *)ms__tail_names_zeroed(names, sizeof *e->changed);
+    e->version = (ms__version *)ms__tail_names_alloc(names, sizeof *e->version);
     if (!e->changed || !e->version) return false;
     if (!e->fresh) return true; /* readers may be reading it */
     e->changed->node.hash = ms__seq_hash(span->first);
@@ -8902,11 +8907,11 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *spa
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
-static bool ms__edit_add(ms__live *live, ms__control *c, const ms__span *span,
+static bool ms__edit_add(ms__tail_names *names, ms__control *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
     ms__edit edit;
-    if (!ms__edit_reserve(live, c, span, &edit)) return false;
+    if (!ms__edit_reserve(names, c, span, &edit)) return false;
     ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
     return true;
 }
@@ -8995,12 +9000,12 @@ static void ms__plan_begin(ms__plan *p)
 
 /* Finds the lists of a message. Prefetches where its entries will be written: the record
  * is made before. */
-static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent *agent,
-                           ms_type type)
+static void ms__plan_lists(ms__tail_names *names, ms__plan *p, ms__loc *loc,
+                           ms__agent *agent, ms_type type)
 {
     uint8_t n = 0;
     unsigned by_class = ms__type_row_of(type)->view_class;
-    p->lists[n++] = &live->all;
+    p->lists[n++] = &names->all;
     p->lists[n++] = &loc->all;
     if (by_class == MS__CLASS_CONVERSATION) p->lists[n++] = &loc->conversation;
     if (by_class == MS__CLASS_GLOBAL) p->lists[n++] = &loc->global;
@@ -9010,10 +9015,10 @@ static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent 
         if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
 }
 
-static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
+static bool ms__plan_reserve(ms__tail_names *names, const ms__plan *p)
 {
     for (unsigned i = 0; i < p->n_lists; i++)
-        if (!ms__postings_reserve(live, p->lists[i])) return false;
+        if (!ms__postings_reserve(names, p->lists[i])) return false;
     return true;
 }
 
@@ -9024,28 +9029,28 @@ static void ms__plan_enter(const ms__plan *p)
 
 /* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
  * no memory. */
-static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
-                               ms__plan *p, ms__control **fresh)
+static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
+                               uint64_t seq, ms__plan *p, ms__control **fresh)
 {
     ms__flow *flow = NULL;
     ms__control *c = (ms__control *)loc->control;
     *fresh = NULL;
-    if (kind == MS__KIND_PIECE) flow = ms__flow_get(live, loc, seq, true);
-    else if (!c) c = *fresh = (ms__control *)ms__live_zeroed(live, sizeof *c);
+    if (kind == MS__KIND_PIECE) flow = ms__flow_get(names, loc, seq, true);
+    else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
     if (kind == MS__KIND_PIECE ? !flow : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
-    p->lists[0] = &live->others;
+    p->lists[0] = &names->others;
     p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
     p->n_lists = 2;
-    return ms__plan_reserve(live, p);
+    return ms__plan_reserve(names, p);
 }
 
-static void ms__change_enter(ms__live *live, ms__loc *loc, const ms__plan *p,
+static void ms__change_enter(ms__tail_names *names, ms__loc *loc, const ms__plan *p,
                              ms__control *fresh)
 {
     ms__plan_enter(p);
     if (fresh) ms__store_ptr(&loc->control, fresh);
-    live->changes++;
+    names->changes++;
 }
 
 /* The use of memory before an append. */
@@ -9055,26 +9060,26 @@ typedef struct ms__mark {
     uint64_t index_bytes;
 } ms__mark;
 
-static ms__mark ms__live_mark(const ms__live *live)
+static ms__mark ms__tail_names_mark(const ms__tail_names *names)
 {
     ms__mark mark;
-    mark.top = live->top;
-    mark.nodes = ms__arena_mark_of(&live->nodes);
-    mark.index_bytes = live->index_bytes;
+    mark.top = names->top;
+    mark.nodes = ms__arena_mark_of(&names->nodes);
+    mark.index_bytes = names->index_bytes;
     return mark;
 }
 
 /* Undoes all that a failed append has made. */
-static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
+static void ms__plans_undo(ms__tail_names *names, const ms__plan *plans, size_t n,
                            const ms__mark *mark)
 {
     for (size_t i = 0; i < n; i++)
         for (unsigned k = 0; k < plans[i].n_lists; k++)
             ms__postings_undo(plans[i].lists[k]);
-    memset(&live->fresh, 0, sizeof live->fresh);
-    if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
-    live->top = mark->top;
-    live->index_bytes = mark->index_bytes;
+    memset(&names->fresh, 0, sizeof names->fresh);
+    if (!names->buffer) ms__arena_rewind(&names->nodes, &mark->nodes);
+    names->top = mark->top;
+    names->index_bytes = mark->index_bytes;
 }
 
 /* Returns whether a text, after repair, equals the stored text. */
@@ -9193,14 +9198,15 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
 }
 
 /* Puts a record into its posting lists. */
-static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
+static void ms__tail_names_enter(ms__tail_names *names, const ms__plan *p,
+                                 const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     ms__plan_enter(p);
-    live->messages++;
-    live->last_seq = ms_seq(msg);
-    live->bytes += ms_size(msg);
-    ms__recent_make(live);
+    names->messages++;
+    names->last_seq = ms_seq(msg);
+    names->bytes += ms_size(msg);
+    ms__recent_make(names);
 }
 
 /* Encodes a record of kind GAP, unsealed: numbers up to seq are not assigned again.
@@ -9243,7 +9249,7 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
 
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
-    ms__live live;
+    ms__tail_names names;
     uint64_t base;    /* offset of its start */
     uint32_t segment;
     uint32_t count;   /* records entered; under the lock */
@@ -9325,10 +9331,10 @@ typedef struct ms__home {
 typedef struct ms__core {
     ms_store store;
     const ms__home *home;
-    uint32_t seed;    /* checksum of the store's id: the start of header checks */
-    uint32_t edited;  /* messages were changed; atomic */
-    ms__tail *tail;   /* the tail that takes records; under the lock */
-    ms__live *edits;  /* memory of edits; in an arena store that of the tail */
+    uint32_t seed;         /* checksum of the store's id: the start of header checks */
+    uint32_t edited;       /* messages were changed; atomic */
+    ms__tail *tail;        /* the tail that takes records; under the lock */
+    ms__tail_names *edits; /* memory of edits; in an arena store that of the tail */
 } ms__core;
 
 static ms__core *ms__core_of(ms_store *store) { return (ms__core *)(void *)store; }
@@ -9451,7 +9457,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
                           bool locked, ms_result *result)
 {
     ms__sought f;
-    const ms__postings *all = &t->live.all;
+    const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     memset(&f, 0, sizeof f);
     f.from = MS__NO_PLACE;
@@ -9508,11 +9514,11 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
                                          ms_result *result)
 {
     const ms__tail *t = core->tail;
-    ms__live *live = &core->tail->live;
+    ms__tail_names *names = &core->tail->names;
     const unsigned char *r;
-    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-    void **names = &live->names[MS__KEYS].root, **fresh = &live->fresh[MS__KEYS].root;
-    if (ms__key_in(core, t, NULL, names, hash, loc, key, &r)) return r;
+    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    void **linked = &names->linked[MS__KEYS].root, **fresh = &names->fresh[MS__KEYS].root;
+    if (ms__key_in(core, t, NULL, linked, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
     return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
 }
@@ -9526,7 +9532,7 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
     if (ms__sealed_of(core))
         return ms__sealed_of(core)->edits(core, location, locked, result);
-    const ms__loc *loc = ms__loc_get(&core->tail->live, location, false);
+    const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
     const ms__control *c =
         loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
@@ -9564,24 +9570,24 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
                               const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__live *live = &t->live;
+    ms__tail_names *names = &t->names;
     ms__agent *agent = NULL;
     ms_str of = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
     const unsigned char *known;
-    ms__loc *loc = ms__loc_get(live, ms__location(msg), true);
-    if (loc && of.ptr) agent = ms__agent_get(live, loc, of, true);
+    ms__loc *loc = ms__loc_get(names, ms__location(msg), true);
+    if (loc && of.ptr) agent = ms__agent_get(names, loc, of, true);
     if (!loc || (of.ptr && !agent)) return false;
-    ms__plan_lists(live, p, loc, agent, ms_type_of(msg));
-    if (!ms__plan_reserve(live, p)) return false;
+    ms__plan_lists(names, p, loc, agent, ms_type_of(msg));
+    if (!ms__plan_reserve(names, p)) return false;
     if (key.ptr) {
-        uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-        void **keys = &live->names[MS__KEYS].root;
+        uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+        void **keys = &names->linked[MS__KEYS].root;
         if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
-            !ms__key_make(live, loc, key, p->entry))
+            !ms__key_make(names, loc, key, p->entry))
             return false;
     }
-    ms__names_link(live);
-    ms__live_enter(live, p, r);
+    ms__names_link(names);
+    ms__tail_names_enter(names, p, r);
     ms__tail_note(t, msg);
     return true;
 }
@@ -9591,11 +9597,11 @@ static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     ms__control *fresh;
-    ms__loc *loc = ms__loc_get(&t->live, ms__location(msg), true);
-    if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), p, &fresh))
+    ms__loc *loc = ms__loc_get(&t->names, ms__location(msg), true);
+    if (!loc || !ms__change_reserve(&t->names, loc, r[4], ms_seq(msg), p, &fresh))
         return false;
-    ms__names_link(&t->live);
-    ms__change_enter(&t->live, loc, p, fresh);
+    ms__names_link(&t->names);
+    ms__change_enter(&t->names, loc, p, fresh);
     return true;
 }
 
@@ -9604,14 +9610,14 @@ static bool ms__tail_enter(ms__core *core, ms__tail *t, const unsigned char *r,
                            uint64_t offset)
 {
     ms__plan p;
-    ms__mark mark = ms__live_mark(&t->live);
+    ms__mark mark = ms__tail_names_mark(&t->names);
     uint64_t unit = (offset - t->base) / 8, filled = unit + ms__padded(ms__get32(r)) / 8;
     if (filled > MS__UNITS_MAX) return false;
     ms__plan_begin(&p);
     p.entry = (uint32_t)unit;
     if (!(ms__is_change(r) ? ms__adopt_change(t, &p, r)
                            : ms__adopt_message(core, t, &p, r))) {
-        ms__plans_undo(&t->live, &p, 1, &mark);
+        ms__plans_undo(&t->names, &p, 1, &mark);
         return false;
     }
     t->count++;
@@ -10135,11 +10141,12 @@ static ms_result ms__agent_iters(ms__core *core, ms_cursor *it, const ms__where 
                                  ms_str key, uint32_t agent, ms_type_set types,
                                  ms_error *err)
 {
-    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    ms__tail_names *names =
+        (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     if (ms__is_empty(key)) return MS_OK;
-    const ms__agent *a = at->loc ? ms__agent_get(live, at->loc, key, false) : NULL;
+    const ms__agent *a = at->loc ? ms__agent_get(names, at->loc, key, false) : NULL;
     if (!a && !ms__sealed_of(core)) return MS_OK;
-    uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
+    uint64_t h = a ? a->name.node.hash : ms__name_hash(names, MS__AGENTS, at->hash, key);
     MS__TRY(ms__list_iter_add(core, it, ms__list_number(h, MS__P_TRACE),
                               a ? &a->trace : NULL, agent, types, err));
     return ms__list_iter_add(core, it, ms__list_number(h, MS__P_REST),
@@ -10202,21 +10209,22 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     unsigned raw = ms__raw_of(q);
     unsigned char bytes[8];
     ms__where other = *at; /* facts and pieces have a hash of their own */
-    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    ms__tail_names *names =
+        (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     const ms__control *c =
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
         MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
-        other.hash = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
+        other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
     if (raw & MS_RAW_PIECES) {
         const ms__flow *f =
-            at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
+            at->loc ? ms__flow_get(names, at->loc, q->about_seq, false) : NULL;
         ms_str number = ms__flow_text(q->about_seq, bytes);
-        other.hash = ms__name_hash(live, MS__FLOWS, at->hash, number);
+        other.hash = ms__name_hash(names, MS__FLOWS, at->hash, number);
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
     }
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
@@ -10227,16 +10235,16 @@ static ms_result ms__whole_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    const ms__live *live = &merge->reading.tail->live;
+    const ms__tail_names *names = &merge->reading.tail->names;
     merge->match = !(q->views & MS_VIEW_TIMELINE);
     merge->filtered = merge->match || ms__sealed_of(core); /* has other records */
     merge->reading.changed =
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
-        MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &live->all,
+        MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &names->all,
                                   MS__FOR_LOCATION, MS_TYPES_ALL, err));
     if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
-    return ms__list_iter_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
+    return ms__list_iter_add(core, it, MS__LIST_OTHERS, &names->others, MS__FOR_LOCATION,
                              MS_TYPES_ALL, err);
 }
 
@@ -10244,15 +10252,15 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    ms__live *live = (ms__live *)(uintptr_t)&merge->reading.tail->live;
+    ms__tail_names *names = (ms__tail_names *)(uintptr_t)&merge->reading.tail->names;
     ms__where at;
     ms_result result = MS_OK;
     if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
         return ms__whole_iters(core, it, err);
-    at.loc = ms__loc_get(live, q->location, false);
+    at.loc = ms__loc_get(names, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;
     at.hash = at.loc ? at.loc->name.node.hash
-                     : ms__name_hash(live, MS__LOCS, 0, q->location);
+                     : ms__name_hash(names, MS__LOCS, 0, q->location);
     if (ms__raw_of(q)) return ms__raw_iters(core, it, &at, err);
     const ms__control *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
@@ -10440,7 +10448,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
                            unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
-    const ms__loc *loc = ms__loc_get(&t->live, location, false);
+    const ms__loc *loc = ms__loc_get(&t->names, location, false);
     const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
@@ -10453,7 +10461,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
     w->reading.backward = backward;
     w->reading.locked = true;
     w->iter.list = ms__list_number(
-        ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
+        ms__name_hash(&t->names, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->iter.in_tail = &loc->all;
     if (kind == MS__P_CHANGE && c) w->iter.in_tail = &c->changes;
     w->iter.from = ms__head_start(&w->reading);
@@ -10553,12 +10561,12 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__layout room;
     const ms__layout *l;
     ms_result result = MS_OK;
-    ms__live *live = &core->tail->live;
+    ms__tail_names *names = &core->tail->names;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     room.parts = parts;
     MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, run->max_message, err));
-    ms__loc *loc = ms__loc_get(live, location, true);
+    ms__loc *loc = ms__loc_get(names, location, true);
     ms__agent *agent = NULL;
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
@@ -10568,16 +10576,16 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
-        agent = ms__agent_get(live, loc, e->agent_key, true);
+        agent = ms__agent_get(names, loc, e->agent_key, true);
         if (!agent)
             return core->home->no_room(core, sizeof *agent + e->agent_key.len, err);
     }
-    ms__plan_lists(live, p, loc, agent, e->type);
+    ms__plan_lists(names, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
-    if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
+    if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
-    if (!ms__plan_reserve(live, p))
+    if (!ms__plan_reserve(names, p))
         return core->home->no_room(
             core, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
     run->offset += ms__padded(l->size);
@@ -10621,9 +10629,9 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
 static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__plan *p,
                             ms__change_run *c)
 {
-    ms__live *live = &core->tail->live;
-    c->loc = ms__loc_get(live, location, true);
-    if (!c->loc || !ms__change_reserve(live, c->loc, c->kind, seq, p, &c->fresh))
+    ms__tail_names *names = &core->tail->names;
+    c->loc = ms__loc_get(names, location, true);
+    if (!c->loc || !ms__change_reserve(names, c->loc, c->kind, seq, p, &c->fresh))
         return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
     if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
@@ -10687,10 +10695,10 @@ static void ms__run_seal(const ms__core *core, const ms__append_run *run,
 static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_run *c)
 {
     ms__tail *t = core->tail;
-    ms__change_enter(&t->live, c->loc, p, c->fresh);
+    ms__change_enter(&t->names, c->loc, p, c->fresh);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
-    t->live.hidden += c->span.hidden;
+    t->names.hidden += c->span.hidden;
     ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
                   amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
     ms__store32(&core->edited, 1);
@@ -10702,7 +10710,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run,
 {
     ms__tail *t = core->tail;
     uint64_t *seqs = run->opts->seqs;
-    ms__names_link(&t->live);
+    ms__names_link(&t->names);
     for (size_t i = 0; i < run->n; i++) {
         const ms__plan *p = &plans[i];
         if (p->repeat && seqs) seqs[i] = p->repeats;
@@ -10716,7 +10724,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run,
             if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->span.hidden;
             continue;
         }
-        ms__live_enter(&t->live, p, r);
+        ms__tail_names_enter(&t->names, p, r);
         ms__tail_note(t, ms__msg(r));
     }
     t->filled = ms__run_unit(core, run);
@@ -10774,8 +10782,8 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
                                  ms_error *err)
 {
     ms__change_run c;
-    ms__live *live = &core->tail->live;
-    ms__mark mark = ms__live_mark(live);
+    ms__tail_names *names = &core->tail->names;
+    ms__mark mark = ms__tail_names_mark(names);
     size_t done;
     c.kind = 0; /* then its other members are not used */
     c.control = NULL;
@@ -10786,8 +10794,8 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
         code = ms__run_commit(core, run, plans, &c, err);
         if (code == MS_OK) return MS_OK;
     }
-    if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
-    ms__plans_undo(live, plans, done, &mark);
+    if (c.control && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
+    ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
     if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
@@ -10936,7 +10944,7 @@ static ms_result ms__naming_walk(ms__naming *n, bool *done)
     ms_info info;
     bool one = !ms__is_empty(q->location);
     size_t want = one && !q->agents ? 1 : q->limit ? q->limit : SIZE_MAX;
-    uint64_t most = MS__LIST_WALK + ms__load32(&n->tail->live.all.count) / 8;
+    uint64_t most = MS__LIST_WALK + ms__load32(&n->tail->names.all.count) / 8;
     walk.reverse = true;
     MS__TRY(ms__naming_open(n, &walk));
     while (n->n_infos < want && (one ? n->n_infos < MS__LIST_MANY : n->looked < most)) {
@@ -11031,7 +11039,7 @@ static bool ms__naming_list(ms__naming *n, uint64_t hash, const ms__postings *s)
 static bool ms__naming_tail(ms__naming *n)
 {
     bool agents = n->query->agents, room = true;
-    const ms__chain *names = &n->tail->live.names[agents ? MS__AGENTS : MS__LOCS];
+    const ms__chain *names = &n->tail->names.linked[agents ? MS__AGENTS : MS__LOCS];
     for (const ms__node *at = names->first; at && room; at = at->next) {
         const ms__agent *a = ms__agent_at(at);
         room = agents ? ms__naming_list(n, at->hash, &a->trace) &&
@@ -11277,7 +11285,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
                     "the buffer of %u bytes is full: records end at %u, "
                     "the index begins at %u, %u bytes more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
-                    (uint64_t)m->tail.live.top, size);
+                    (uint64_t)m->tail.names.top, size);
 }
 
 /* ---- Room for records. */
@@ -11339,9 +11347,9 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
-        if (*offset + size > m->tail.live.top)
+        if (*offset + size > m->tail.names.top)
             return ms__mem_no_room(&m->core, size, err);
-        if (m->tail.live.floor < *offset + size) m->tail.live.floor = *offset + size;
+        if (m->tail.names.floor < *offset + size) m->tail.names.floor = *offset + size;
         return MS_OK;
     }
     uint64_t piece = (uint64_t)1 << m->shift, in_piece = *offset & (piece - 1);
@@ -11373,10 +11381,10 @@ static void ms__image_end(ms__mem *m, uint64_t end)
 static void ms__mem_bare(ms__mem *m)
 {
     m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.live.floor = MS__IMAGE_HEAD;
+    m->tail.names.floor = MS__IMAGE_HEAD;
     if (!m->fixed) return;
-    m->tail.live.top = (size_t)((unsigned char *)m - m->buffer.base);
-    m->tail.live.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.live.top;
+    m->tail.names.top = (size_t)((unsigned char *)m - m->buffer.base);
+    m->tail.names.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.names.top;
 }
 
 /* ---- Entering the records of an image: each is verified first. The index grows after
@@ -11505,29 +11513,29 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
 {
     ms__span span;
     ms_result result = MS_OK;
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     ms_str location = ms__location(ms__msg(r));
     bool edit = ms__edit_span(r, &span);
-    ms__gap_named(&live->gap_seq, live->last_seq, span.last);
+    ms__gap_named(&names->gap_seq, names->last_seq, span.last);
     if (!edit) return true;
     if (r[4] == MS__KIND_HIDE) {
-        if (span.last > live->last_seq) span.last = live->last_seq;
+        if (span.last > names->last_seq) span.last = names->last_seq;
         if (span.first > span.last) return true;
         ms__tail_show(&m->tail);
         /* counted again: messages may be damaged; linked also if it hides nothing */
         span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
     }
     m->core.edited = 1;
-    live->hidden += span.hidden;
-    ms__loc *loc = ms__loc_get(live, location, false);
-    return ms__edit_add(live, (ms__control *)loc->control, &span, unit, r);
+    names->hidden += span.hidden;
+    ms__loc *loc = ms__loc_get(names, location, false);
+    return ms__edit_add(names, (ms__control *)loc->control, &span, unit, r);
 }
 
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     uint64_t offset = (uint64_t)(r - m->buffer.base);
     if (r[4] == MS__KIND_GAP) {
-        ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq, ms_seq(ms__msg(r)));
+        ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq, ms_seq(ms__msg(r)));
         return MS_OK;
     }
     bool room = ms__tail_enter(&m->core, &m->tail, r, offset);
@@ -11545,7 +11553,7 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
     unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&m->core, offset);
     memcpy(r, bytes, size);
     ms__seal_at(m->core.seed, offset, r);
-    if (m->tail.live.gap_seq < seq) m->tail.live.gap_seq = seq;
+    if (m->tail.names.gap_seq < seq) m->tail.names.gap_seq = seq;
     m->tail.filled = (uint32_t)((offset + size) / 8);
     ms__image_end(m, offset + size);
     ms__tail_show(&m->tail);
@@ -11604,10 +11612,10 @@ static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
                           NULL) != MS_OK)
             break;
         at += ms__padded(l.size);
-        if (at > m->tail.live.top) return NULL;
+        if (at > m->tail.names.top) return NULL;
     }
-    if (m->tail.live.top - at < n * sizeof(ms__plan)) return NULL;
-    m->tail.live.floor = at + n * sizeof(ms__plan);
+    if (m->tail.names.top - at < n * sizeof(ms__plan)) return NULL;
+    m->tail.names.floor = at + n * sizeof(ms__plan);
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
@@ -11627,7 +11635,7 @@ static uint64_t ms__index_size(uint64_t n, uint64_t locations, uint64_t agents,
 /* Appends; the caller has the lock. */
 static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
 {
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
     size_t n = run->n;
@@ -11635,10 +11643,10 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
-    ms__run_begin(run, &m->clock, !m->keep_unset_times, live->last_seq, live->gap_seq);
+    ms__run_begin(run, &m->clock, !m->keep_unset_times, names->last_seq, names->gap_seq);
     if (plans) code = ms__core_append(&m->core, run, plans, err);
     else code = ms__mem_no_room(&m->core, n * sizeof(ms__plan), err);
-    live->floor = (uint64_t)m->tail.end * 8;
+    names->floor = (uint64_t)m->tail.end * 8;
     if (plans && plans != small && !m->fixed)
         (void)ms__resize(&m->alloc, plans, n * sizeof(ms__plan), 0);
     return code;
@@ -11658,7 +11666,7 @@ static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
     ms_result code = ms__gap_put(m, seq, err);
-    m->tail.live.floor = (uint64_t)m->tail.end * 8;
+    m->tail.names.floor = (uint64_t)m->tail.end * 8;
     ms__lock_give(&m->lock);
     return code;
 }
@@ -11704,9 +11712,9 @@ static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena 
 }
 
 /* Returns the largest number ever assigned. */
-static uint64_t ms__given_seq(const ms__live *live)
+static uint64_t ms__given_seq(const ms__tail_names *names)
 {
-    return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
+    return names->last_seq < names->gap_seq ? names->gap_seq : names->last_seq;
 }
 
 static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
@@ -11714,15 +11722,15 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     (void)err;
     ms__lock_take(&m->lock);
-    out->hidden = m->tail.live.hidden;
-    out->messages = m->tail.live.messages - out->hidden;
-    out->changes = m->tail.live.changes;
+    out->hidden = m->tail.names.hidden;
+    out->messages = m->tail.names.messages - out->hidden;
+    out->changes = m->tail.names.changes;
     out->as_of = ms__load32(&m->tail.end);
-    out->last_seq = m->tail.live.last_seq;
-    out->given_seq = ms__given_seq(&m->tail.live);
-    out->bytes = m->tail.live.bytes;
-    out->index_bytes = m->tail.live.index_bytes;
-    out->room = m->fixed ? m->tail.live.top - (uint64_t)m->tail.end * 8 : 0;
+    out->last_seq = m->tail.names.last_seq;
+    out->given_seq = ms__given_seq(&m->tail.names);
+    out->bytes = m->tail.names.bytes;
+    out->index_bytes = m->tail.names.index_bytes;
+    out->room = m->fixed ? m->tail.names.top - (uint64_t)m->tail.end * 8 : 0;
     ms__lock_give(&m->lock);
     return MS_OK;
 }
@@ -11738,7 +11746,7 @@ static void ms__mem_close(ms_store *store)
     for (size_t i = 0; i < m->n_pieces; i++)
         if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
     ms__table_free(&alloc, m->tables, sizeof(ms__piece));
-    ms_arena_deinit(&m->tail.live.nodes);
+    ms_arena_deinit(&m->tail.names.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
@@ -11802,7 +11810,7 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
 /* Returns the fact record i of the store, or NULL for another record. */
 static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 {
-    uint32_t unit = ms__postings_entry(&m->tail.live.others, i);
+    uint32_t unit = ms__postings_entry(&m->tail.names.others, i);
     const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
     return r && r[4] == MS__KIND_LOCATION ? r : NULL;
 }
@@ -11810,7 +11818,7 @@ static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 static uint32_t ms__facts_size(const ms__mem *m)
 {
     uint32_t bytes = 0;
-    for (uint32_t i = 0; MS__CHANGES && i < m->tail.live.others.count; i++) {
+    for (uint32_t i = 0; MS__CHANGES && i < m->tail.names.others.count; i++) {
         const unsigned char *r = ms__fact_at(m, i);
         if (r) bytes += ms__padded(ms__get32(r));
     }
@@ -11840,7 +11848,7 @@ static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit
                            uint32_t to)
 {
     ms__loc *loc =
-        ms__loc_get(&ring->m->tail.live, ms__location(ms__msg(r)), false);
+        ms__loc_get(&ring->m->tail.names, ms__location(ms__msg(r)), false);
     if (!loc || r[4] == MS__KIND_GAP) return false;
     if (MS__CHANGES && ms__is_change(r)) return ms__ring_keeps_change(ring, loc, r, unit);
     if (unit < loc->all.wanted) return false;
@@ -11898,7 +11906,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
-    memset(m->buffer.base + end, 0, (size_t)(m->tail.live.top - end));
+    memset(m->buffer.base + end, 0, (size_t)(m->tail.names.top - end));
     return end;
 }
 
@@ -11906,14 +11914,14 @@ static uint64_t ms__ring_move(ms__ring *ring)
  * had dropped the earlier one, which flash still has. */
 static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     const unsigned char *known;
     MS__TRY(ms__mem_adopt(m, r, err));
     ms_str key = ms_get(ms__msg(r), MS_F_KEY).text;
     if (!key.ptr || r[4] != MS__KIND_MESSAGE) return MS_OK;
-    ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
-    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &live->names[MS__KEYS].root, hash,
+    ms__loc *loc = ms__loc_get(names, ms__location(ms__msg(r)), false);
+    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &names->linked[MS__KEYS].root, hash,
                             loc, key, &known);
     if (k) k->entry = (uint32_t)((size_t)(r - m->buffer.base) / 8);
     return MS_OK;
@@ -11922,10 +11930,10 @@ static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *er
 /* Enters the records up to `end` again. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
-    uint64_t given = ms__given_seq(&m->tail.live), at = MS__IMAGE_HEAD;
-    ms__live_reset(&m->tail.live);
+    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEAD;
+    ms__tail_names_reset(&m->tail.names);
     ms__mem_bare(m);
-    m->tail.live.floor = end;
+    m->tail.names.floor = end;
     m->core.edited = 0;
     m->drops++;
     while (at < end && ms__ring_adopt(m, m->buffer.base + at, NULL) == MS_OK)
@@ -11934,8 +11942,8 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     m->tail.filled = (uint32_t)(at / 8);
     ms__image_end(m, at);
     ms__tail_show(&m->tail);
-    if (m->tail.live.last_seq >= given) return;
-    m->tail.live.gap_seq = given; /* even where the record has no room */
+    if (m->tail.names.last_seq >= given) return;
+    m->tail.names.gap_seq = given; /* even where the record has no room */
     (void)ms__gap_put(m, given, NULL);
 }
 
@@ -11944,7 +11952,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 {
     ms__ring ring;
     const unsigned char *base = m->buffer.base;
-    uint64_t messages = m->tail.live.messages;
+    uint64_t messages = m->tail.names.messages;
     uint32_t end = x + (m->tail.filled - MS__IMAGE_HEAD / 8) / 2;
     memset(&ring, 0, sizeof ring);
     ring.m = m;
@@ -11956,10 +11964,10 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
         return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
                         "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
-    for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
+    for (ms__node *n = m->tail.names.linked[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
-    m->dropped += messages - m->tail.live.messages;
+    m->dropped += messages - m->tail.names.messages;
     if (ring.borrowed == 0) return MS_OK;
     return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
@@ -11967,12 +11975,12 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 /* Drops the oldest third of a ring's records. */
 static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
-    uint64_t records = live->messages + live->changes;
+    uint64_t records = names->messages + names->changes;
     if (records > 0)
         MS__TRY(ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16, err));
-    if (live->messages + live->changes < records) return MS_OK;
+    if (names->messages + names->changes < records) return MS_OK;
     return ms__mem_no_room(&m->core, 0, err);
 }
 
@@ -12235,7 +12243,7 @@ static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
                                  ms__burn *b)
 {
-    uint32_t bytes = 0, n = r ? size : MS__CHANGES ? m->tail.live.others.count : 0;
+    uint32_t bytes = 0, n = r ? size : MS__CHANGES ? m->tail.names.others.count : 0;
     for (uint32_t i = 0, padded = 1; i < n; i += r ? padded : 1) {
         const unsigned char *record = r ? r + i : ms__fact_at(m, i);
         if (!record) continue;
@@ -12293,7 +12301,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
     unsigned char h[MS__FRAME_HEAD];
     uint32_t bytes = ms__burn_records(m, r, size, NULL), span = ms__frame_span(f, bytes);
     if (span > f->sector_size - f->at)
-        MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.live), err));
+        MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.names), err));
     uint32_t at = f->at;
     ms__burn b = ms__burn_at(f, f->sector, at);
     f->at += span;
@@ -12340,7 +12348,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     bool holds;
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
-    const ms__postings *all = &m->tail.live.all;
+    const ms__postings *all = &m->tail.names.all;
     uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
     MS__TRY(ms__flash_head(f, (oldest + 1) % f->sectors, h, &holds, err));
     if (holds)
@@ -12407,7 +12415,7 @@ static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *e
 static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     (void)err;
-    if (durable_seq) *durable_seq = ms__mem_of(store)->tail.live.last_seq;
+    if (durable_seq) *durable_seq = ms__mem_of(store)->tail.names.last_seq;
     return MS_OK;
 }
 
@@ -12423,7 +12431,7 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
                                  ms_error *err)
 {
     ms__image im;
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     uint64_t offset = (uint64_t)m->tail.filled * 8;
     unsigned char *r = m->buffer.base + offset;
     MS__TRY(ms__mem_place(m, &offset, size, err));
@@ -12434,7 +12442,7 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     im.at = offset;
     im.end = offset + size;
     im.seed = m->core.seed;
-    im.last_seq = ms__given_seq(live);
+    im.last_seq = ms__given_seq(names);
     if (ms__image_record(&im, NULL) != MS_OK || r[4] == MS__KIND_GAP) return MS_OK;
     ms_result code = ms__ring_adopt(m, r, err);
     m->tail.filled = (uint32_t)((code == MS_OK ? im.end : offset) / 8);
@@ -12459,7 +12467,7 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
             code = ms__flash_enter(m, sector, at, padded, err);
-            m->tail.live.floor = (uint64_t)m->tail.filled * 8;
+            m->tail.names.floor = (uint64_t)m->tail.filled * 8;
             if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
         }
         MS__TRY(code);
@@ -12543,7 +12551,7 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
         MS__TRY(ms__flash_head(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
-            ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq,
+            ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
     }
@@ -12584,7 +12592,7 @@ static void ms__mem_named(ms__mem *m, uint64_t id)
 static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
-        id ^= ms__hash(m->tail.live.hash_key, id, (const char *)m->buffer.base + 16, 8);
+        id ^= ms__hash(m->tail.names.hash_key, id, (const char *)m->buffer.base + 16, 8);
     ms__mem_named(m, id);
     ms__mem_bare(m);
 }
@@ -12596,7 +12604,7 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     m->core.store.backend = &ms__mem_backend;
     m->core.home = &ms__mem_home;
     m->core.tail = &m->tail;
-    m->core.edits = &m->tail.live;
+    m->core.edits = &m->tail.names;
     m->clock = desc->clock;
     if (!m->clock.now) m->clock.now = ms__default_now;
     m->keep_unset_times = desc->keep_unset_times;
@@ -12606,8 +12614,8 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     if (!fill) fill = ms__default_fill;
     memset(random, 0, sizeof random);
     fill(desc->entropy.ctx, random, sizeof random);
-    m->tail.live.hash_key[0] = random[0];
-    m->tail.live.hash_key[1] = random[1];
+    m->tail.names.hash_key[0] = random[0];
+    m->tail.names.hash_key[1] = random[1];
     ms__mem_empty(m, random[2]);
     ms__lock_init(&m->lock);
 }
@@ -12670,7 +12678,7 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
-    m->tail.live.buffer = m->buffer.base;
+    m->tail.names.buffer = m->buffer.base;
     ms__mem_begin(m, desc);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc)) ms__ring_begin(m);
@@ -12707,7 +12715,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         if (!m) return ms__no_memory(err, sizeof *m);
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
-        ms__arena_init(&m->tail.live.nodes, &m->alloc);
+        ms__arena_init(&m->tail.names.nodes, &m->alloc);
         m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
         while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
@@ -12726,7 +12734,7 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
     if (!ms__is_mem(store))
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
-    ms__live_reset(&m->tail.live);
+    ms__tail_names_reset(&m->tail.names);
     ms__mem_empty(m, m->id);
     if (m->fixed) ms__image_begin(m);
     return MS_OK;
@@ -12788,7 +12796,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
-    m->tail.live.floor = whole; /* nothing is written below it before all has succeeded */
+    m->tail.names.floor = whole; /* nothing is written below it before all has
+                                    succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
@@ -12796,11 +12805,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__damaged(err, 0,
                            "the image's head does not match its check, and no record "
                            "matches the head");
-    m->tail.live.floor = im.end;
+    m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
-        memset(m->buffer.base + im.end, 0, m->tail.live.top - (size_t)im.end);
+        memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
         ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
@@ -14338,9 +14347,9 @@ typedef struct ms__log_index {
 
 /* [log-find] Changes of messages. */
 typedef struct ms__log_edits {
-    void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
-    uint32_t n_touched;  /* bits set */
-    ms__live live;       /* edits of the locations that were queried */
+    void *touched;        /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
+    uint32_t n_touched;   /* bits set */
+    ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 
 /* [log-append] Room in the file, and the append that runs. */
@@ -14588,20 +14597,20 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
 {
     ms__tail *t = log->map.spare;
     if (t) {
-        ms_arena nodes = t->live.nodes;
+        ms_arena nodes = t->names.nodes;
         log->map.spare = NULL;
         memset(t, 0, sizeof *t);
-        t->live.nodes = nodes;
-        ms__live_reset(&t->live);
+        t->names.nodes = nodes;
+        ms__tail_names_reset(&t->names);
     } else {
         t = (ms__tail *)ms__log_resize(log, NULL, 0, sizeof *t);
         if (!t) return NULL;
         ms_alloc counted = ms__log_alloc(log);
         memset(t, 0, sizeof *t);
-        ms__arena_init(&t->live.nodes, &counted);
+        ms__arena_init(&t->names.nodes, &counted);
     }
-    t->live.hash_key[0] = log->id.hash_key[0];
-    t->live.hash_key[1] = log->id.hash_key[1];
+    t->names.hash_key[0] = log->id.hash_key[0];
+    t->names.hash_key[1] = log->id.hash_key[1];
     t->base = base;
     t->segment = segment;
     t->first_time = INT64_MAX; /* above the last one: no message has a time */
@@ -14611,7 +14620,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
 
 static void ms__tail_free(ms__log *log, ms__tail *t)
 {
-    ms_arena_deinit(&t->live.nodes);
+    ms_arena_deinit(&t->names.nodes);
     (void)ms__log_resize(log, t, sizeof *t, 0);
 }
 
@@ -14902,8 +14911,8 @@ static ms__key *ms__key_at(const ms__node *n)
 static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 {
     uint32_t n = 0;
-    const ms__chain *names = t->live.names;
-    for (const ms__loc *l = ms__loc_at(names[MS__LOCS].first); l;
+    const ms__chain *linked = t->names.linked;
+    for (const ms__loc *l = ms__loc_at(linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         uint64_t h = l->name.node.hash;
         ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
@@ -14912,18 +14921,18 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
-        uint64_t facts = ms__name_hash(&t->live, MS__FACTS, h, ms_str_n("", 0));
+        uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));
         ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
-    for (const ms__flow *f = ms__flow_at(names[MS__FLOWS].first); f;
+    for (const ms__flow *f = ms__flow_at(linked[MS__FLOWS].first); f;
          f = ms__flow_at(f->name.node.next))
         ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
-    for (const ms__agent *a = ms__agent_at(names[MS__AGENTS].first); a;
+    for (const ms__agent *a = ms__agent_at(linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);
         ms__row_add(rows, &n, a->name.node.hash, MS__P_REST, &a->rest);
     }
-    for (const ms__key *k = ms__key_at(names[MS__KEYS].first); k;
+    for (const ms__key *k = ms__key_at(linked[MS__KEYS].first); k;
          k = ms__key_at(k->node.next)) {
         ms__row_add(rows, &n, k->node.hash, MS__P_KEY, NULL);
         if (rows) rows[n - 1].entry = k->entry;
@@ -14975,9 +14984,9 @@ static void ms__entries_copy(const ms__postings *list, uint32_t *to)
  * number has i at a fourth of that, since a record is longer than 4 units. */
 static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *number)
 {
-    uint32_t slots = t->filled / 4 + 1, messages = t->live.all.count, n = 0;
-    ms__entries_copy(&t->live.all, units);
-    ms__entries_copy(&t->live.others, units + messages);
+    uint32_t slots = t->filled / 4 + 1, messages = t->names.all.count, n = 0;
+    ms__entries_copy(&t->names.all, units);
+    ms__entries_copy(&t->names.others, units + messages);
     memset(number, 0xff, slots * sizeof *number);
     for (uint32_t i = 0; i < t->count; i++)
         number[units[i] / 4] = units[i] | (i < messages ? MS__IS_MESSAGE : 0);
@@ -15119,11 +15128,11 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(r + 132, l->n);
     ms__put64(r + 136, l->base);
     ms__put64(r + 144, t->first_seq);
-    ms__put64(r + 152, t->live.last_seq);
+    ms__put64(r + 152, t->names.last_seq);
     ms__put64(r + 160, (uint64_t)t->first_time);
     ms__put64(r + 168, (uint64_t)t->last_time);
-    ms__put64(r + 176, t->live.messages);
-    ms__put64(r + 184, t->live.bytes);
+    ms__put64(r + 176, t->names.messages);
+    ms__put64(r + 184, t->names.bytes);
     ms__put32(r + 192, l->lists);
     ms__put32(r + 196, l->postings);
     ms__put32(r + 208, l->bits);
@@ -15913,7 +15922,7 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
 {
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
-        ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+        ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
     uint32_t s = core->tail->segment;
     ms__run run;
     while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
@@ -15968,7 +15977,7 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
 /* Returns the edits of a location if they were read before, else NULL. */
 static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 {
-    ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
+    ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;
     const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__control *c =
         loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
@@ -15984,15 +15993,15 @@ static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
     const ms__tail *t = log->core.tail;
     ms__control *c = ms__edits_known(log, location);
     if (c) return c;
-    ms__loc *loc = ms__loc_get(&log->edits.live, location, true);
-    if (loc) c = (ms__control *)ms__live_zeroed(&log->edits.live, sizeof *c);
+    ms__loc *loc = ms__loc_get(&log->edits.names, location, true);
+    if (loc) c = (ms__control *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
-    ms__names_link(&log->edits.live);
+    ms__names_link(&log->edits.names);
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                    ms__place(t->segment, t->filled), false);
     while ((r = ms__walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
-            !ms__edit_add(&log->edits.live, c, &span, w.place, r))
+            !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.holes;
@@ -16041,7 +16050,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
     ms__control *c = edit ? ms__edits_known(log, location) : NULL;
-    if (c && !ms__edit_add(&log->edits.live, c, &span, place, r))
+    if (c && !ms__edit_add(&log->edits.names, c, &span, place, r))
         ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
     ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);
     log->sum.hidden += span.hidden;
@@ -17079,9 +17088,9 @@ static ms_result ms__log_no_room(const ms__core *core, uint64_t size, ms_error *
 static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
                                                  ms__plan *plans, ms_error *err)
 {
-    const ms__live *live = &log->core.tail->live;
-    uint64_t messages = live->messages, bytes = live->bytes;
-    uint64_t changes = live->changes, hidden = live->hidden;
+    const ms__tail_names *names = &log->core.tail->names;
+    uint64_t messages = names->messages, bytes = names->bytes;
+    uint64_t changes = names->changes, hidden = names->hidden;
     if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
     ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
                   log->sum.gap_seq);
@@ -17089,11 +17098,11 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
     run->max_message = log->opts.max_message;
     run->first_flags = log->durable.end >= log->end ? MS_FLAG_SYNCED : 0;
     ms_result code = ms__core_append(&log->core, run, plans, err);
-    log->sum.messages += live->messages - messages;
-    log->sum.bytes += live->bytes - bytes;
-    log->sum.changes += live->changes - changes;
-    log->sum.hidden += live->hidden - hidden;
-    if (live->messages > messages) log->sum.last_seq = live->last_seq;
+    log->sum.messages += names->messages - messages;
+    log->sum.bytes += names->bytes - bytes;
+    log->sum.changes += names->changes - changes;
+    log->sum.hidden += names->hidden - hidden;
+    if (names->messages > messages) log->sum.last_seq = names->last_seq;
     return code;
 }
 
@@ -17607,8 +17616,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     unsigned char pid[8], again[MS__SUPER_FIXED];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
     log->core.seed = log->id.crc;
-    log->edits.live.hash_key[0] = log->id.hash_key[0];
-    log->edits.live.hash_key[1] = log->id.hash_key[1];
+    log->edits.names.hash_key[0] = log->id.hash_key[0];
+    log->edits.names.hash_key[1] = log->id.hash_key[1];
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
     int failed =
@@ -18425,7 +18434,7 @@ static void ms__log_free(ms__log *log)
         (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
     if (log->edits.touched)
         (void)ms__log_resize(log, log->edits.touched, MS__TOUCHED / 8, 0);
-    ms_arena_deinit(&log->edits.live.nodes);
+    ms_arena_deinit(&log->edits.names.nodes);
     if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
     ms__fork_mark_unset(&log->file.fork_mark);
     ms__lock_deinit(&log->lock);
@@ -18510,7 +18519,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
 {
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
-    log->core.edits = &log->edits.live;
+    log->core.edits = &log->edits.names;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;
@@ -18525,7 +18534,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     if (o->max_message == 0 || o->max_message > MS__RECORD_MAX)
         o->max_message = MS__RECORD_MAX;
     ms_alloc counted = ms__log_alloc(log);
-    ms__arena_init(&log->edits.live.nodes, &counted);
+    ms__arena_init(&log->edits.names.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
     log->durable.synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->file.fork_mark, log->os);
@@ -20532,12 +20541,12 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
 /* Checks the lists of changes, and the counts of hidden messages. */
 static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
-    MS__TRY(ms__check_list(m, &live->others, NULL, NULL,
+    MS__TRY(ms__check_list(m, &names->others, NULL, NULL,
                            MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
                            err));
-    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+    for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
@@ -20553,13 +20562,13 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                             visible, c->hidden);
         hidden += c->hidden;
     }
-    for (const ms__flow *f = ms__flow_at(live->names[MS__FLOWS].first); f;
+    for (const ms__flow *f = ms__flow_at(names->linked[MS__FLOWS].first); f;
          f = ms__flow_at(f->name.node.next))
         MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
                                &placed, err));
-    if (all == placed && all == live->changes && hidden == live->hidden) return MS_OK;
+    if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
-                    "locations, %u of all", all, placed, hidden, live->hidden);
+                    "locations, %u of all", all, placed, hidden, names->hidden);
 }
 
 /* Checks that the numbers of all messages rise, and counts those that the lists of agents
@@ -20567,10 +20576,10 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
 static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
                                  ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint64_t last = 0;
-    for (uint32_t i = 0; i < live->all.count; i++) {
-        uint64_t offset = (uint64_t)ms__postings_entry(&live->all, i) * 8;
+    for (uint32_t i = 0; i < names->all.count; i++) {
+        uint64_t offset = (uint64_t)ms__postings_entry(&names->all, i) * 8;
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
             return ms__damaged(err, offset, "E2: its sequence number does not follow");
@@ -20579,19 +20588,19 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last == live->last_seq) return MS_OK;
+    if (last == names->last_seq) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "E2: the last sequence number is %u, the store "
-                    "has %u", last, live->last_seq);
+                    "has %u", last, names->last_seq);
 }
 
 static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     const unsigned kinds = MS__KINDS_MESSAGE;
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
-    MS__TRY(ms__check_list(m, &live->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
+    MS__TRY(ms__check_list(m, &names->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+    for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         MS__TRY(ms__check_list(m, &l->all, l, NULL, kinds, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_list(m, &l->conversation, l, NULL, kinds, MS_TYPES_CONVERSATION,
@@ -20599,7 +20608,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &l->global, l, NULL, kinds, MS_TYPES_GLOBAL, &classed,
                                err));
     }
-    for (const ms__agent *a = ms__agent_at(live->names[MS__AGENTS].first); a;
+    for (const ms__agent *a = ms__agent_at(names->linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         MS__TRY(ms__check_list(m, &a->trace, a->name.loc, a, kinds, MS__TYPES_TRACE,
                                &owned, err));

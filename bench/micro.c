@@ -235,9 +235,9 @@ static void measure_records(void)
 /* ---- postings ---- */
 
 /* Adds one entry to the posting list of a view. */
-static void call_posting(ms__live *live, ms__postings *stream, uint32_t entry)
+static void call_posting(ms__tail_names *names, ms__postings *stream, uint32_t entry)
 {
-    if (!ms__postings_reserve(live, stream)) bench_die("a posting", "no memory");
+    if (!ms__postings_reserve(names, stream)) bench_die("a posting", "no memory");
     ms__postings_push(stream, entry);
 }
 
@@ -245,14 +245,14 @@ static void call_posting(ms__live *live, ms__postings *stream, uint32_t entry)
 static uint64_t loop_postings(ms_str input, size_t times)
 {
     enum { STREAMS = 64, MOST = 64 * 1024 };
-    static ms__live live;
+    static ms__tail_names names;
     static ms__postings streams[STREAMS];
     for (size_t i = 0; i < times; i++) {
         if (i % MOST == 0) {
-            ms__live_reset(&live);
+            ms__tail_names_reset(&names);
             memset(streams, 0, sizeof streams);
         }
-        call_posting(&live, &streams[i % STREAMS], (uint32_t)(i % MOST));
+        call_posting(&names, &streams[i % STREAMS], (uint32_t)(i % MOST));
     }
     return input.len + streams[0].count;
 }

@@ -41,12 +41,12 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__layout room;
     const ms__layout *l;
     ms_result result = MS_OK;
-    ms__live *live = &core->tail->live;
+    ms__tail_names *names = &core->tail->names;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     room.parts = parts;
     MS__TRY(ms__run_measure(run, e, location, &room, &l, err));
     MS__TRY(ms__size_check(l->size, run->max_message, err));
-    ms__loc *loc = ms__loc_get(live, location, true);
+    ms__loc *loc = ms__loc_get(names, location, true);
     ms__agent *agent = NULL;
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
@@ -56,16 +56,16 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
-        agent = ms__agent_get(live, loc, e->agent_key, true);
+        agent = ms__agent_get(names, loc, e->agent_key, true);
         if (!agent)
             return core->home->no_room(core, sizeof *agent + e->agent_key.len, err);
     }
-    ms__plan_lists(live, p, loc, agent, e->type);
+    ms__plan_lists(names, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
-    if (e->key.ptr && !ms__key_make(live, loc, e->key, p->entry))
+    if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
-    if (!ms__plan_reserve(live, p))
+    if (!ms__plan_reserve(names, p))
         return core->home->no_room(
             core, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
     run->offset += ms__padded(l->size);
@@ -109,9 +109,9 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
 static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__plan *p,
                             ms__change_run *c)
 {
-    ms__live *live = &core->tail->live;
-    c->loc = ms__loc_get(live, location, true);
-    if (!c->loc || !ms__change_reserve(live, c->loc, c->kind, seq, p, &c->fresh))
+    ms__tail_names *names = &core->tail->names;
+    c->loc = ms__loc_get(names, location, true);
+    if (!c->loc || !ms__change_reserve(names, c->loc, c->kind, seq, p, &c->fresh))
         return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
     if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
@@ -175,10 +175,10 @@ static void ms__run_seal(const ms__core *core, const ms__append_run *run,
 static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_run *c)
 {
     ms__tail *t = core->tail;
-    ms__change_enter(&t->live, c->loc, p, c->fresh);
+    ms__change_enter(&t->names, c->loc, p, c->fresh);
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
-    t->live.hidden += c->span.hidden;
+    t->names.hidden += c->span.hidden;
     ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
                   amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
     ms__store32(&core->edited, 1);
@@ -190,7 +190,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run,
 {
     ms__tail *t = core->tail;
     uint64_t *seqs = run->opts->seqs;
-    ms__names_link(&t->live);
+    ms__names_link(&t->names);
     for (size_t i = 0; i < run->n; i++) {
         const ms__plan *p = &plans[i];
         if (p->repeat && seqs) seqs[i] = p->repeats;
@@ -204,7 +204,7 @@ static void ms__run_enter(ms__core *core, const ms__append_run *run,
             if (seqs && c->kind == MS__KIND_HIDE) seqs[i] = c->span.hidden;
             continue;
         }
-        ms__live_enter(&t->live, p, r);
+        ms__tail_names_enter(&t->names, p, r);
         ms__tail_note(t, ms__msg(r));
     }
     t->filled = ms__run_unit(core, run);
@@ -262,8 +262,8 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
                                  ms_error *err)
 {
     ms__change_run c;
-    ms__live *live = &core->tail->live;
-    ms__mark mark = ms__live_mark(live);
+    ms__tail_names *names = &core->tail->names;
+    ms__mark mark = ms__tail_names_mark(names);
     size_t done;
     c.kind = 0; /* then its other members are not used */
     c.control = NULL;
@@ -274,8 +274,8 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
         code = ms__run_commit(core, run, plans, &c, err);
         if (code == MS_OK) return MS_OK;
     }
-    if (c.control && core->edits != live) ms__arena_rewind(&core->edits->nodes, &c.mark);
-    ms__plans_undo(live, plans, done, &mark);
+    if (c.control && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
+    ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
     if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));

@@ -22,7 +22,7 @@
 
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
-    ms__live live;
+    ms__tail_names names;
     uint64_t base;    /* offset of its start */
     uint32_t segment;
     uint32_t count;   /* records entered; under the lock */
@@ -104,10 +104,10 @@ typedef struct ms__home {
 typedef struct ms__core {
     ms_store store;
     const ms__home *home;
-    uint32_t seed;    /* checksum of the store's id: the start of header checks */
-    uint32_t edited;  /* messages were changed; atomic */
-    ms__tail *tail;   /* the tail that takes records; under the lock */
-    ms__live *edits;  /* memory of edits; in an arena store that of the tail */
+    uint32_t seed;         /* checksum of the store's id: the start of header checks */
+    uint32_t edited;       /* messages were changed; atomic */
+    ms__tail *tail;        /* the tail that takes records; under the lock */
+    ms__tail_names *edits; /* memory of edits; in an arena store that of the tail */
 } ms__core;
 
 static ms__core *ms__core_of(ms_store *store) { return (ms__core *)(void *)store; }
@@ -230,7 +230,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
                           bool locked, ms_result *result)
 {
     ms__sought f;
-    const ms__postings *all = &t->live.all;
+    const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     memset(&f, 0, sizeof f);
     f.from = MS__NO_PLACE;
@@ -287,11 +287,11 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
                                          ms_result *result)
 {
     const ms__tail *t = core->tail;
-    ms__live *live = &core->tail->live;
+    ms__tail_names *names = &core->tail->names;
     const unsigned char *r;
-    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-    void **names = &live->names[MS__KEYS].root, **fresh = &live->fresh[MS__KEYS].root;
-    if (ms__key_in(core, t, NULL, names, hash, loc, key, &r)) return r;
+    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    void **linked = &names->linked[MS__KEYS].root, **fresh = &names->fresh[MS__KEYS].root;
+    if (ms__key_in(core, t, NULL, linked, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
     return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
 }
@@ -305,7 +305,7 @@ static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool loc
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
     if (ms__sealed_of(core))
         return ms__sealed_of(core)->edits(core, location, locked, result);
-    const ms__loc *loc = ms__loc_get(&core->tail->live, location, false);
+    const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
     const ms__control *c =
         loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
@@ -343,24 +343,24 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
                               const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__live *live = &t->live;
+    ms__tail_names *names = &t->names;
     ms__agent *agent = NULL;
     ms_str of = ms__agent_key(msg), key = ms_get(msg, MS_F_KEY).text;
     const unsigned char *known;
-    ms__loc *loc = ms__loc_get(live, ms__location(msg), true);
-    if (loc && of.ptr) agent = ms__agent_get(live, loc, of, true);
+    ms__loc *loc = ms__loc_get(names, ms__location(msg), true);
+    if (loc && of.ptr) agent = ms__agent_get(names, loc, of, true);
     if (!loc || (of.ptr && !agent)) return false;
-    ms__plan_lists(live, p, loc, agent, ms_type_of(msg));
-    if (!ms__plan_reserve(live, p)) return false;
+    ms__plan_lists(names, p, loc, agent, ms_type_of(msg));
+    if (!ms__plan_reserve(names, p)) return false;
     if (key.ptr) {
-        uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-        void **keys = &live->names[MS__KEYS].root;
+        uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+        void **keys = &names->linked[MS__KEYS].root;
         if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
-            !ms__key_make(live, loc, key, p->entry))
+            !ms__key_make(names, loc, key, p->entry))
             return false;
     }
-    ms__names_link(live);
-    ms__live_enter(live, p, r);
+    ms__names_link(names);
+    ms__tail_names_enter(names, p, r);
     ms__tail_note(t, msg);
     return true;
 }
@@ -370,11 +370,11 @@ static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     ms__control *fresh;
-    ms__loc *loc = ms__loc_get(&t->live, ms__location(msg), true);
-    if (!loc || !ms__change_reserve(&t->live, loc, r[4], ms_seq(msg), p, &fresh))
+    ms__loc *loc = ms__loc_get(&t->names, ms__location(msg), true);
+    if (!loc || !ms__change_reserve(&t->names, loc, r[4], ms_seq(msg), p, &fresh))
         return false;
-    ms__names_link(&t->live);
-    ms__change_enter(&t->live, loc, p, fresh);
+    ms__names_link(&t->names);
+    ms__change_enter(&t->names, loc, p, fresh);
     return true;
 }
 
@@ -383,14 +383,14 @@ static bool ms__tail_enter(ms__core *core, ms__tail *t, const unsigned char *r,
                            uint64_t offset)
 {
     ms__plan p;
-    ms__mark mark = ms__live_mark(&t->live);
+    ms__mark mark = ms__tail_names_mark(&t->names);
     uint64_t unit = (offset - t->base) / 8, filled = unit + ms__padded(ms__get32(r)) / 8;
     if (filled > MS__UNITS_MAX) return false;
     ms__plan_begin(&p);
     p.entry = (uint32_t)unit;
     if (!(ms__is_change(r) ? ms__adopt_change(t, &p, r)
                            : ms__adopt_message(core, t, &p, r))) {
-        ms__plans_undo(&t->live, &p, 1, &mark);
+        ms__plans_undo(&t->names, &p, 1, &mark);
         return false;
     }
     t->count++;

@@ -142,7 +142,7 @@ static ms_result ms__naming_walk(ms__naming *n, bool *done)
     ms_info info;
     bool one = !ms__is_empty(q->location);
     size_t want = one && !q->agents ? 1 : q->limit ? q->limit : SIZE_MAX;
-    uint64_t most = MS__LIST_WALK + ms__load32(&n->tail->live.all.count) / 8;
+    uint64_t most = MS__LIST_WALK + ms__load32(&n->tail->names.all.count) / 8;
     walk.reverse = true;
     MS__TRY(ms__naming_open(n, &walk));
     while (n->n_infos < want && (one ? n->n_infos < MS__LIST_MANY : n->looked < most)) {
@@ -237,7 +237,7 @@ static bool ms__naming_list(ms__naming *n, uint64_t hash, const ms__postings *s)
 static bool ms__naming_tail(ms__naming *n)
 {
     bool agents = n->query->agents, room = true;
-    const ms__chain *names = &n->tail->live.names[agents ? MS__AGENTS : MS__LOCS];
+    const ms__chain *names = &n->tail->names.linked[agents ? MS__AGENTS : MS__LOCS];
     for (const ms__node *at = names->first; at && room; at = at->next) {
         const ms__agent *a = ms__agent_at(at);
         room = agents ? ms__naming_list(n, at->hash, &a->trace) &&

@@ -509,11 +509,12 @@ static ms_result ms__agent_iters(ms__core *core, ms_cursor *it, const ms__where 
                                  ms_str key, uint32_t agent, ms_type_set types,
                                  ms_error *err)
 {
-    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    ms__tail_names *names =
+        (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     if (ms__is_empty(key)) return MS_OK;
-    const ms__agent *a = at->loc ? ms__agent_get(live, at->loc, key, false) : NULL;
+    const ms__agent *a = at->loc ? ms__agent_get(names, at->loc, key, false) : NULL;
     if (!a && !ms__sealed_of(core)) return MS_OK;
-    uint64_t h = a ? a->name.node.hash : ms__name_hash(live, MS__AGENTS, at->hash, key);
+    uint64_t h = a ? a->name.node.hash : ms__name_hash(names, MS__AGENTS, at->hash, key);
     MS__TRY(ms__list_iter_add(core, it, ms__list_number(h, MS__P_TRACE),
                               a ? &a->trace : NULL, agent, types, err));
     return ms__list_iter_add(core, it, ms__list_number(h, MS__P_REST),
@@ -576,21 +577,22 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     unsigned raw = ms__raw_of(q);
     unsigned char bytes[8];
     ms__where other = *at; /* facts and pieces have a hash of their own */
-    ms__live *live = (ms__live *)(uintptr_t)&it->of.merge.reading.tail->live;
+    ms__tail_names *names =
+        (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     const ms__control *c =
         at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
         MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
-        other.hash = ms__name_hash(live, MS__FACTS, at->hash, ms_str_n("", 0));
+        other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
     if (raw & MS_RAW_PIECES) {
         const ms__flow *f =
-            at->loc ? ms__flow_get(live, at->loc, q->about_seq, false) : NULL;
+            at->loc ? ms__flow_get(names, at->loc, q->about_seq, false) : NULL;
         ms_str number = ms__flow_text(q->about_seq, bytes);
-        other.hash = ms__name_hash(live, MS__FLOWS, at->hash, number);
+        other.hash = ms__name_hash(names, MS__FLOWS, at->hash, number);
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
     }
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
@@ -601,16 +603,16 @@ static ms_result ms__whole_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    const ms__live *live = &merge->reading.tail->live;
+    const ms__tail_names *names = &merge->reading.tail->names;
     merge->match = !(q->views & MS_VIEW_TIMELINE);
     merge->filtered = merge->match || ms__sealed_of(core); /* has other records */
     merge->reading.changed =
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
-        MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &live->all,
+        MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &names->all,
                                   MS__FOR_LOCATION, MS_TYPES_ALL, err));
     if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
-    return ms__list_iter_add(core, it, MS__LIST_OTHERS, &live->others, MS__FOR_LOCATION,
+    return ms__list_iter_add(core, it, MS__LIST_OTHERS, &names->others, MS__FOR_LOCATION,
                              MS_TYPES_ALL, err);
 }
 
@@ -618,15 +620,15 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    ms__live *live = (ms__live *)(uintptr_t)&merge->reading.tail->live;
+    ms__tail_names *names = (ms__tail_names *)(uintptr_t)&merge->reading.tail->names;
     ms__where at;
     ms_result result = MS_OK;
     if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
         return ms__whole_iters(core, it, err);
-    at.loc = ms__loc_get(live, q->location, false);
+    at.loc = ms__loc_get(names, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;
     at.hash = at.loc ? at.loc->name.node.hash
-                     : ms__name_hash(live, MS__LOCS, 0, q->location);
+                     : ms__name_hash(names, MS__LOCS, 0, q->location);
     if (ms__raw_of(q)) return ms__raw_iters(core, it, &at, err);
     const ms__control *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
@@ -814,7 +816,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
                            unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
-    const ms__loc *loc = ms__loc_get(&t->live, location, false);
+    const ms__loc *loc = ms__loc_get(&t->names, location, false);
     const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
@@ -827,7 +829,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
     w->reading.backward = backward;
     w->reading.locked = true;
     w->iter.list = ms__list_number(
-        ms__name_hash(&t->live, MS__LOCS, 0, location), kind);
+        ms__name_hash(&t->names, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->iter.in_tail = &loc->all;
     if (kind == MS__P_CHANGE && c) w->iter.in_tail = &c->changes;
     w->iter.from = ms__head_start(&w->reading);

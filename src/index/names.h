@@ -146,56 +146,56 @@ typedef struct ms__control {
                                   atomic */
 } ms__control;
 
-typedef struct ms__live {
+typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */
     uint64_t floor;        /* buffer: records are below this offset */
     ms_arena nodes;
     uint64_t hash_key[2];
-    uint64_t index_bytes; /* from here on zeroed by ms__live_reset */
+    uint64_t index_bytes; /* from here on zeroed by ms__tail_names_reset */
     uint64_t messages, last_seq, bytes;
     uint64_t gap_seq; /* largest number of a message that a copy left out, or that is lost
                        * and known from a change only */
     uint64_t hidden, changes;
     ms__postings all;    /* messages */
     ms__postings others; /* records that change them */
-    ms__chain names[MS__NAME_KINDS];
+    ms__chain linked[MS__NAME_KINDS];
     ms__chain fresh[MS__NAME_KINDS]; /* of the append that runs; no reader sees them */
     void *recent; /* see ms__recent_slot; atomic */
-} ms__live;
+} ms__tail_names;
 
 /* ---- Memory for nodes and chunks: freed together, or when an append fails. */
 
-static void *ms__live_take(ms__live *live, size_t size)
+static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
 {
     void *p;
     if (size > SIZE_MAX / 2) return NULL;
     size = (size_t)ms__align8(size);
-    if (live->buffer) {
-        if (live->top < size || live->top - size < live->floor) return NULL;
-        live->top -= size;
-        p = live->buffer + live->top;
+    if (names->buffer) {
+        if (names->top < size || names->top - size < names->floor) return NULL;
+        names->top -= size;
+        p = names->buffer + names->top;
     } else {
-        p = ms__arena_take(&live->nodes, size, 8);
+        p = ms__arena_take(&names->nodes, size, 8);
     }
-    if (p) live->index_bytes += size;
+    if (p) names->index_bytes += size;
     return p;
 }
 
 /* Zeroed memory. */
-static void *ms__live_zeroed(ms__live *live, size_t size)
+static void *ms__tail_names_zeroed(ms__tail_names *names, size_t size)
 {
-    void *p = ms__live_take(live, size);
+    void *p = ms__tail_names_alloc(names, size);
     if (p) memset(p, 0, size);
     return p;
 }
 
 /* Drops all names and posting lists, and keeps the memory. There must be no readers. */
-static void ms__live_reset(ms__live *live)
+static void ms__tail_names_reset(ms__tail_names *names)
 {
-    const size_t kept = offsetof(ms__live, index_bytes);
-    memset((char *)live + kept, 0, sizeof *live - kept);
-    ms_arena_reset(&live->nodes);
+    const size_t kept = offsetof(ms__tail_names, index_bytes);
+    memset((char *)names + kept, 0, sizeof *names - kept);
+    ms_arena_reset(&names->nodes);
 }
 
 /* ---- Posting lists. */
@@ -215,12 +215,13 @@ static uint32_t ms__chunk_cap(uint32_t first)
 }
 
 /* Reserves room for one more entry. False: no memory. */
-static bool ms__postings_reserve(ms__live *live, ms__postings *s)
+static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
 {
     if (s->count + s->wanted == s->cap) {
         uint32_t cap = ms__chunk_cap(s->cap);
         ms__chunk *c =
-            (ms__chunk *)ms__live_take(live, MS__CHUNK_HEAD + cap * sizeof(uint32_t));
+            (ms__chunk *)ms__tail_names_alloc(names,
+                                              MS__CHUNK_HEAD + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;
@@ -364,10 +365,10 @@ static void ms__chain_add(ms__chain *chain, ms__node *n)
 }
 
 /* Links fresh nodes, so that readers find them. */
-static void ms__names_link(ms__live *live)
+static void ms__names_link(ms__tail_names *names)
 {
     for (unsigned i = 0; i < MS__NAME_KINDS; i++) {
-        ms__chain *to = &live->names[i], *from = &live->fresh[i];
+        ms__chain *to = &names->linked[i], *from = &names->fresh[i];
         if (!from->first) continue;
         for (ms__node *n = from->first; n; n = n->next) ms__trie_link(&to->root, n);
         if (to->last) to->last->next = from->first;
@@ -397,11 +398,11 @@ static ms__flow *ms__flow_at(const ms__node *n)
 /* Returns the hash of a name or a key. location: the hash of its location; 0: the name is
  * a location. FACTS: the list of a location's facts, separate from its changes, so that
  * views never read it. */
-static uint64_t ms__name_hash(const ms__live *live, unsigned kind, uint64_t location,
-                              ms_str text)
+static uint64_t ms__name_hash(const ms__tail_names *names, unsigned kind,
+                              uint64_t location, ms_str text)
 {
     static const uint64_t salts[] = {0, 0, 2, ~(uint64_t)0, 1};
-    return ms__hash(live->hash_key, location ^ salts[kind], text.ptr, text.len);
+    return ms__hash(names->hash_key, location ^ salts[kind], text.ptr, text.len);
 }
 
 /* The table of recent names: in each slot the name looked up last of those that map to
@@ -428,22 +429,22 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
 
 /* Returns the slot of a name in the table; NULL: there is no table. Flows have no slot:
  * the text of a flow may equal that of an agent. */
-static void **ms__recent_slot(ms__live *live, ms__kind_of_name kind, const ms__loc *loc,
-                              ms_str text)
+static void **ms__recent_slot(ms__tail_names *names, ms__kind_of_name kind,
+                              const ms__loc *loc, ms_str text)
 {
     void **recent =
-        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&live->recent);
+        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&names->recent);
     uint64_t salt = loc ? loc->name.node.hash : 0;
     return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
 
 /* Makes the table once there are MS__RECENT_LEAST messages. */
-static void ms__recent_make(ms__live *live)
+static void ms__recent_make(ms__tail_names *names)
 {
-    if (MS__SMALL || live->recent || live->buffer || live->messages < MS__RECENT_LEAST)
+    if (MS__SMALL || names->recent || names->buffer || names->messages < MS__RECENT_LEAST)
         return;
-    void *recent = ms__live_zeroed(live, sizeof(void *) << MS__RECENT_BITS);
-    if (recent) ms__store_ptr(&live->recent, recent);
+    void *recent = ms__tail_names_zeroed(names, sizeof(void *) << MS__RECENT_BITS);
+    if (recent) ms__store_ptr(&names->recent, recent);
 }
 
 static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
@@ -462,47 +463,48 @@ static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc
 }
 
 /* Makes a new name, fresh until the append commits. NULL: no memory. */
-static MS__NOINLINE ms__name_node *ms__name_new(ms__live *live, ms__kind_of_name kind,
-                                                const ms__loc *loc, ms_str text,
-                                                uint64_t hash)
+static MS__NOINLINE ms__name_node *ms__name_new(ms__tail_names *names,
+                                                ms__kind_of_name kind, const ms__loc *loc,
+                                                ms_str text, uint64_t hash)
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)
                                        : sizeof(ms__flow);
-    ms__name_node *n = (ms__name_node *)ms__live_take(live, size + text.len);
+    ms__name_node *n = (ms__name_node *)ms__tail_names_alloc(names, size + text.len);
     if (!n) return NULL;
     memset(n, 0, size);
     memcpy((char *)n + size, text.ptr, text.len);
     n->node.hash = hash;
     n->loc = (ms__loc *)(uintptr_t)loc;
     n->text = ms_str_n((char *)n + size, text.len);
-    ms__chain_add(&live->fresh[kind], &n->node);
+    ms__chain_add(&names->fresh[kind], &n->node);
     return n;
 }
 
 /* Finds a name. make: creates an absent one, for writers. NULL: absent, or no memory. */
-static ms__name_node *ms__name_get(ms__live *live, ms__kind_of_name kind,
+static ms__name_node *ms__name_get(ms__tail_names *names, ms__kind_of_name kind,
                                    const ms__loc *loc, ms_str text, bool make)
 {
-    void **slot = ms__recent_slot(live, kind, loc, text);
+    void **slot = ms__recent_slot(names, kind, loc, text);
     ms__name_node *n = slot ? (ms__name_node *)ms__load_ptr(slot) : NULL;
     if (n && ms__is_name(n, loc, text)) return n;
-    uint64_t hash = ms__name_hash(live, kind, loc ? loc->name.node.hash : 0, text);
-    n = ms__name_in(&live->names[kind].root, hash, loc, text);
+    uint64_t hash = ms__name_hash(names, kind, loc ? loc->name.node.hash : 0, text);
+    n = ms__name_in(&names->linked[kind].root, hash, loc, text);
     if (!make) return n;
     if (n && slot) ms__store_ptr(slot, n);
-    if (!n) n = ms__name_in(&live->fresh[kind].root, hash, loc, text);
-    return n ? n : ms__name_new(live, kind, loc, text, hash);
+    if (!n) n = ms__name_in(&names->fresh[kind].root, hash, loc, text);
+    return n ? n : ms__name_new(names, kind, loc, text, hash);
 }
 
-static ms__loc *ms__loc_get(ms__live *live, ms_str name, bool make)
+static ms__loc *ms__loc_get(ms__tail_names *names, ms_str name, bool make)
 {
-    return (ms__loc *)(void *)ms__name_get(live, MS__LOCS, NULL, name, make);
+    return (ms__loc *)(void *)ms__name_get(names, MS__LOCS, NULL, name, make);
 }
 
-static ms__agent *ms__agent_get(ms__live *live, const ms__loc *loc, ms_str key, bool make)
+static ms__agent *ms__agent_get(ms__tail_names *names, const ms__loc *loc, ms_str key,
+                                bool make)
 {
-    return (ms__agent *)(void *)ms__name_get(live, MS__AGENTS, loc, key, make);
+    return (ms__agent *)(void *)ms__name_get(names, MS__AGENTS, loc, key, make);
 }
 
 static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
@@ -511,21 +513,23 @@ static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
     return ms_str_n((const char *)bytes, 8);
 }
 
-static ms__flow *ms__flow_get(ms__live *live, const ms__loc *loc, uint64_t seq, bool make)
+static ms__flow *ms__flow_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
+                              bool make)
 {
     unsigned char bytes[8];
     ms_str text = ms__flow_text(seq, bytes);
-    return (ms__flow *)(void *)ms__name_get(live, MS__FLOWS, loc, text, make);
+    return (ms__flow *)(void *)ms__name_get(names, MS__FLOWS, loc, text, make);
 }
 
-static ms__key *ms__key_make(ms__live *live, ms__loc *loc, ms_str key, uint32_t entry)
+static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
+                             uint32_t entry)
 {
-    ms__key *k = (ms__key *)ms__live_zeroed(live, sizeof *k);
+    ms__key *k = (ms__key *)ms__tail_names_zeroed(names, sizeof *k);
     if (!k) return NULL;
-    k->node.hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
+    k->node.hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
     k->loc = loc;
     k->entry = entry;
-    ms__chain_add(&live->fresh[MS__KEYS], &k->node);
+    ms__chain_add(&names->fresh[MS__KEYS], &k->node);
     return k;
 }
 

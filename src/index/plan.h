@@ -80,12 +80,12 @@ typedef struct ms__edit {
     bool fresh; /* changed is in no trie yet */
 } ms__edit;
 
-static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__span *span,
-                             ms__edit *e)
+static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
+                             const ms__span *span, ms__edit *e)
 {
     memset(e, 0, sizeof *e);
     if (span->first < span->last) {
-        e->range = (ms__range *)ms__live_zeroed(live, sizeof *e->range);
+        e->range = (ms__range *)ms__tail_names_zeroed(names, sizeof *e->range);
         if (!e->range) return false;
         e->range->first = span->first;
         e->range->last = span->last;
@@ -93,8 +93,9 @@ static bool ms__edit_reserve(ms__live *live, const ms__control *c, const ms__spa
     }
     e->changed = ms__changed_find(c, span->first);
     e->fresh = !e->changed;
-    if (e->fresh) e->changed = (ms__changed *)ms__live_zeroed(live, sizeof *e->changed);
-    e->version = (ms__version *)ms__live_take(live, sizeof *e->version);
+    if (e->fresh)
+        e->changed = (ms__changed *)ms__tail_names_zeroed(names, sizeof *e->changed);
+    e->version = (ms__version *)ms__tail_names_alloc(names, sizeof *e->version);
     if (!e->changed || !e->version) return false;
     if (!e->fresh) return true; /* readers may be reading it */
     e->changed->node.hash = ms__seq_hash(span->first);
@@ -143,11 +144,11 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *spa
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
-static bool ms__edit_add(ms__live *live, ms__control *c, const ms__span *span,
+static bool ms__edit_add(ms__tail_names *names, ms__control *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
     ms__edit edit;
-    if (!ms__edit_reserve(live, c, span, &edit)) return false;
+    if (!ms__edit_reserve(names, c, span, &edit)) return false;
     ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
     return true;
 }
@@ -236,12 +237,12 @@ static void ms__plan_begin(ms__plan *p)
 
 /* Finds the lists of a message. Prefetches where its entries will be written: the record
  * is made before. */
-static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent *agent,
-                           ms_type type)
+static void ms__plan_lists(ms__tail_names *names, ms__plan *p, ms__loc *loc,
+                           ms__agent *agent, ms_type type)
 {
     uint8_t n = 0;
     unsigned by_class = ms__type_row_of(type)->view_class;
-    p->lists[n++] = &live->all;
+    p->lists[n++] = &names->all;
     p->lists[n++] = &loc->all;
     if (by_class == MS__CLASS_CONVERSATION) p->lists[n++] = &loc->conversation;
     if (by_class == MS__CLASS_GLOBAL) p->lists[n++] = &loc->global;
@@ -251,10 +252,10 @@ static void ms__plan_lists(ms__live *live, ms__plan *p, ms__loc *loc, ms__agent 
         if (p->lists[i]->tail) MS__PREFETCH(ms__postings_next(p->lists[i]));
 }
 
-static bool ms__plan_reserve(ms__live *live, const ms__plan *p)
+static bool ms__plan_reserve(ms__tail_names *names, const ms__plan *p)
 {
     for (unsigned i = 0; i < p->n_lists; i++)
-        if (!ms__postings_reserve(live, p->lists[i])) return false;
+        if (!ms__postings_reserve(names, p->lists[i])) return false;
     return true;
 }
 
@@ -265,28 +266,28 @@ static void ms__plan_enter(const ms__plan *p)
 
 /* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
  * no memory. */
-static bool ms__change_reserve(ms__live *live, ms__loc *loc, unsigned kind, uint64_t seq,
-                               ms__plan *p, ms__control **fresh)
+static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
+                               uint64_t seq, ms__plan *p, ms__control **fresh)
 {
     ms__flow *flow = NULL;
     ms__control *c = (ms__control *)loc->control;
     *fresh = NULL;
-    if (kind == MS__KIND_PIECE) flow = ms__flow_get(live, loc, seq, true);
-    else if (!c) c = *fresh = (ms__control *)ms__live_zeroed(live, sizeof *c);
+    if (kind == MS__KIND_PIECE) flow = ms__flow_get(names, loc, seq, true);
+    else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
     if (kind == MS__KIND_PIECE ? !flow : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
-    p->lists[0] = &live->others;
+    p->lists[0] = &names->others;
     p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
     p->n_lists = 2;
-    return ms__plan_reserve(live, p);
+    return ms__plan_reserve(names, p);
 }
 
-static void ms__change_enter(ms__live *live, ms__loc *loc, const ms__plan *p,
+static void ms__change_enter(ms__tail_names *names, ms__loc *loc, const ms__plan *p,
                              ms__control *fresh)
 {
     ms__plan_enter(p);
     if (fresh) ms__store_ptr(&loc->control, fresh);
-    live->changes++;
+    names->changes++;
 }
 
 /* The use of memory before an append. */
@@ -296,26 +297,26 @@ typedef struct ms__mark {
     uint64_t index_bytes;
 } ms__mark;
 
-static ms__mark ms__live_mark(const ms__live *live)
+static ms__mark ms__tail_names_mark(const ms__tail_names *names)
 {
     ms__mark mark;
-    mark.top = live->top;
-    mark.nodes = ms__arena_mark_of(&live->nodes);
-    mark.index_bytes = live->index_bytes;
+    mark.top = names->top;
+    mark.nodes = ms__arena_mark_of(&names->nodes);
+    mark.index_bytes = names->index_bytes;
     return mark;
 }
 
 /* Undoes all that a failed append has made. */
-static void ms__plans_undo(ms__live *live, const ms__plan *plans, size_t n,
+static void ms__plans_undo(ms__tail_names *names, const ms__plan *plans, size_t n,
                            const ms__mark *mark)
 {
     for (size_t i = 0; i < n; i++)
         for (unsigned k = 0; k < plans[i].n_lists; k++)
             ms__postings_undo(plans[i].lists[k]);
-    memset(&live->fresh, 0, sizeof live->fresh);
-    if (!live->buffer) ms__arena_rewind(&live->nodes, &mark->nodes);
-    live->top = mark->top;
-    live->index_bytes = mark->index_bytes;
+    memset(&names->fresh, 0, sizeof names->fresh);
+    if (!names->buffer) ms__arena_rewind(&names->nodes, &mark->nodes);
+    names->top = mark->top;
+    names->index_bytes = mark->index_bytes;
 }
 
 /* Returns whether a text, after repair, equals the stored text. */
@@ -434,14 +435,15 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
 }
 
 /* Puts a record into its posting lists. */
-static void ms__live_enter(ms__live *live, const ms__plan *p, const unsigned char *r)
+static void ms__tail_names_enter(ms__tail_names *names, const ms__plan *p,
+                                 const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
     ms__plan_enter(p);
-    live->messages++;
-    live->last_seq = ms_seq(msg);
-    live->bytes += ms_size(msg);
-    ms__recent_make(live);
+    names->messages++;
+    names->last_seq = ms_seq(msg);
+    names->bytes += ms_size(msg);
+    ms__recent_make(names);
 }
 
 /* Encodes a record of kind GAP, unsealed: numbers up to seq are not assigned again.

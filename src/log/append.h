@@ -547,9 +547,9 @@ static ms_result ms__log_no_room(const ms__core *core, uint64_t size, ms_error *
 static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *run,
                                                  ms__plan *plans, ms_error *err)
 {
-    const ms__live *live = &log->core.tail->live;
-    uint64_t messages = live->messages, bytes = live->bytes;
-    uint64_t changes = live->changes, hidden = live->hidden;
+    const ms__tail_names *names = &log->core.tail->names;
+    uint64_t messages = names->messages, bytes = names->bytes;
+    uint64_t changes = names->changes, hidden = names->hidden;
     if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
     ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
                   log->sum.gap_seq);
@@ -557,10 +557,10 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
     run->max_message = log->opts.max_message;
     run->first_flags = log->durable.end >= log->end ? MS_FLAG_SYNCED : 0;
     ms_result code = ms__core_append(&log->core, run, plans, err);
-    log->sum.messages += live->messages - messages;
-    log->sum.bytes += live->bytes - bytes;
-    log->sum.changes += live->changes - changes;
-    log->sum.hidden += live->hidden - hidden;
-    if (live->messages > messages) log->sum.last_seq = live->last_seq;
+    log->sum.messages += names->messages - messages;
+    log->sum.bytes += names->bytes - bytes;
+    log->sum.changes += names->changes - changes;
+    log->sum.hidden += names->hidden - hidden;
+    if (names->messages > messages) log->sum.last_seq = names->last_seq;
     return code;
 }

@@ -94,7 +94,7 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
 {
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
-        ms__name_hash(&core->tail->live, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+        ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
     uint32_t s = core->tail->segment;
     ms__run run;
     while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
@@ -149,7 +149,7 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
 /* Returns the edits of a location if they were read before, else NULL. */
 static ms__control *ms__edits_known(const ms__log *log, ms_str location)
 {
-    ms__live *edits = (ms__live *)(uintptr_t)&log->edits.live;
+    ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;
     const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__control *c =
         loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
@@ -165,15 +165,15 @@ static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
     const ms__tail *t = log->core.tail;
     ms__control *c = ms__edits_known(log, location);
     if (c) return c;
-    ms__loc *loc = ms__loc_get(&log->edits.live, location, true);
-    if (loc) c = (ms__control *)ms__live_zeroed(&log->edits.live, sizeof *c);
+    ms__loc *loc = ms__loc_get(&log->edits.names, location, true);
+    if (loc) c = (ms__control *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
-    ms__names_link(&log->edits.live);
+    ms__names_link(&log->edits.names);
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                    ms__place(t->segment, t->filled), false);
     while ((r = ms__walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
-            !ms__edit_add(&log->edits.live, c, &span, w.place, r))
+            !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.holes;
@@ -222,7 +222,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
     ms__control *c = edit ? ms__edits_known(log, location) : NULL;
-    if (c && !ms__edit_add(&log->edits.live, c, &span, place, r))
+    if (c && !ms__edit_add(&log->edits.names, c, &span, place, r))
         ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
     ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);
     log->sum.hidden += span.hidden;

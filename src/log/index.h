@@ -70,8 +70,8 @@ static ms__key *ms__key_at(const ms__node *n)
 static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
 {
     uint32_t n = 0;
-    const ms__chain *names = t->live.names;
-    for (const ms__loc *l = ms__loc_at(names[MS__LOCS].first); l;
+    const ms__chain *linked = t->names.linked;
+    for (const ms__loc *l = ms__loc_at(linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         uint64_t h = l->name.node.hash;
         ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
@@ -80,18 +80,18 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
-        uint64_t facts = ms__name_hash(&t->live, MS__FACTS, h, ms_str_n("", 0));
+        uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));
         ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
-    for (const ms__flow *f = ms__flow_at(names[MS__FLOWS].first); f;
+    for (const ms__flow *f = ms__flow_at(linked[MS__FLOWS].first); f;
          f = ms__flow_at(f->name.node.next))
         ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
-    for (const ms__agent *a = ms__agent_at(names[MS__AGENTS].first); a;
+    for (const ms__agent *a = ms__agent_at(linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);
         ms__row_add(rows, &n, a->name.node.hash, MS__P_REST, &a->rest);
     }
-    for (const ms__key *k = ms__key_at(names[MS__KEYS].first); k;
+    for (const ms__key *k = ms__key_at(linked[MS__KEYS].first); k;
          k = ms__key_at(k->node.next)) {
         ms__row_add(rows, &n, k->node.hash, MS__P_KEY, NULL);
         if (rows) rows[n - 1].entry = k->entry;
@@ -143,9 +143,9 @@ static void ms__entries_copy(const ms__postings *list, uint32_t *to)
  * number has i at a fourth of that, since a record is longer than 4 units. */
 static void ms__records_number(const ms__tail *t, uint32_t *units, uint32_t *number)
 {
-    uint32_t slots = t->filled / 4 + 1, messages = t->live.all.count, n = 0;
-    ms__entries_copy(&t->live.all, units);
-    ms__entries_copy(&t->live.others, units + messages);
+    uint32_t slots = t->filled / 4 + 1, messages = t->names.all.count, n = 0;
+    ms__entries_copy(&t->names.all, units);
+    ms__entries_copy(&t->names.others, units + messages);
     memset(number, 0xff, slots * sizeof *number);
     for (uint32_t i = 0; i < t->count; i++)
         number[units[i] / 4] = units[i] | (i < messages ? MS__IS_MESSAGE : 0);
@@ -287,11 +287,11 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(r + 132, l->n);
     ms__put64(r + 136, l->base);
     ms__put64(r + 144, t->first_seq);
-    ms__put64(r + 152, t->live.last_seq);
+    ms__put64(r + 152, t->names.last_seq);
     ms__put64(r + 160, (uint64_t)t->first_time);
     ms__put64(r + 168, (uint64_t)t->last_time);
-    ms__put64(r + 176, t->live.messages);
-    ms__put64(r + 184, t->live.bytes);
+    ms__put64(r + 176, t->names.messages);
+    ms__put64(r + 184, t->names.bytes);
     ms__put32(r + 192, l->lists);
     ms__put32(r + 196, l->postings);
     ms__put32(r + 208, l->bits);

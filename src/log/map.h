@@ -149,9 +149,9 @@ typedef struct ms__log_index {
 
 /* [log-find] Changes of messages. */
 typedef struct ms__log_edits {
-    void *touched;       /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
-    uint32_t n_touched;  /* bits set */
-    ms__live live;       /* edits of the locations that were queried */
+    void *touched;        /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
+    uint32_t n_touched;   /* bits set */
+    ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 
 /* [log-append] Room in the file, and the append that runs. */
@@ -399,20 +399,20 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
 {
     ms__tail *t = log->map.spare;
     if (t) {
-        ms_arena nodes = t->live.nodes;
+        ms_arena nodes = t->names.nodes;
         log->map.spare = NULL;
         memset(t, 0, sizeof *t);
-        t->live.nodes = nodes;
-        ms__live_reset(&t->live);
+        t->names.nodes = nodes;
+        ms__tail_names_reset(&t->names);
     } else {
         t = (ms__tail *)ms__log_resize(log, NULL, 0, sizeof *t);
         if (!t) return NULL;
         ms_alloc counted = ms__log_alloc(log);
         memset(t, 0, sizeof *t);
-        ms__arena_init(&t->live.nodes, &counted);
+        ms__arena_init(&t->names.nodes, &counted);
     }
-    t->live.hash_key[0] = log->id.hash_key[0];
-    t->live.hash_key[1] = log->id.hash_key[1];
+    t->names.hash_key[0] = log->id.hash_key[0];
+    t->names.hash_key[1] = log->id.hash_key[1];
     t->base = base;
     t->segment = segment;
     t->first_time = INT64_MAX; /* above the last one: no message has a time */
@@ -422,7 +422,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
 
 static void ms__tail_free(ms__log *log, ms__tail *t)
 {
-    ms_arena_deinit(&t->live.nodes);
+    ms_arena_deinit(&t->names.nodes);
     (void)ms__log_resize(log, t, sizeof *t, 0);
 }
 

@@ -342,7 +342,7 @@ static void ms__log_free(ms__log *log)
         (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
     if (log->edits.touched)
         (void)ms__log_resize(log, log->edits.touched, MS__TOUCHED / 8, 0);
-    ms_arena_deinit(&log->edits.live.nodes);
+    ms_arena_deinit(&log->edits.names.nodes);
     if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
     ms__fork_mark_unset(&log->file.fork_mark);
     ms__lock_deinit(&log->lock);
@@ -427,7 +427,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
 {
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
-    log->core.edits = &log->edits.live;
+    log->core.edits = &log->edits.names;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;
@@ -442,7 +442,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     if (o->max_message == 0 || o->max_message > MS__RECORD_MAX)
         o->max_message = MS__RECORD_MAX;
     ms_alloc counted = ms__log_alloc(log);
-    ms__arena_init(&log->edits.live.nodes, &counted);
+    ms__arena_init(&log->edits.names.nodes, &counted);
     log->file.boot = log->os->boot(log->os->ctx);
     log->durable.synced_at = log->os->micros(log->os->ctx);
     ms__fork_mark_set(&log->file.fork_mark, log->os);

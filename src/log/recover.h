@@ -509,8 +509,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     unsigned char pid[8], again[MS__SUPER_FIXED];
     unsigned how = MS_OS_READ | MS_OS_RANDOM;
     log->core.seed = log->id.crc;
-    log->edits.live.hash_key[0] = log->id.hash_key[0];
-    log->edits.live.hash_key[1] = log->id.hash_key[1];
+    log->edits.names.hash_key[0] = log->id.hash_key[0];
+    log->edits.names.hash_key[1] = log->id.hash_key[1];
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
     int failed =

@@ -119,7 +119,7 @@ static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
                                  ms__burn *b)
 {
-    uint32_t bytes = 0, n = r ? size : MS__CHANGES ? m->tail.live.others.count : 0;
+    uint32_t bytes = 0, n = r ? size : MS__CHANGES ? m->tail.names.others.count : 0;
     for (uint32_t i = 0, padded = 1; i < n; i += r ? padded : 1) {
         const unsigned char *record = r ? r + i : ms__fact_at(m, i);
         if (!record) continue;
@@ -177,7 +177,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
     unsigned char h[MS__FRAME_HEAD];
     uint32_t bytes = ms__burn_records(m, r, size, NULL), span = ms__frame_span(f, bytes);
     if (span > f->sector_size - f->at)
-        MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.live), err));
+        MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.names), err));
     uint32_t at = f->at;
     ms__burn b = ms__burn_at(f, f->sector, at);
     f->at += span;
@@ -224,7 +224,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     bool holds;
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
-    const ms__postings *all = &m->tail.live.all;
+    const ms__postings *all = &m->tail.names.all;
     uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
     MS__TRY(ms__flash_head(f, (oldest + 1) % f->sectors, h, &holds, err));
     if (holds)
@@ -291,7 +291,7 @@ static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *e
 static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     (void)err;
-    if (durable_seq) *durable_seq = ms__mem_of(store)->tail.live.last_seq;
+    if (durable_seq) *durable_seq = ms__mem_of(store)->tail.names.last_seq;
     return MS_OK;
 }
 
@@ -307,7 +307,7 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
                                  ms_error *err)
 {
     ms__image im;
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     uint64_t offset = (uint64_t)m->tail.filled * 8;
     unsigned char *r = m->buffer.base + offset;
     MS__TRY(ms__mem_place(m, &offset, size, err));
@@ -318,7 +318,7 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     im.at = offset;
     im.end = offset + size;
     im.seed = m->core.seed;
-    im.last_seq = ms__given_seq(live);
+    im.last_seq = ms__given_seq(names);
     if (ms__image_record(&im, NULL) != MS_OK || r[4] == MS__KIND_GAP) return MS_OK;
     ms_result code = ms__ring_adopt(m, r, err);
     m->tail.filled = (uint32_t)((code == MS_OK ? im.end : offset) / 8);
@@ -343,7 +343,7 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
             code = ms__flash_enter(m, sector, at, padded, err);
-            m->tail.live.floor = (uint64_t)m->tail.filled * 8;
+            m->tail.names.floor = (uint64_t)m->tail.filled * 8;
             if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
         }
         MS__TRY(code);
@@ -427,7 +427,7 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
         MS__TRY(ms__flash_head(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
-            ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq,
+            ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
     }

@@ -89,7 +89,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
                     "the buffer of %u bytes is full: records end at %u, "
                     "the index begins at %u, %u bytes more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
-                    (uint64_t)m->tail.live.top, size);
+                    (uint64_t)m->tail.names.top, size);
 }
 
 /* ---- Room for records. */
@@ -151,9 +151,9 @@ static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
-        if (*offset + size > m->tail.live.top)
+        if (*offset + size > m->tail.names.top)
             return ms__mem_no_room(&m->core, size, err);
-        if (m->tail.live.floor < *offset + size) m->tail.live.floor = *offset + size;
+        if (m->tail.names.floor < *offset + size) m->tail.names.floor = *offset + size;
         return MS_OK;
     }
     uint64_t piece = (uint64_t)1 << m->shift, in_piece = *offset & (piece - 1);
@@ -185,10 +185,10 @@ static void ms__image_end(ms__mem *m, uint64_t end)
 static void ms__mem_bare(ms__mem *m)
 {
     m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.live.floor = MS__IMAGE_HEAD;
+    m->tail.names.floor = MS__IMAGE_HEAD;
     if (!m->fixed) return;
-    m->tail.live.top = (size_t)((unsigned char *)m - m->buffer.base);
-    m->tail.live.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.live.top;
+    m->tail.names.top = (size_t)((unsigned char *)m - m->buffer.base);
+    m->tail.names.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.names.top;
 }
 
 /* ---- Entering the records of an image: each is verified first. The index grows after
@@ -317,29 +317,29 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
 {
     ms__span span;
     ms_result result = MS_OK;
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     ms_str location = ms__location(ms__msg(r));
     bool edit = ms__edit_span(r, &span);
-    ms__gap_named(&live->gap_seq, live->last_seq, span.last);
+    ms__gap_named(&names->gap_seq, names->last_seq, span.last);
     if (!edit) return true;
     if (r[4] == MS__KIND_HIDE) {
-        if (span.last > live->last_seq) span.last = live->last_seq;
+        if (span.last > names->last_seq) span.last = names->last_seq;
         if (span.first > span.last) return true;
         ms__tail_show(&m->tail);
         /* counted again: messages may be damaged; linked also if it hides nothing */
         span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);
     }
     m->core.edited = 1;
-    live->hidden += span.hidden;
-    ms__loc *loc = ms__loc_get(live, location, false);
-    return ms__edit_add(live, (ms__control *)loc->control, &span, unit, r);
+    names->hidden += span.hidden;
+    ms__loc *loc = ms__loc_get(names, location, false);
+    return ms__edit_add(names, (ms__control *)loc->control, &span, unit, r);
 }
 
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     uint64_t offset = (uint64_t)(r - m->buffer.base);
     if (r[4] == MS__KIND_GAP) {
-        ms__gap_named(&m->tail.live.gap_seq, m->tail.live.last_seq, ms_seq(ms__msg(r)));
+        ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq, ms_seq(ms__msg(r)));
         return MS_OK;
     }
     bool room = ms__tail_enter(&m->core, &m->tail, r, offset);
@@ -357,7 +357,7 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
     unsigned char *r = (unsigned char *)(uintptr_t)ms__mem_at(&m->core, offset);
     memcpy(r, bytes, size);
     ms__seal_at(m->core.seed, offset, r);
-    if (m->tail.live.gap_seq < seq) m->tail.live.gap_seq = seq;
+    if (m->tail.names.gap_seq < seq) m->tail.names.gap_seq = seq;
     m->tail.filled = (uint32_t)((offset + size) / 8);
     ms__image_end(m, offset + size);
     ms__tail_show(&m->tail);
@@ -416,10 +416,10 @@ static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
                           NULL) != MS_OK)
             break;
         at += ms__padded(l.size);
-        if (at > m->tail.live.top) return NULL;
+        if (at > m->tail.names.top) return NULL;
     }
-    if (m->tail.live.top - at < n * sizeof(ms__plan)) return NULL;
-    m->tail.live.floor = at + n * sizeof(ms__plan);
+    if (m->tail.names.top - at < n * sizeof(ms__plan)) return NULL;
+    m->tail.names.floor = at + n * sizeof(ms__plan);
     return (ms__plan *)(void *)(m->buffer.base + at);
 }
 
@@ -439,7 +439,7 @@ static uint64_t ms__index_size(uint64_t n, uint64_t locations, uint64_t agents,
 /* Appends; the caller has the lock. */
 static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
 {
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     ms__plan small[MS__PLANS_SMALL], *plans = small;
     ms_result code;
     size_t n = run->n;
@@ -447,10 +447,10 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
     run->start = run->offset = (uint64_t)m->tail.end * 8;
     run->max_message = m->max_message;
     if (run->layout) ms__mem_soon(m, run->offset, run->layout->size);
-    ms__run_begin(run, &m->clock, !m->keep_unset_times, live->last_seq, live->gap_seq);
+    ms__run_begin(run, &m->clock, !m->keep_unset_times, names->last_seq, names->gap_seq);
     if (plans) code = ms__core_append(&m->core, run, plans, err);
     else code = ms__mem_no_room(&m->core, n * sizeof(ms__plan), err);
-    live->floor = (uint64_t)m->tail.end * 8;
+    names->floor = (uint64_t)m->tail.end * 8;
     if (plans && plans != small && !m->fixed)
         (void)ms__resize(&m->alloc, plans, n * sizeof(ms__plan), 0);
     return code;
@@ -470,7 +470,7 @@ static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     ms__lock_take(&m->lock);
     ms_result code = ms__gap_put(m, seq, err);
-    m->tail.live.floor = (uint64_t)m->tail.end * 8;
+    m->tail.names.floor = (uint64_t)m->tail.end * 8;
     ms__lock_give(&m->lock);
     return code;
 }
@@ -516,9 +516,9 @@ static ms_result ms__mem_list(ms_store *store, const ms_list_query *q, ms_arena 
 }
 
 /* Returns the largest number ever assigned. */
-static uint64_t ms__given_seq(const ms__live *live)
+static uint64_t ms__given_seq(const ms__tail_names *names)
 {
-    return live->last_seq < live->gap_seq ? live->gap_seq : live->last_seq;
+    return names->last_seq < names->gap_seq ? names->gap_seq : names->last_seq;
 }
 
 static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
@@ -526,15 +526,15 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     ms__mem *m = ms__mem_of(store);
     (void)err;
     ms__lock_take(&m->lock);
-    out->hidden = m->tail.live.hidden;
-    out->messages = m->tail.live.messages - out->hidden;
-    out->changes = m->tail.live.changes;
+    out->hidden = m->tail.names.hidden;
+    out->messages = m->tail.names.messages - out->hidden;
+    out->changes = m->tail.names.changes;
     out->as_of = ms__load32(&m->tail.end);
-    out->last_seq = m->tail.live.last_seq;
-    out->given_seq = ms__given_seq(&m->tail.live);
-    out->bytes = m->tail.live.bytes;
-    out->index_bytes = m->tail.live.index_bytes;
-    out->room = m->fixed ? m->tail.live.top - (uint64_t)m->tail.end * 8 : 0;
+    out->last_seq = m->tail.names.last_seq;
+    out->given_seq = ms__given_seq(&m->tail.names);
+    out->bytes = m->tail.names.bytes;
+    out->index_bytes = m->tail.names.index_bytes;
+    out->room = m->fixed ? m->tail.names.top - (uint64_t)m->tail.end * 8 : 0;
     ms__lock_give(&m->lock);
     return MS_OK;
 }
@@ -550,7 +550,7 @@ static void ms__mem_close(ms_store *store)
     for (size_t i = 0; i < m->n_pieces; i++)
         if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
     ms__table_free(&alloc, m->tables, sizeof(ms__piece));
-    ms_arena_deinit(&m->tail.live.nodes);
+    ms_arena_deinit(&m->tail.names.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 

@@ -25,7 +25,7 @@ static void ms__mem_named(ms__mem *m, uint64_t id)
 static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
-        id ^= ms__hash(m->tail.live.hash_key, id, (const char *)m->buffer.base + 16, 8);
+        id ^= ms__hash(m->tail.names.hash_key, id, (const char *)m->buffer.base + 16, 8);
     ms__mem_named(m, id);
     ms__mem_bare(m);
 }
@@ -37,7 +37,7 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     m->core.store.backend = &ms__mem_backend;
     m->core.home = &ms__mem_home;
     m->core.tail = &m->tail;
-    m->core.edits = &m->tail.live;
+    m->core.edits = &m->tail.names;
     m->clock = desc->clock;
     if (!m->clock.now) m->clock.now = ms__default_now;
     m->keep_unset_times = desc->keep_unset_times;
@@ -47,8 +47,8 @@ static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
     if (!fill) fill = ms__default_fill;
     memset(random, 0, sizeof random);
     fill(desc->entropy.ctx, random, sizeof random);
-    m->tail.live.hash_key[0] = random[0];
-    m->tail.live.hash_key[1] = random[1];
+    m->tail.names.hash_key[0] = random[0];
+    m->tail.names.hash_key[1] = random[1];
     ms__mem_empty(m, random[2]);
     ms__lock_init(&m->lock);
 }
@@ -111,7 +111,7 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
-    m->tail.live.buffer = m->buffer.base;
+    m->tail.names.buffer = m->buffer.base;
     ms__mem_begin(m, desc);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc)) ms__ring_begin(m);
@@ -148,7 +148,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         if (!m) return ms__no_memory(err, sizeof *m);
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
-        ms__arena_init(&m->tail.live.nodes, &m->alloc);
+        ms__arena_init(&m->tail.names.nodes, &m->alloc);
         m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
         while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
@@ -167,7 +167,7 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err)
     if (!ms__is_mem(store))
         return ms__fail(err, MS_E_UNSUPPORTED, "this is not an arena store");
     ms__mem *m = ms__mem_of(store);
-    ms__live_reset(&m->tail.live);
+    ms__tail_names_reset(&m->tail.names);
     ms__mem_empty(m, m->id);
     if (m->fixed) ms__image_begin(m);
     return MS_OK;
@@ -229,7 +229,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
-    m->tail.live.floor = whole; /* nothing is written below it before all has succeeded */
+    m->tail.names.floor = whole; /* nothing is written below it before all has
+                                    succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
@@ -237,11 +238,11 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__damaged(err, 0,
                            "the image's head does not match its check, and no record "
                            "matches the head");
-    m->tail.live.floor = im.end;
+    m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
-        memset(m->buffer.base + im.end, 0, m->tail.live.top - (size_t)im.end);
+        memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
         ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));

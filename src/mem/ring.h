@@ -50,7 +50,7 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
 /* Returns the fact record i of the store, or NULL for another record. */
 static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 {
-    uint32_t unit = ms__postings_entry(&m->tail.live.others, i);
+    uint32_t unit = ms__postings_entry(&m->tail.names.others, i);
     const unsigned char *r = ms__tail_record(&m->core, &m->tail, unit);
     return r && r[4] == MS__KIND_LOCATION ? r : NULL;
 }
@@ -58,7 +58,7 @@ static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 static uint32_t ms__facts_size(const ms__mem *m)
 {
     uint32_t bytes = 0;
-    for (uint32_t i = 0; MS__CHANGES && i < m->tail.live.others.count; i++) {
+    for (uint32_t i = 0; MS__CHANGES && i < m->tail.names.others.count; i++) {
         const unsigned char *r = ms__fact_at(m, i);
         if (r) bytes += ms__padded(ms__get32(r));
     }
@@ -88,7 +88,7 @@ static bool ms__ring_keeps(ms__ring *ring, const unsigned char *r, uint32_t unit
                            uint32_t to)
 {
     ms__loc *loc =
-        ms__loc_get(&ring->m->tail.live, ms__location(ms__msg(r)), false);
+        ms__loc_get(&ring->m->tail.names, ms__location(ms__msg(r)), false);
     if (!loc || r[4] == MS__KIND_GAP) return false;
     if (MS__CHANGES && ms__is_change(r)) return ms__ring_keeps_change(ring, loc, r, unit);
     if (unit < loc->all.wanted) return false;
@@ -146,7 +146,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
-    memset(m->buffer.base + end, 0, (size_t)(m->tail.live.top - end));
+    memset(m->buffer.base + end, 0, (size_t)(m->tail.names.top - end));
     return end;
 }
 
@@ -154,14 +154,14 @@ static uint64_t ms__ring_move(ms__ring *ring)
  * had dropped the earlier one, which flash still has. */
 static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
-    ms__live *live = &m->tail.live;
+    ms__tail_names *names = &m->tail.names;
     const unsigned char *known;
     MS__TRY(ms__mem_adopt(m, r, err));
     ms_str key = ms_get(ms__msg(r), MS_F_KEY).text;
     if (!key.ptr || r[4] != MS__KIND_MESSAGE) return MS_OK;
-    ms__loc *loc = ms__loc_get(live, ms__location(ms__msg(r)), false);
-    uint64_t hash = ms__name_hash(live, MS__KEYS, loc->name.node.hash, key);
-    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &live->names[MS__KEYS].root, hash,
+    ms__loc *loc = ms__loc_get(names, ms__location(ms__msg(r)), false);
+    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    ms__key *k = ms__key_in(&m->core, &m->tail, NULL, &names->linked[MS__KEYS].root, hash,
                             loc, key, &known);
     if (k) k->entry = (uint32_t)((size_t)(r - m->buffer.base) / 8);
     return MS_OK;
@@ -170,10 +170,10 @@ static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *er
 /* Enters the records up to `end` again. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
-    uint64_t given = ms__given_seq(&m->tail.live), at = MS__IMAGE_HEAD;
-    ms__live_reset(&m->tail.live);
+    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEAD;
+    ms__tail_names_reset(&m->tail.names);
     ms__mem_bare(m);
-    m->tail.live.floor = end;
+    m->tail.names.floor = end;
     m->core.edited = 0;
     m->drops++;
     while (at < end && ms__ring_adopt(m, m->buffer.base + at, NULL) == MS_OK)
@@ -182,8 +182,8 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     m->tail.filled = (uint32_t)(at / 8);
     ms__image_end(m, at);
     ms__tail_show(&m->tail);
-    if (m->tail.live.last_seq >= given) return;
-    m->tail.live.gap_seq = given; /* even where the record has no room */
+    if (m->tail.names.last_seq >= given) return;
+    m->tail.names.gap_seq = given; /* even where the record has no room */
     (void)ms__gap_put(m, given, NULL);
 }
 
@@ -192,7 +192,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 {
     ms__ring ring;
     const unsigned char *base = m->buffer.base;
-    uint64_t messages = m->tail.live.messages;
+    uint64_t messages = m->tail.names.messages;
     uint32_t end = x + (m->tail.filled - MS__IMAGE_HEAD / 8) / 2;
     memset(&ring, 0, sizeof ring);
     ring.m = m;
@@ -204,10 +204,10 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
         return ms__fail(err, MS_E_FULL, "the batch has texts of messages that the "
                         "store would drop for it");
     if (ring.borrowed > 0) m->run->layout = NULL;
-    for (ms__node *n = m->tail.live.names[MS__LOCS].first; n; n = n->next)
+    for (ms__node *n = m->tail.names.linked[MS__LOCS].first; n; n = n->next)
         ms__ring_choose(m, ms__loc_at(n), x, end);
     ms__ring_enter(m, ms__ring_move(&ring));
-    m->dropped += messages - m->tail.live.messages;
+    m->dropped += messages - m->tail.names.messages;
     if (ring.borrowed == 0) return MS_OK;
     return ms__fail(err, MS_E_NOT_FOUND, "these texts are of a message that was dropped");
 }
@@ -215,12 +215,12 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 /* Drops the oldest third of a ring's records. */
 static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
-    uint64_t records = live->messages + live->changes;
+    uint64_t records = names->messages + names->changes;
     if (records > 0)
         MS__TRY(ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16, err));
-    if (live->messages + live->changes < records) return MS_OK;
+    if (names->messages + names->changes < records) return MS_OK;
     return ms__mem_no_room(&m->core, 0, err);
 }
 

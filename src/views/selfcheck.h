@@ -66,12 +66,12 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
 /* Checks the lists of changes, and the counts of hidden messages. */
 static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
-    MS__TRY(ms__check_list(m, &live->others, NULL, NULL,
+    MS__TRY(ms__check_list(m, &names->others, NULL, NULL,
                            MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
                            err));
-    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+    for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         const ms__control *c = (const ms__control *)l->control;
         if (!c) continue;
@@ -87,13 +87,13 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                             visible, c->hidden);
         hidden += c->hidden;
     }
-    for (const ms__flow *f = ms__flow_at(live->names[MS__FLOWS].first); f;
+    for (const ms__flow *f = ms__flow_at(names->linked[MS__FLOWS].first); f;
          f = ms__flow_at(f->name.node.next))
         MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
                                &placed, err));
-    if (all == placed && all == live->changes && hidden == live->hidden) return MS_OK;
+    if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
-                    "locations, %u of all", all, placed, hidden, live->hidden);
+                    "locations, %u of all", all, placed, hidden, names->hidden);
 }
 
 /* Checks that the numbers of all messages rise, and counts those that the lists of agents
@@ -101,10 +101,10 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
 static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *classed,
                                  ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     uint64_t last = 0;
-    for (uint32_t i = 0; i < live->all.count; i++) {
-        uint64_t offset = (uint64_t)ms__postings_entry(&live->all, i) * 8;
+    for (uint32_t i = 0; i < names->all.count; i++) {
+        uint64_t offset = (uint64_t)ms__postings_entry(&names->all, i) * 8;
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
             return ms__damaged(err, offset, "E2: its sequence number does not follow");
@@ -113,19 +113,19 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
-    if (last == live->last_seq) return MS_OK;
+    if (last == names->last_seq) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "E2: the last sequence number is %u, the store "
-                    "has %u", last, live->last_seq);
+                    "has %u", last, names->last_seq);
 }
 
 static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
 {
-    const ms__live *live = &m->tail.live;
+    const ms__tail_names *names = &m->tail.names;
     const unsigned kinds = MS__KINDS_MESSAGE;
     uint64_t with_agent = 0, with_class = 0, all = 0, located = 0, classed = 0, owned = 0;
-    MS__TRY(ms__check_list(m, &live->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
+    MS__TRY(ms__check_list(m, &names->all, NULL, NULL, kinds, MS_TYPES_ALL, &all, err));
     MS__TRY(ms__check_order(m, &with_agent, &with_class, err));
-    for (const ms__loc *l = ms__loc_at(live->names[MS__LOCS].first); l;
+    for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
         MS__TRY(ms__check_list(m, &l->all, l, NULL, kinds, MS_TYPES_ALL, &located, err));
         MS__TRY(ms__check_list(m, &l->conversation, l, NULL, kinds, MS_TYPES_CONVERSATION,
@@ -133,7 +133,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &l->global, l, NULL, kinds, MS_TYPES_GLOBAL, &classed,
                                err));
     }
-    for (const ms__agent *a = ms__agent_at(live->names[MS__AGENTS].first); a;
+    for (const ms__agent *a = ms__agent_at(names->linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         MS__TRY(ms__check_list(m, &a->trace, a->name.loc, a, kinds, MS__TYPES_TRACE,
                                &owned, err));

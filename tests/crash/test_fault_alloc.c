@@ -101,7 +101,7 @@ static bool narrow_is_enough(world *w, const struct step *s, int which, size_t l
     ms_error err;
     image_begin(w, SMALL, s);
     ms__log *log = ms__log_of(w->log);
-    ms_arena *arena = which ? &log->edits.live.nodes : &ms__tail_of(log)->live.nodes;
+    ms_arena *arena = which ? &log->edits.names.nodes : &ms__tail_of(log)->names.nodes;
     ms_arena whole = *arena;
     test_arena_init_fixed(arena, narrow[which].bytes, left);
     snprintf(w->when, sizeof w->when, "%s with %zu bytes for names", s->name, left);

@@ -676,7 +676,7 @@ controls()
         messages_stay_when_a_redacted_one_was_truncated 100 \
         ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_mem_image attaching_takes_no_more_room 100 \
-        ms__mem_adopt_edit 'if (span.last > live->last_seq) span.last = live->last_seq;' \
+        ms__mem_adopt_edit 'if (span.last > names->last_seq) span.last = names->last_seq;' \
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
     control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
         ms__edit_link 'before && !before->record ? NULL : record' 'record'
@@ -761,7 +761,7 @@ controls()
     # What fails leaves all as it was.
 
     control failed_append_not_undone gcc test_mem_buffer a_refused_append_makes_no_difference 100 \
-        ms__core_append 'ms__plans_undo(live, plans, done, &mark);' ''
+        ms__core_append 'ms__plans_undo(names, plans, done, &mark);' ''
     control staging_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
         ms__staging_reach 'if (!p) return false;' ''
@@ -966,12 +966,12 @@ controls()
         ms__run_keep '!inside || inside->stands' '!inside'
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
-        ms__ring_move '(m->tail.live.top - end)' '(im.end - end)'
+        ms__ring_move '(m->tail.names.top - end)' '(im.end - end)'
     control ring_leaves_borrowed_texts gcc test_ring \
         a_message_made_of_another_moves_with_it 10 \
         ms__text_move '(const char *)to + at' 'text->ptr'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 10 \
-        ms__ring_enter 'if (m->tail.live.last_seq >= given) return;' 'return;'
+        ms__ring_enter 'if (m->tail.names.last_seq >= given) return;' 'return;'
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc' 'true'
     control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \

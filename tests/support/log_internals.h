@@ -167,7 +167,7 @@ static inline unsigned char *writable(const unsigned char *r)
 static inline uint64_t tail_record_at(const ms__log *log, uint32_t i)
 {
     const ms__tail *t = log->core.tail;
-    return ms__tail_offset(t, ms__postings_entry(&t->live.all, i));
+    return ms__tail_offset(t, ms__postings_entry(&t->names.all, i));
 }
 
 /* Runs the tests of a suite, on a disk of 16 MiB. */

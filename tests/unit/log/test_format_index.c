@@ -293,7 +293,7 @@ TEST(location_has_only_its_own_messages_when_its_list_is_shared)
     say_some(store, 42);
     ms__log *log = ms__log_of(store);
     ms__loc *places[2] = {NULL, NULL};
-    ms__loc *l = ms__loc_at(log->core.tail->live.names[MS__LOCS].first);
+    ms__loc *l = ms__loc_at(log->core.tail->names.linked[MS__LOCS].first);
     for (; l != NULL; l = ms__loc_at(l->name.node.next)) {
         if (ms_str_equal(l->name.text, MS_STR("place_0"))) places[0] = l;
         if (ms_str_equal(l->name.text, MS_STR("place_1"))) places[1] = l;

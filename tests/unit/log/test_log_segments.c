@@ -548,11 +548,11 @@ TEST(names_are_told_apart_when_their_hashes_are_equal)
     }
     ms__tail *t = ms__tail_of(log);
     uint64_t place = ms__hash_location(&log->id, MS_STR("first"));
-    same_number(t->live.names[MS__LOCS].first, place);
-    same_number(t->live.names[MS__AGENTS].first,
-                ms__name_hash(&t->live, MS__AGENTS, place, MS_STR("x")));
-    same_number(t->live.names[MS__KEYS].first,
-                ms__name_hash(&t->live, MS__KEYS, place, MS_STR("k0")));
+    same_number(t->names.linked[MS__LOCS].first, place);
+    same_number(t->names.linked[MS__AGENTS].first,
+                ms__name_hash(&t->names, MS__AGENTS, place, MS_STR("x")));
+    same_number(t->names.linked[MS__KEYS].first,
+                ms__name_hash(&t->names, MS__KEYS, place, MS_STR("k0")));
     assert_int_equal(ms__segment_write(log, NULL), MS_OK);
     ms_query q = query_at("first");
     ms_cursor it;

@@ -133,7 +133,7 @@ static int close_store(void **state)
 
 static ms__loc *place_of(const char *name)
 {
-    ms__loc *loc = ms__loc_get(&mem->tail.live, ms_str_of(name), false);
+    ms__loc *loc = ms__loc_get(&mem->tail.names, ms_str_of(name), false);
     assert_non_null(loc);
     return loc;
 }
@@ -158,12 +158,12 @@ typedef struct named {
 static void lists_of(const char *place, named out[LISTS])
 {
     ms__loc *loc = place_of(place);
-    ms__agent *ann = ms__agent_get(&mem->tail.live, loc, MS_STR("ann"), false);
+    ms__agent *ann = ms__agent_get(&mem->tail.names, loc, MS_STR("ann"), false);
     ms__control *control = (ms__control *)loc->control;
-    ms__flow *flow = ms__flow_at(mem->tail.live.names[MS__FLOWS].first);
+    ms__flow *flow = ms__flow_at(mem->tail.names.linked[MS__FLOWS].first);
     while (flow->name.loc != loc) flow = ms__flow_at(flow->name.node.next);
     named all[LISTS] = {
-        {"all messages", &mem->tail.live.all}, {"all changes", &mem->tail.live.others},
+        {"all messages", &mem->tail.names.all}, {"all changes", &mem->tail.names.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
         {"its observations", &loc->global}, {"what an agent did", &ann->trace},
         {"what an agent said", &ann->rest}, {"changes", &control->changes},
@@ -190,8 +190,8 @@ TEST(a_posting_that_leads_astray_is_found)
 static uint32_t record_behind(uint32_t unit, unsigned kind, unsigned type,
                               const char *place, const char *agent)
 {
-    const ms__live *live = &mem->tail.live;
-    const ms__postings *s = kind == MS__KIND_MESSAGE ? &live->all : &live->others;
+    const ms__tail_names *names = &mem->tail.names;
+    const ms__postings *s = kind == MS__KIND_MESSAGE ? &names->all : &names->others;
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t found = *entry_of(s, i);
         const ms_msg *msg = ms__msg(record_of(found));
@@ -250,7 +250,7 @@ TEST(a_record_of_elsewhere_is_found)
 TEST(a_damaged_record_of_a_store_is_found)
 {
     for (int changes = 0; changes < 2; changes++) {
-        const ms__postings *s = changes ? &mem->tail.live.others : &mem->tail.live.all;
+        const ms__postings *s = changes ? &mem->tail.names.others : &mem->tail.names.all;
         uint32_t unit = *entry_of(s, s->count / 2);
         unsigned char *r = record_of(unit);
         with_bytes(store, r + 8, 1, 1, "a bit of a header", "header does not match");
@@ -270,7 +270,7 @@ TEST(a_damaged_record_is_passed_over_when_its_place_is_changed)
     for (int i = 0; i < 60; i++) say(full, "room", "ann");
     assert_int_equal(ms_hide(full, 2, NULL), MS_OK);
     for (size_t i = 0; i < 3; i++) {
-        uint32_t unit = ms__chunk_entry(ms__postings_chunk(&m->tail.live.all, which[i]),
+        uint32_t unit = ms__chunk_entry(ms__postings_chunk(&m->tail.names.all, which[i]),
                                         which[i]);
         const void *r = ms__mem_at(&m->core, (uint64_t)unit * 8);
         ((unsigned char *)(uintptr_t)r)[9] ^= 1;
@@ -286,7 +286,7 @@ TEST(a_damaged_record_is_passed_over_when_its_place_is_changed)
 
 TEST(chunks_that_are_not_linked_are_found)
 {
-    ms__chunk *last = (ms__chunk *)mem->tail.live.all.tail, *middle = last->before;
+    ms__chunk *last = (ms__chunk *)mem->tail.names.all.tail, *middle = last->before;
     assert_non_null(middle);
     ms__chunk *first = middle->before;
     assert_non_null(first);
@@ -313,12 +313,12 @@ static void number_record(uint32_t unit, uint64_t seq)
 
 TEST(numbers_that_do_not_rise_are_found)
 {
-    uint32_t unit = *entry_of(&mem->tail.live.all, 20);
+    uint32_t unit = *entry_of(&mem->tail.names.all, 20);
     uint64_t seq = ms_seq(ms__msg(record_of(unit)));
     number_record(unit, seq - 1);
     must_be_broken(store, "the number of the one before", "E2");
     number_record(unit, seq);
-    with64(store, &mem->tail.live.last_seq, mem->tail.live.last_seq + 1,
+    with64(store, &mem->tail.names.last_seq, mem->tail.names.last_seq + 1,
            "the last number", "E2");
     must_be_sound(store, "numbered again");
 }
@@ -326,11 +326,11 @@ TEST(numbers_that_do_not_rise_are_found)
 TEST(what_is_counted_twice_has_to_agree)
 {
     ms__loc *room = place_of("room");
-    ms__agent *ann = ms__agent_get(&mem->tail.live, room, MS_STR("ann"), false);
+    ms__agent *ann = ms__agent_get(&mem->tail.names, room, MS_STR("ann"), false);
     ms__control *control = (ms__control *)room->control;
     with64(store, &control->hidden, 5, "hidden of a place", "P4");
-    with64(store, &mem->tail.live.hidden, 9, "hidden of all", "P4");
-    with64(store, &mem->tail.live.changes, 1, "changes", "P1");
+    with64(store, &mem->tail.names.hidden, 9, "hidden of all", "P4");
+    with64(store, &mem->tail.names.changes, 1, "changes", "P1");
     with32(store, &control->changes.count, 1, "changes of a place", "P4");
     with32(store, &control->facts.count, 1, "facts of a place", "P1");
     with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
