@@ -880,7 +880,7 @@ typedef struct ms_query {
                                  that message (if absent, from the next one on), before
                                  that one. 0: messages in their present form */
     uint64_t about_seq;       /* raw: only this message and the records that change it;
-                                 needs a location; 0: all. PIECES without it read the
+                                 needs a location; 0: all. PARTS without it read the
                                  whole store */
     uint64_t as_of;           /* private: nothing from this place on */
     uint64_t as_from;         /* private: nothing before this place */
@@ -996,7 +996,7 @@ MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
- * made since the call began (an amendment, a piece of a stream), or timeout_ms have
+ * made since the call began (an amendment, a part of a stream), or timeout_ms have
  * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number. It
  * first makes appends of other processes visible to this handle, as every query does;
  * with a timeout of 0 that is all. Polls, pausing up to 5 ms. Any store, any thread. */
@@ -1265,7 +1265,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  ms_error *err);
 /* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
- * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
+ * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
  * hidden. On failure no byte of the part is used. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
@@ -1530,7 +1530,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
 /* Erases the content of a message, visible or hidden. A visible message is amended
- * first (which can fail as ms_amend). Then its record, its amendments, its pieces and
+ * first (which can fail as ms_amend). Then its record, its amendments, its parts and
  * its notes (except notes of the kind "usage") are overwritten in place: texts with
  * "[redacted]", shortened or padded with spaces, JSON with an empty value. Number,
  * time, type, role, location, agent key, turn, id, key, call_id and the tool's name
@@ -1579,7 +1579,7 @@ typedef enum ms_kind {
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
     MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
+    MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 
@@ -1590,7 +1590,7 @@ enum {
     MS_RAW_HIDES = 4,
     MS_RAW_NOTES = 8,
     MS_RAW_LOCATIONS = 16,
-    MS_RAW_PIECES = 32,
+    MS_RAW_PARTS = 32,
     MS_RAW_ALL = 63
 };
 
@@ -2312,7 +2312,7 @@ typedef struct ms_record {
     ms_envelope envelope;   /* seq: of the message that it changes; 0: a new message */
     ms_kind kind;
     bool must_be_open;      /* AMEND: unless its message is an open stream, the result is
-                               MS_E_CLOSED; for a PIECE this is always so */
+                               MS_E_CLOSED; for a PART this is always so */
     bool keep_unset_time;   /* a time that is unset stays unset */
 } ms_record;
 
@@ -2358,7 +2358,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a
  *     16th of the buffer.
  *   - A message that is older than two thirds of the records is dropped even if these are
- *     its own changes or pieces.
+ *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
  *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
  *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
@@ -5498,7 +5498,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY and TURN_ID of the
  *             message
  *   LOCATION  CONTENT an object of facts, null for one that is removed
- *   PIECE     CONTENT text that continues the message's content, of an ACTION its args
+ *   PART      CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
 
 #define MS__HEADER 32u
@@ -5517,7 +5517,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
     X(7, BLOB, "blob")          /* reserved, not written */               \
     X(8, LOST, "lost")          /* bytes that were durable are missing */ \
     X(9, GAP, "gap")            /* messages that a copy left out */       \
-    X(10, PIECE, "piece")       /* text of a message being written */
+    X(10, PART, "part")         /* text of a message being written */
 
 enum {
 #define MS__X(number, name, word) MS__KIND_##name = number,
@@ -6007,7 +6007,7 @@ static unsigned ms__raw_of(const ms_query *q)
 static bool ms__is_change(const unsigned char *r)
 {
     return (r[4] >= MS__KIND_AMEND && r[4] <= MS__KIND_LOCATION) ||
-           r[4] == MS__KIND_PIECE;
+           r[4] == MS__KIND_PART;
 }
 
 /* ---- Erasing, in three steps, each durable before the next. The first one marks the
@@ -6180,7 +6180,7 @@ static unsigned ms__raw_bit(const ms_msg *msg)
 {
     static const unsigned char bits[] = {
         0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
-        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PIECES}; /* by ms_kind */
+        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PARTS}; /* by ms_kind */
     unsigned kind = (unsigned)ms_kind_of(msg);
     return kind < sizeof bits ? bits[kind] : 0;
 }
@@ -6408,9 +6408,9 @@ static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
     return code == MS_OK ? end : code;
 }
 
-/* ---- Unfinished messages: initial text and pieces. */
+/* ---- Unfinished messages: initial text and parts. */
 
-static ms_field ms__fed_field(ms_type type)
+static ms_field ms__appended_field(ms_type type)
 {
     return type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
 }
@@ -6425,73 +6425,75 @@ static bool ms__is_open(const ms_msg *msg)
 }
 
 /* The state of reading an unfinished message; in the arena, to save stack. */
-typedef struct ms__fed {
+typedef struct ms__appended {
     ms_cursor it;
     ms_query q;
     ms_envelope e;
     ms_buf buf; /* the text */
-} ms__fed;
+} ms__appended;
 
 /* Sets the streamed field; args that are the text of an object become JSON. */
-static void ms__fed_set(ms_envelope *e, ms_str text)
+static void ms__appended_set(ms_envelope *e, ms_str text)
 {
     if (e->type == MS_T_ACTION) e->args = ms__args_of(text);
     else e->content = ms_text_n(text);
 }
 
-/* Reads an unfinished message into *fed, in the arena: the text from pieces before the
- * place as_of, then rest. */
-static MS__NOINLINE ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
-                                           uint64_t as_of, ms_str rest, ms_arena *arena,
-                                           ms__fed **fed, ms_error *err)
+/* Reads an unfinished message into *appended, in the arena: the text from parts before
+ * the place as_of, then rest. */
+static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
+                                                uint64_t as_of, ms_str rest,
+                                                ms_arena *arena, ms__appended **appended,
+                                                ms_error *err)
 {
-    const ms_msg *piece;
-    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
-    ms__fed *f = arena ? (ms__fed *)ms_arena_alloc(arena, sizeof *f) : NULL;
-    *fed = f;
+    const ms_msg *part;
+    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
+    ms__appended *f = arena ? (ms__appended *)ms_arena_alloc(arena, sizeof *f) : NULL;
+    *appended = f;
     if (!f) return ms__no_arena(err, arena, sizeof *f);
     memset(f, 0, sizeof *f);
     f->buf.arena = arena;
     f->e = ms_envelope_of(msg);
     f->q.location = f->e.location;
-    f->q.raw = MS_RAW_PIECES;
+    f->q.raw = MS_RAW_PARTS;
     f->q.about_seq = f->e.seq;
     f->q.as_of = as_of;
     ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
-    while (code == MS_OK && (piece = store->backend->next(store, &f->it)) != NULL) {
-        text = ms_content(piece).text;
+    while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
+        text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
-    ms__fed_set(&f->e, ms_buf_text(&f->buf));
+    ms__appended_set(&f->e, ms_buf_text(&f->buf));
     return end;
 }
 
-/* Returns an unfinished message with all text so far, in the arena; without pieces the
+/* Returns an unfinished message with all text so far, in the arena; without parts the
  * message itself. */
-static MS__NOINLINE ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
-                                              uint64_t as_of, ms_arena *arena,
-                                              const ms_msg **out, ms_error *err)
+static MS__NOINLINE ms_result ms__appended_message(ms_store *store, const ms_msg *msg,
+                                                   uint64_t as_of, ms_arena *arena,
+                                                   const ms_msg **out, ms_error *err)
 {
     *out = msg;
     if (!store->backend->change) return MS_OK;
-    ms__fed *f;
-    ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
+    ms__appended *f;
+    ms_result code = ms__appended_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
-    if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
+    if (f->buf.len == ms_get(msg, ms__appended_field(f->e.type)).text.len) return code;
     MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
                              err));
     return code;
 }
 
 /* Returns a message as a cursor with an arena returns it: with all text so far. */
-static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *msg)
+static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_msg *msg)
 {
     if (!ms__is_open(msg)) return msg;
-    ms_result code = ms__fed_message(store, msg, it->now, it->query.arena, &msg, NULL);
+    ms_result code = ms__appended_message(store, msg, it->now, it->query.arena, &msg,
+                                          NULL);
     if (code == MS_OK) return msg;
     if (code == MS_E_DAMAGED) it->damaged++;
     it->result = code;
@@ -6513,7 +6515,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
         return msg; /* a history adds the text by the store of its step */
-    return ms__with_fed(it, it->store, msg);
+    return ms__with_appended(it, it->store, msg);
 }
 
 /* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
@@ -6641,7 +6643,7 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
 }
 
 /* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
- * appended; an unfinished message comes without its pieces. */
+ * appended; an unfinished message comes without its parts. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -6671,7 +6673,7 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
 {
     ms_result code = ms__get(store, seq, arena, msg, err);
     if (MS__CHANGES && code == MS_OK && arena && ms__is_open(*msg))
-        code = ms__fed_message(store, *msg, 0, arena, msg, err);
+        code = ms__appended_message(store, *msg, 0, arena, msg, err);
     if (code == MS_OK) return MS_OK;
     *msg = NULL;
     if (code != MS_E_HIDDEN) return code;
@@ -6805,7 +6807,7 @@ MS_API void ms_close(ms_store *store)
  * and a second ms_redact finishes. The first sync comes before the marks: a power loss
  * can tear a body that is not durable, and without its check nothing would show that.
  *
- * A stream is an appended message, then pieces, then an AMEND with the complete text.
+ * A stream is an appended message, then parts, then an AMEND with the complete text.
  * Pieces have a posting list of their own, which only readers of unfinished messages use.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
@@ -7331,7 +7333,7 @@ static MS__NOINLINE ms_result ms__redact_all(ms_store *store, ms_arena *arena,
     ms__now now;
     ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
     MS__TRY(ms__store_now(store, &now, err));
-    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PARTS;
     q.about_seq = ms_seq(own);
     q.as_of = now.as_of;
     MS__TRY(ms_sync(store, NULL, err));
@@ -7388,10 +7390,10 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
     *e = *m;
-    ms_value *fed = e->type == MS_T_ACTION ? &e->args : &e->content;
+    ms_value *appended = e->type == MS_T_ACTION ? &e->args : &e->content;
     const char *name = e->type == MS_T_ACTION ? "args" : "content";
-    if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
-    if (fed->json)
+    if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
+    if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (ms__is_empty(location)) location = e->location;
     MS__TRY(ms__key_check(location, "location", false, err));
@@ -7410,7 +7412,7 @@ static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
     return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
-/* Appends a piece. */
+/* Appends a part. */
 static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
 {
     ms_arena own;
@@ -7418,12 +7420,12 @@ static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error
     if (text.len == 0) return MS_OK;
     ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
     if (code == MS_OK) {
-        ms_record piece;
-        ms_envelope *e = ms__record_begin(&piece, MS_KIND_PIECE);
+        ms_record part;
+        ms_envelope *e = ms__record_begin(&part, MS_KIND_PART);
         e->location = ms__location(msg);
         e->seq = s->seq;
         e->content = ms_text_n(text);
-        code = ms__change_put(s->store, &piece, 0, NULL, err);
+        code = ms__change_put(s->store, &part, 0, NULL, err);
     }
     ms_arena_deinit(&own);
     return code;
@@ -7501,10 +7503,10 @@ static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
 {
     ms_arena own;
     const ms_msg *msg;
-    ms__fed *f;
+    ms__appended *f;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !final_message) {
-        code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        code = ms__appended_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
     flags |= (uint32_t)MS_FLAG_AMENDED;
@@ -7540,11 +7542,11 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     MS__TRY(ms__get(store, seq, arena, &msg, err));
-    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
     out->ended = !ms__is_open(msg);
     if (!out->ended) {
-        ms__fed *f;
-        code = ms__fed_read(store, msg, 0, ms__absent(), arena, &f, err);
+        ms__appended *f;
+        code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
         text = ms_buf_text(&f->buf);
         if (from > text.len)
@@ -8227,12 +8229,12 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * and a change is in `others`, and in one of these:
  *
  *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
- *      message, pieces          PIECE
+ *      message, parts           PART
  *
  * so each of the four views is one list, or a merge of two per agent. A cursor reads only
  * records that it returns, unless the query filters by turn, time or an unusual type set.
  *
- * Names (locations, agents, messages written in pieces) and keys are nodes of hash tries:
+ * Names (locations, agents, messages written in parts) and keys are nodes of hash tries:
  * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
  * readers walk them while a writer adds. A table before them has the most recent names,
  * found by a few bits of their ends: hashing and walking were 700 of the 4,900
@@ -8288,7 +8290,7 @@ typedef struct ms__chain {
 typedef enum ms__kind_of_name {
     MS__LOCS,
     MS__AGENTS,
-    MS__FLOWS, /* messages written in pieces */
+    MS__STREAMS, /* messages written in parts */
     MS__KEYS,
     MS__NAME_KINDS,
     MS__FACTS = MS__NAME_KINDS /* has only a hash */
@@ -8311,12 +8313,12 @@ typedef struct ms__agent {
     ms__postings trace, rest;
 } ms__agent;
 
-/* A message that is written in pieces. The text of its name is the message's number, 8
+/* A message that is written in parts. The text of its name is the message's number, 8
  * bytes. */
-typedef struct ms__flow {
+typedef struct ms__stream {
     ms__name_node name;
-    ms__postings pieces;
-} ms__flow;
+    ms__postings parts;
+} ms__stream;
 
 /* An idempotency key. Its text is in the record that has it. */
 typedef struct ms__key {
@@ -8601,9 +8603,9 @@ static ms__agent *ms__agent_at(const ms__node *n)
     return (ms__agent *)(void *)(uintptr_t)n;
 }
 
-static ms__flow *ms__flow_at(const ms__node *n)
+static ms__stream *ms__stream_at(const ms__node *n)
 {
-    return (ms__flow *)(void *)(uintptr_t)n;
+    return (ms__stream *)(void *)(uintptr_t)n;
 }
 
 /* ---- Looking up names. */
@@ -8640,13 +8642,13 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
     return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
 }
 
-/* Returns the slot of a name in the table; NULL: there is no table. Flows have no slot:
- * the text of a flow may equal that of an agent. */
+/* Returns the slot of a name in the table; NULL: there is no table. Streams have no slot:
+ * the text of a stream may equal that of an agent. */
 static void **ms__recent_slot(ms__tail_names *names, ms__kind_of_name kind,
                               const ms__loc *loc, ms_str text)
 {
     void **recent =
-        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&names->recent);
+        MS__SMALL || kind == MS__STREAMS ? NULL : (void **)ms__load_ptr(&names->recent);
     uint64_t salt = loc ? loc->name.node.hash : 0;
     return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
@@ -8682,7 +8684,7 @@ static MS__NOINLINE ms__name_node *ms__name_new(ms__tail_names *names,
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)
-                                       : sizeof(ms__flow);
+                                       : sizeof(ms__stream);
     ms__name_node *n = (ms__name_node *)ms__tail_names_alloc(names, size + text.len);
     if (!n) return NULL;
     memset(n, 0, size);
@@ -8720,18 +8722,18 @@ static ms__agent *ms__agent_get(ms__tail_names *names, const ms__loc *loc, ms_st
     return (ms__agent *)(void *)ms__name_get(names, MS__AGENTS, loc, key, make);
 }
 
-static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
+static ms_str ms__stream_text(uint64_t seq, unsigned char bytes[8])
 {
     ms__put64(bytes, seq);
     return ms_str_n((const char *)bytes, 8);
 }
 
-static ms__flow *ms__flow_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
-                              bool make)
+static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
+                                  bool make)
 {
     unsigned char bytes[8];
-    ms_str text = ms__flow_text(seq, bytes);
-    return (ms__flow *)(void *)ms__name_get(names, MS__FLOWS, loc, text, make);
+    ms_str text = ms__stream_text(seq, bytes);
+    return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
 static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
@@ -8968,7 +8970,7 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    if ((kind == MS__KIND_PIECE || change->must_be_open) &&
+    if ((kind == MS__KIND_PART || change->must_be_open) &&
         !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
@@ -9032,15 +9034,15 @@ static void ms__plan_enter(const ms__plan *p)
 static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
                                uint64_t seq, ms__plan *p, ms__control **fresh)
 {
-    ms__flow *flow = NULL;
+    ms__stream *stream = NULL;
     ms__control *c = (ms__control *)loc->control;
     *fresh = NULL;
-    if (kind == MS__KIND_PIECE) flow = ms__flow_get(names, loc, seq, true);
+    if (kind == MS__KIND_PART) stream = ms__stream_get(names, loc, seq, true);
     else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
-    if (kind == MS__KIND_PIECE ? !flow : !c) return false;
+    if (kind == MS__KIND_PART ? !stream : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
     p->lists[0] = &names->others;
-    p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
+    p->lists[1] = stream ? &stream->parts : edit ? &c->changes : &c->facts;
     p->n_lists = 2;
     return ms__plan_reserve(names, p);
 }
@@ -10208,7 +10210,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     const ms_query *q = &it->query;
     unsigned raw = ms__raw_of(q);
     unsigned char bytes[8];
-    ms__where other = *at; /* facts and pieces have a hash of their own */
+    ms__where other = *at; /* facts and parts have a hash of their own */
     ms__tail_names *names =
         (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     const ms__control *c =
@@ -10220,12 +10222,12 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
-    if (raw & MS_RAW_PIECES) {
-        const ms__flow *f =
-            at->loc ? ms__flow_get(names, at->loc, q->about_seq, false) : NULL;
-        ms_str number = ms__flow_text(q->about_seq, bytes);
-        other.hash = ms__name_hash(names, MS__FLOWS, at->hash, number);
-        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
+    if (raw & MS_RAW_PARTS) {
+        const ms__stream *f =
+            at->loc ? ms__stream_get(names, at->loc, q->about_seq, false) : NULL;
+        ms_str number = ms__stream_text(q->about_seq, bytes);
+        other.hash = ms__name_hash(names, MS__STREAMS, at->hash, number);
+        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->parts : NULL, err));
     }
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
@@ -10255,7 +10257,7 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     ms__tail_names *names = (ms__tail_names *)(uintptr_t)&merge->reading.tail->names;
     ms__where at;
     ms_result result = MS_OK;
-    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
+    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PARTS) && !q->about_seq))
         return ms__whole_iters(core, it, err);
     at.loc = ms__loc_get(names, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;
@@ -11826,7 +11828,7 @@ static uint32_t ms__facts_size(const ms__mem *m)
 }
 
 /* Returns whether a change stays. Facts stay with their location, the newest up to a
- * limit; edits, notes and pieces are dropped with their messages. */
+ * limit; edits, notes and parts are dropped with their messages. */
 static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
                                   const unsigned char *r, uint32_t unit)
 {
@@ -12899,7 +12901,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
  *
- *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. Redaction erases a record in
+ *   kinds AMEND, HIDE, NOTE, LOCATION, PART: see [record]. Redaction erases a record in
  *   place: first its two checks; then, once that and an AMEND that replaces it are
  *   durable, the values of its fields. That is the one exception to (F6).
  *
@@ -12917,7 +12919,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
  *   sip(salt ~h, key); a salt is xored into the second half of the hash key. Of kind 7
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
- *   nothing); PIECEs of message q in it: sip(salt h xor 2, q as 8 bytes).
+ *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
  *   segment index; offsets from the start of the record; first the state that opening
  *   starts from
@@ -12930,7 +12932,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     96     4   d: segment indexes in the directory: the 32 before this one, or all
  *    100     4   damaged ranges so far
  *    104     8   largest sequence number of a GAP so far
- *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
+ *    112     8   changes so far: records of kinds AMEND to LOCATION, and PART
  *    120     8   messages that HIDEs have hidden so far
  *    then the segment
  *    128     4   its number
@@ -14924,9 +14926,9 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));
         ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
-    for (const ms__flow *f = ms__flow_at(linked[MS__FLOWS].first); f;
-         f = ms__flow_at(f->name.node.next))
-        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
+    for (const ms__stream *f = ms__stream_at(linked[MS__STREAMS].first); f;
+         f = ms__stream_at(f->name.node.next))
+        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->parts);
     for (const ms__agent *a = ms__agent_at(linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);
@@ -20030,7 +20032,8 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
         if (!ms__sound(it->result)) return NULL;
         if (!msg) ms__step_close(it);
         if (!shows) continue;
-        return MS__CHANGES && it->query.arena ? ms__with_fed(it, s->store, msg) : msg;
+        return MS__CHANGES &&
+               it->query.arena ? ms__with_appended(it, s->store, msg) : msg;
     }
     return NULL;
 }
@@ -20503,7 +20506,7 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 #define MS__KINDS_MESSAGE (1u << MS__KIND_MESSAGE)
 #define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
 #define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
-#define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
+#define MS__KINDS_PARTS (1u << MS__KIND_PART)
 
 /* Checks one posting list: its postings rise, their records belong there, its chunks are
  * linked. Adds its length to *entries. */
@@ -20544,7 +20547,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
     MS__TRY(ms__check_list(m, &names->others, NULL, NULL,
-                           MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
+                           MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PARTS, 0, &all,
                            err));
     for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
@@ -20562,9 +20565,9 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                             visible, c->hidden);
         hidden += c->hidden;
     }
-    for (const ms__flow *f = ms__flow_at(names->linked[MS__FLOWS].first); f;
-         f = ms__flow_at(f->name.node.next))
-        MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
+    for (const ms__stream *f = ms__stream_at(names->linked[MS__STREAMS].first); f;
+         f = ms__stream_at(f->name.node.next))
+        MS__TRY(ms__check_list(m, &f->parts, f->name.loc, NULL, MS__KINDS_PARTS, 0,
                                &placed, err));
     if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
@@ -27332,7 +27335,7 @@ typedef struct ms__bit {
     ms_buf part[MS__BIT_PARTS];
     ms_stream stream;
     uint64_t seq;
-    size_t fed;         /* bytes of the body */
+    size_t appended;    /* bytes of the body */
 } ms__bit;
 
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
@@ -27461,7 +27464,7 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
 }
 
 /* Streams the new text of a bit; its message begins with the first text. */
-static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
+static void ms__bit_stream(ms_answer_stream *a, ms__bit *b)
 {
     const ms_buf *body = &b->part[MS__BIT_BODY];
     if (!a->streams || a->code != MS_OK || !ms__bit_filled(b)) return;
@@ -27472,10 +27475,11 @@ static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
         b->seq = b->stream.seq;
         if (a->out.first_seq == 0) a->out.first_seq = b->seq;
     }
-    if (a->code != MS_OK || b->fed == body->len) return;
-    a->code = ms_stream_feed(&b->stream, ms_str_n(body->ptr + b->fed, body->len - b->fed),
+    if (a->code != MS_OK || b->appended == body->len) return;
+    a->code = ms_stream_feed(&b->stream,
+                             ms_str_n(body->ptr + b->appended, body->len - b->appended),
                              a->err);
-    b->fed = body->len;
+    b->appended = body->len;
 }
 
 /* Moves a bit after all others. */
@@ -27509,7 +27513,7 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     bool begins = !ms__bit_filled(b);
     ms__answer_put(a, &b->part[part], text);
     if (begins && ms__bit_filled(b)) ms__bit_last(a, b);
-    ms__bit_flow(a, b);
+    ms__bit_stream(a, b);
 }
 
 /* Returns whether a call without id has ended where a part has that name. */
@@ -27578,7 +27582,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__bit *b = a->code == MS_OK ? ms__bit_at(a, MS__BIT_OTHER, index) : NULL;
     if (!b || b->part[MS__BIT_BODY].len > 0) return;
     ms__bit_block(a, b, block);
-    ms__bit_flow(a, b);
+    ms__bit_stream(a, b);
 }
 
 /* ---- The events of each provider. */
@@ -27906,7 +27910,7 @@ static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_enve
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
         if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
         if (b->seq == 0 && !m) continue;
-        if (b->seq == 0) ms__bit_flow(a, b); /* its stream could not begin before */
+        if (b->seq == 0) ms__bit_stream(a, b); /* its stream could not begin before */
         code = a->code;
         a->code = MS_OK;
         if (code == MS_OK && a->whole && m) {
@@ -28127,7 +28131,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
 }
 
 /* Makes the streamed text of DATA JSON. */
-static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
+static ms_result ms__task_appended(ms_envelope *m, ms_error *err)
 {
     ms_str json;
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
@@ -28160,7 +28164,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     int64_t now = change->has_updated_at ? change->updated_at_ns : ms__system_time();
     ms_envelope m = change->content ? *change->content : ms_envelope_of(old);
     if (!change->content && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
-        MS__TRY(ms__task_fed(&m, err));
+        MS__TRY(ms__task_appended(&m, err));
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);

@@ -139,7 +139,7 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
  * its number in the source as seq. On one server all are stored, or none. */
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
                             size_t n, ms_error *err);
-/* Makes a change that the source has at this position: an AMEND, NOTE, PIECE or
+/* Makes a change that the source has at this position: an AMEND, NOTE, PART or
  * LOCATION, or (first: a message that a HIDE hides) a HIDE. message: the one that the
  * change is about, as it was appended, for its number and key; NULL for a LOCATION. */
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
@@ -1890,7 +1890,7 @@ static ms_result ms__pg_change_check(ms__pg_batch *b, const ms__pg_row *row,
     uint32_t flags = ms_flags(shown);
     bool open = ms_kind_of(shown) == MS_KIND_MESSAGE && (flags & MS_FLAG_UNFINISHED) &&
                 !(flags & MS_FLAG_AMENDED); /* a copy of a recovered stream */
-    if ((row->kind == MS_KIND_PIECE || row->must_be_open) && !open)
+    if ((row->kind == MS_KIND_PART || row->must_be_open) && !open)
         return ms_error_set(err, MS_E_CLOSED, "the message is not an open stream");
     if (row->kind != MS_KIND_AMEND) return MS_OK;
     if (ms__pg_int(r, 0, 1) != (int64_t)row->m->type)

@@ -337,7 +337,7 @@ static const option_row follow_rows[] = {
     {OPT_LIMIT, "begin with the newest N (10); 0: with all"},
     {OPT_AFTER, "begin after message number N instead"},
     {OPT_SECONDS, "stop after S seconds"},
-    {OPT_RAW, "every record that comes, as view --raw shows it: pieces of messages "
+    {OPT_RAW, "every record that comes, as view --raw shows it: parts of messages "
               "that are being written, too"},
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_CONVERSATION, "messages of user and assistant"},

@@ -31,7 +31,7 @@ static const option_row view_rows[] = {
     WHEN_ROWS,
     {OPT_LIMIT, "the newest N; with --oldest the oldest N"},
     {OPT_RAW, "every record as it stands, with its kind: messages, hidden ones too, "
-              "what amends and hides them, notes, facts of locations, pieces of "
+              "what amends and hides them, notes, facts of locations, parts of "
               "streams; --turn and times then choose among messages only"},
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_BY_STORE, "of several: one after the other, not in order of time"},

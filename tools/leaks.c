@@ -141,7 +141,7 @@ static void look_at_record(leaks *l, const ms_msg *msg)
             add_seq(l, ms_seq(msg));
         }
         break;
-    default: break; /* the text of a piece is in its message, too */
+    default: break; /* the text of a part is in its message, too */
     }
 }
 
@@ -165,7 +165,7 @@ static int look_at_all(leaks *l)
     ms_query q = {0};
     const ms_msg *msg;
     listing all = {l->job->store, &q, NULL, NULL, NULL};
-    q.raw = MS_RAW_ALL & ~(unsigned)MS_RAW_PIECES;
+    q.raw = MS_RAW_ALL & ~(unsigned)MS_RAW_PARTS;
     int code = listing_open(&all, &it);
     if (code != FINE) return code;
     while (!l->failed && (msg = ms_next(&it)) != NULL) {

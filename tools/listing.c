@@ -264,7 +264,7 @@ static const char *kind_word(const ms_msg *msg)
     case MS_KIND_HIDE: return "hide";
     case MS_KIND_NOTE: return "note";
     case MS_KIND_LOCATION: return "location";
-    case MS_KIND_PIECE: return "piece";
+    case MS_KIND_PART: return "part";
     default: return "?";
     }
 }

@@ -39,7 +39,7 @@ typedef struct ms__bit {
     ms_buf part[MS__BIT_PARTS];
     ms_stream stream;
     uint64_t seq;
-    size_t fed;         /* bytes of the body */
+    size_t appended;    /* bytes of the body */
 } ms__bit;
 
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
@@ -168,7 +168,7 @@ static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
 }
 
 /* Streams the new text of a bit; its message begins with the first text. */
-static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
+static void ms__bit_stream(ms_answer_stream *a, ms__bit *b)
 {
     const ms_buf *body = &b->part[MS__BIT_BODY];
     if (!a->streams || a->code != MS_OK || !ms__bit_filled(b)) return;
@@ -179,10 +179,11 @@ static void ms__bit_flow(ms_answer_stream *a, ms__bit *b)
         b->seq = b->stream.seq;
         if (a->out.first_seq == 0) a->out.first_seq = b->seq;
     }
-    if (a->code != MS_OK || b->fed == body->len) return;
-    a->code = ms_stream_feed(&b->stream, ms_str_n(body->ptr + b->fed, body->len - b->fed),
+    if (a->code != MS_OK || b->appended == body->len) return;
+    a->code = ms_stream_feed(&b->stream,
+                             ms_str_n(body->ptr + b->appended, body->len - b->appended),
                              a->err);
-    b->fed = body->len;
+    b->appended = body->len;
 }
 
 /* Moves a bit after all others. */
@@ -216,7 +217,7 @@ static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
     bool begins = !ms__bit_filled(b);
     ms__answer_put(a, &b->part[part], text);
     if (begins && ms__bit_filled(b)) ms__bit_last(a, b);
-    ms__bit_flow(a, b);
+    ms__bit_stream(a, b);
 }
 
 /* Returns whether a call without id has ended where a part has that name. */
@@ -285,7 +286,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__bit *b = a->code == MS_OK ? ms__bit_at(a, MS__BIT_OTHER, index) : NULL;
     if (!b || b->part[MS__BIT_BODY].len > 0) return;
     ms__bit_block(a, b, block);
-    ms__bit_flow(a, b);
+    ms__bit_stream(a, b);
 }
 
 /* ---- The events of each provider. */
@@ -613,7 +614,7 @@ static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_enve
     for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
         if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
         if (b->seq == 0 && !m) continue;
-        if (b->seq == 0) ms__bit_flow(a, b); /* its stream could not begin before */
+        if (b->seq == 0) ms__bit_stream(a, b); /* its stream could not begin before */
         code = a->code;
         a->code = MS_OK;
         if (code == MS_OK && a->whole && m) {

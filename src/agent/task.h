@@ -121,7 +121,7 @@ static ms_result ms__task_changed(const ms_msg *old, ms_str status, int64_t upda
 }
 
 /* Makes the streamed text of DATA JSON. */
-static ms_result ms__task_fed(ms_envelope *m, ms_error *err)
+static ms_result ms__task_appended(ms_envelope *m, ms_error *err)
 {
     ms_str json;
     if (m->type != MS_T_DATA || m->content.json) return MS_OK;
@@ -154,7 +154,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     int64_t now = change->has_updated_at ? change->updated_at_ns : ms__system_time();
     ms_envelope m = change->content ? *change->content : ms_envelope_of(old);
     if (!change->content && (ms_flags(old) & MS_FLAG_UNFINISHED) != 0)
-        MS__TRY(ms__task_fed(&m, err));
+        MS__TRY(ms__task_appended(&m, err));
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);

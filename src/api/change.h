@@ -33,7 +33,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
 /* Erases the content of a message, visible or hidden. A visible message is amended
- * first (which can fail as ms_amend). Then its record, its amendments, its pieces and
+ * first (which can fail as ms_amend). Then its record, its amendments, its parts and
  * its notes (except notes of the kind "usage") are overwritten in place: texts with
  * "[redacted]", shortened or padded with spaces, JSON with an empty value. Number,
  * time, type, role, location, agent key, turn, id, key, call_id and the tool's name
@@ -82,7 +82,7 @@ typedef enum ms_kind {
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
     MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
-    MS_KIND_PIECE = 10        /* ms_seq: of the message; content: text added to it */
+    MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 
@@ -93,6 +93,6 @@ enum {
     MS_RAW_HIDES = 4,
     MS_RAW_NOTES = 8,
     MS_RAW_LOCATIONS = 16,
-    MS_RAW_PIECES = 32,
+    MS_RAW_PARTS = 32,
     MS_RAW_ALL = 63
 };

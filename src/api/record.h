@@ -23,7 +23,7 @@ typedef struct ms_record {
     ms_envelope envelope;   /* seq: of the message that it changes; 0: a new message */
     ms_kind kind;
     bool must_be_open;      /* AMEND: unless its message is an open stream, the result is
-                               MS_E_CLOSED; for a PIECE this is always so */
+                               MS_E_CLOSED; for a PART this is always so */
     bool keep_unset_time;   /* a time that is unset stays unset */
 } ms_record;
 

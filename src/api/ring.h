@@ -8,7 +8,7 @@
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a
  *     16th of the buffer.
  *   - A message that is older than two thirds of the records is dropped even if these are
- *     its own changes or pieces.
+ *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
  *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
  *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts

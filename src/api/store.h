@@ -83,7 +83,7 @@ typedef struct ms_query {
                                  that message (if absent, from the next one on), before
                                  that one. 0: messages in their present form */
     uint64_t about_seq;       /* raw: only this message and the records that change it;
-                                 needs a location; 0: all. PIECES without it read the
+                                 needs a location; 0: all. PARTS without it read the
                                  whole store */
     uint64_t as_of;           /* private: nothing from this place on */
     uint64_t as_from;         /* private: nothing before this place */
@@ -199,7 +199,7 @@ MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
- * made since the call began (an amendment, a piece of a stream), or timeout_ms have
+ * made since the call began (an amendment, a part of a stream), or timeout_ms have
  * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number. It
  * first makes appends of other processes visible to this handle, as every query does;
  * with a timeout of 0 that is all. Polls, pausing up to 5 ms. Any store, any thread. */

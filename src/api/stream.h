@@ -26,7 +26,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  ms_error *err);
 /* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
- * here or elsewhere (reported when a piece is written); MS_E_HIDDEN: the message was
+ * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
  * hidden. On failure no byte of the part is used. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,

@@ -98,7 +98,7 @@ static unsigned ms__raw_bit(const ms_msg *msg)
 {
     static const unsigned char bits[] = {
         0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
-        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PIECES}; /* by ms_kind */
+        MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PARTS}; /* by ms_kind */
     unsigned kind = (unsigned)ms_kind_of(msg);
     return kind < sizeof bits ? bits[kind] : 0;
 }

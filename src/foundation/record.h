@@ -60,7 +60,7 @@
  *   NOTE      TYPE_NAME the kind of note, CONTENT its value, AGENT_KEY and TURN_ID of the
  *             message
  *   LOCATION  CONTENT an object of facts, null for one that is removed
- *   PIECE     CONTENT text that continues the message's content, of an ACTION its args
+ *   PART      CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
 
 #define MS__HEADER 32u
@@ -79,7 +79,7 @@
     X(7, BLOB, "blob")          /* reserved, not written */               \
     X(8, LOST, "lost")          /* bytes that were durable are missing */ \
     X(9, GAP, "gap")            /* messages that a copy left out */       \
-    X(10, PIECE, "piece")       /* text of a message being written */
+    X(10, PART, "part")         /* text of a message being written */
 
 enum {
 #define MS__X(number, name, word) MS__KIND_##name = number,
@@ -569,7 +569,7 @@ static unsigned ms__raw_of(const ms_query *q)
 static bool ms__is_change(const unsigned char *r)
 {
     return (r[4] >= MS__KIND_AMEND && r[4] <= MS__KIND_LOCATION) ||
-           r[4] == MS__KIND_PIECE;
+           r[4] == MS__KIND_PART;
 }
 
 /* ---- Erasing, in three steps, each durable before the next. The first one marks the

@@ -576,7 +576,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     const ms_query *q = &it->query;
     unsigned raw = ms__raw_of(q);
     unsigned char bytes[8];
-    ms__where other = *at; /* facts and pieces have a hash of their own */
+    ms__where other = *at; /* facts and parts have a hash of their own */
     ms__tail_names *names =
         (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
     const ms__control *c =
@@ -588,12 +588,12 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
     }
-    if (raw & MS_RAW_PIECES) {
-        const ms__flow *f =
-            at->loc ? ms__flow_get(names, at->loc, q->about_seq, false) : NULL;
-        ms_str number = ms__flow_text(q->about_seq, bytes);
-        other.hash = ms__name_hash(names, MS__FLOWS, at->hash, number);
-        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->pieces : NULL, err));
+    if (raw & MS_RAW_PARTS) {
+        const ms__stream *f =
+            at->loc ? ms__stream_get(names, at->loc, q->about_seq, false) : NULL;
+        ms_str number = ms__stream_text(q->about_seq, bytes);
+        other.hash = ms__name_hash(names, MS__STREAMS, at->hash, number);
+        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, f ? &f->parts : NULL, err));
     }
     return raw & MS_RAW_MESSAGES ? ms__raw_messages(core, it, at, err) : MS_OK;
 }
@@ -623,7 +623,7 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     ms__tail_names *names = (ms__tail_names *)(uintptr_t)&merge->reading.tail->names;
     ms__where at;
     ms_result result = MS_OK;
-    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PIECES) && !q->about_seq))
+    if (ms__is_empty(q->location) || ((ms__raw_of(q) & MS_RAW_PARTS) && !q->about_seq))
         return ms__whole_iters(core, it, err);
     at.loc = ms__loc_get(names, q->location, false);
     if (!at.loc && !ms__sealed_of(core)) return MS_OK;

@@ -14,12 +14,12 @@
  * and a change is in `others`, and in one of these:
  *
  *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
- *      message, pieces          PIECE
+ *      message, parts           PART
  *
  * so each of the four views is one list, or a merge of two per agent. A cursor reads only
  * records that it returns, unless the query filters by turn, time or an unusual type set.
  *
- * Names (locations, agents, messages written in pieces) and keys are nodes of hash tries:
+ * Names (locations, agents, messages written in parts) and keys are nodes of hash tries:
  * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
  * readers walk them while a writer adds. A table before them has the most recent names,
  * found by a few bits of their ends: hashing and walking were 700 of the 4,900
@@ -75,7 +75,7 @@ typedef struct ms__chain {
 typedef enum ms__kind_of_name {
     MS__LOCS,
     MS__AGENTS,
-    MS__FLOWS, /* messages written in pieces */
+    MS__STREAMS, /* messages written in parts */
     MS__KEYS,
     MS__NAME_KINDS,
     MS__FACTS = MS__NAME_KINDS /* has only a hash */
@@ -98,12 +98,12 @@ typedef struct ms__agent {
     ms__postings trace, rest;
 } ms__agent;
 
-/* A message that is written in pieces. The text of its name is the message's number, 8
+/* A message that is written in parts. The text of its name is the message's number, 8
  * bytes. */
-typedef struct ms__flow {
+typedef struct ms__stream {
     ms__name_node name;
-    ms__postings pieces;
-} ms__flow;
+    ms__postings parts;
+} ms__stream;
 
 /* An idempotency key. Its text is in the record that has it. */
 typedef struct ms__key {
@@ -388,9 +388,9 @@ static ms__agent *ms__agent_at(const ms__node *n)
     return (ms__agent *)(void *)(uintptr_t)n;
 }
 
-static ms__flow *ms__flow_at(const ms__node *n)
+static ms__stream *ms__stream_at(const ms__node *n)
 {
-    return (ms__flow *)(void *)(uintptr_t)n;
+    return (ms__stream *)(void *)(uintptr_t)n;
 }
 
 /* ---- Looking up names. */
@@ -427,13 +427,13 @@ static uint32_t ms__name_mark(ms_str name, uint64_t salt)
     return (uint32_t)((first * 0xD6E8FEB86659FD93u + last) >> 32);
 }
 
-/* Returns the slot of a name in the table; NULL: there is no table. Flows have no slot:
- * the text of a flow may equal that of an agent. */
+/* Returns the slot of a name in the table; NULL: there is no table. Streams have no slot:
+ * the text of a stream may equal that of an agent. */
 static void **ms__recent_slot(ms__tail_names *names, ms__kind_of_name kind,
                               const ms__loc *loc, ms_str text)
 {
     void **recent =
-        MS__SMALL || kind == MS__FLOWS ? NULL : (void **)ms__load_ptr(&names->recent);
+        MS__SMALL || kind == MS__STREAMS ? NULL : (void **)ms__load_ptr(&names->recent);
     uint64_t salt = loc ? loc->name.node.hash : 0;
     return recent ? &recent[ms__name_mark(text, salt) >> (32 - MS__RECENT_BITS)] : NULL;
 }
@@ -469,7 +469,7 @@ static MS__NOINLINE ms__name_node *ms__name_new(ms__tail_names *names,
 {
     size_t size = kind == MS__LOCS     ? sizeof(ms__loc)
                   : kind == MS__AGENTS ? sizeof(ms__agent)
-                                       : sizeof(ms__flow);
+                                       : sizeof(ms__stream);
     ms__name_node *n = (ms__name_node *)ms__tail_names_alloc(names, size + text.len);
     if (!n) return NULL;
     memset(n, 0, size);
@@ -507,18 +507,18 @@ static ms__agent *ms__agent_get(ms__tail_names *names, const ms__loc *loc, ms_st
     return (ms__agent *)(void *)ms__name_get(names, MS__AGENTS, loc, key, make);
 }
 
-static ms_str ms__flow_text(uint64_t seq, unsigned char bytes[8])
+static ms_str ms__stream_text(uint64_t seq, unsigned char bytes[8])
 {
     ms__put64(bytes, seq);
     return ms_str_n((const char *)bytes, 8);
 }
 
-static ms__flow *ms__flow_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
-                              bool make)
+static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uint64_t seq,
+                                  bool make)
 {
     unsigned char bytes[8];
-    ms_str text = ms__flow_text(seq, bytes);
-    return (ms__flow *)(void *)ms__name_get(names, MS__FLOWS, loc, text, make);
+    ms_str text = ms__stream_text(seq, bytes);
+    return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
 static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,

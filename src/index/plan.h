@@ -205,7 +205,7 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
                            MS__V(ms__location(ms__msg(own))), MS__V(location));
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
-    if ((kind == MS__KIND_PIECE || change->must_be_open) &&
+    if ((kind == MS__KIND_PART || change->must_be_open) &&
         !ms__is_open(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
@@ -269,15 +269,15 @@ static void ms__plan_enter(const ms__plan *p)
 static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
                                uint64_t seq, ms__plan *p, ms__control **fresh)
 {
-    ms__flow *flow = NULL;
+    ms__stream *stream = NULL;
     ms__control *c = (ms__control *)loc->control;
     *fresh = NULL;
-    if (kind == MS__KIND_PIECE) flow = ms__flow_get(names, loc, seq, true);
+    if (kind == MS__KIND_PART) stream = ms__stream_get(names, loc, seq, true);
     else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
-    if (kind == MS__KIND_PIECE ? !flow : !c) return false;
+    if (kind == MS__KIND_PART ? !stream : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
     p->lists[0] = &names->others;
-    p->lists[1] = flow ? &flow->pieces : edit ? &c->changes : &c->facts;
+    p->lists[1] = stream ? &stream->parts : edit ? &c->changes : &c->facts;
     p->n_lists = 2;
     return ms__plan_reserve(names, p);
 }

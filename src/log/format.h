@@ -76,7 +76,7 @@
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
  *
- *   kinds AMEND, HIDE, NOTE, LOCATION, PIECE: see [record]. Redaction erases a record in
+ *   kinds AMEND, HIDE, NOTE, LOCATION, PART: see [record]. Redaction erases a record in
  *   place: first its two checks; then, once that and an AMEND that replaces it are
  *   durable, the values of its fields. That is the one exception to (F6).
  *
@@ -94,7 +94,7 @@
  *   A location l: sip(salt 0, l). With h = that: an agent sip(salt h, agent key), a key
  *   sip(salt ~h, key); a salt is xored into the second half of the hash key. Of kind 7
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
- *   nothing); PIECEs of message q in it: sip(salt h xor 2, q as 8 bytes).
+ *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
  *   segment index; offsets from the start of the record; first the state that opening
  *   starts from
@@ -107,7 +107,7 @@
  *     96     4   d: segment indexes in the directory: the 32 before this one, or all
  *    100     4   damaged ranges so far
  *    104     8   largest sequence number of a GAP so far
- *    112     8   changes so far: records of kinds AMEND to LOCATION, and PIECE
+ *    112     8   changes so far: records of kinds AMEND to LOCATION, and PART
  *    120     8   messages that HIDEs have hidden so far
  *    then the segment
  *    128     4   its number

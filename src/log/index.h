@@ -83,9 +83,9 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));
         ms__row_add(rows, &n, facts, MS__P_CHANGE, &c->facts);
     }
-    for (const ms__flow *f = ms__flow_at(linked[MS__FLOWS].first); f;
-         f = ms__flow_at(f->name.node.next))
-        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->pieces);
+    for (const ms__stream *f = ms__stream_at(linked[MS__STREAMS].first); f;
+         f = ms__stream_at(f->name.node.next))
+        ms__row_add(rows, &n, f->name.node.hash, MS__P_CHANGE, &f->parts);
     for (const ms__agent *a = ms__agent_at(linked[MS__AGENTS].first); a;
          a = ms__agent_at(a->name.node.next)) {
         ms__row_add(rows, &n, a->name.node.hash, MS__P_TRACE, &a->trace);

@@ -66,7 +66,7 @@ static uint32_t ms__facts_size(const ms__mem *m)
 }
 
 /* Returns whether a change stays. Facts stay with their location, the newest up to a
- * limit; edits, notes and pieces are dropped with their messages. */
+ * limit; edits, notes and parts are dropped with their messages. */
 static bool ms__ring_keeps_change(ms__ring *ring, const ms__loc *loc,
                                   const unsigned char *r, uint32_t unit)
 {

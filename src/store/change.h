@@ -18,7 +18,7 @@
  * and a second ms_redact finishes. The first sync comes before the marks: a power loss
  * can tear a body that is not durable, and without its check nothing would show that.
  *
- * A stream is an appended message, then pieces, then an AMEND with the complete text.
+ * A stream is an appended message, then parts, then an AMEND with the complete text.
  * Pieces have a posting list of their own, which only readers of unfinished messages use.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
@@ -544,7 +544,7 @@ static MS__NOINLINE ms_result ms__redact_all(ms_store *store, ms_arena *arena,
     ms__now now;
     ms_query q = ms__view_query(ms__location(own), MS_VIEW_TIMELINE, 0);
     MS__TRY(ms__store_now(store, &now, err));
-    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PIECES;
+    q.raw = MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_NOTES | MS_RAW_PARTS;
     q.about_seq = ms_seq(own);
     q.as_of = now.as_of;
     MS__TRY(ms_sync(store, NULL, err));
@@ -601,10 +601,10 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
     *e = *m;
-    ms_value *fed = e->type == MS_T_ACTION ? &e->args : &e->content;
+    ms_value *appended = e->type == MS_T_ACTION ? &e->args : &e->content;
     const char *name = e->type == MS_T_ACTION ? "args" : "content";
-    if (!fed->text.ptr) *fed = ms_text_n(MS_STR(""));
-    if (fed->json)
+    if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
+    if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (ms__is_empty(location)) location = e->location;
     MS__TRY(ms__key_check(location, "location", false, err));
@@ -623,7 +623,7 @@ static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
     return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
 }
 
-/* Appends a piece. */
+/* Appends a part. */
 static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error *err)
 {
     ms_arena own;
@@ -631,12 +631,12 @@ static MS__NOINLINE ms_result ms__stream_put(ms_stream *s, ms_str text, ms_error
     if (text.len == 0) return MS_OK;
     ms_result code = ms__change_target(s->store, s->seq, &own, &msg, err);
     if (code == MS_OK) {
-        ms_record piece;
-        ms_envelope *e = ms__record_begin(&piece, MS_KIND_PIECE);
+        ms_record part;
+        ms_envelope *e = ms__record_begin(&part, MS_KIND_PART);
         e->location = ms__location(msg);
         e->seq = s->seq;
         e->content = ms_text_n(text);
-        code = ms__change_put(s->store, &piece, 0, NULL, err);
+        code = ms__change_put(s->store, &part, 0, NULL, err);
     }
     ms_arena_deinit(&own);
     return code;
@@ -714,10 +714,10 @@ static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
 {
     ms_arena own;
     const ms_msg *msg;
-    ms__fed *f;
+    ms__appended *f;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !final_message) {
-        code = ms__fed_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        code = ms__appended_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
     flags |= (uint32_t)MS_FLAG_AMENDED;
@@ -753,11 +753,11 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     MS__TRY(ms__get(store, seq, arena, &msg, err));
-    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
+    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
     out->ended = !ms__is_open(msg);
     if (!out->ended) {
-        ms__fed *f;
-        code = ms__fed_read(store, msg, 0, ms__absent(), arena, &f, err);
+        ms__appended *f;
+        code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
         text = ms_buf_text(&f->buf);
         if (from > text.len)

@@ -177,9 +177,9 @@ static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
     return code == MS_OK ? end : code;
 }
 
-/* ---- Unfinished messages: initial text and pieces. */
+/* ---- Unfinished messages: initial text and parts. */
 
-static ms_field ms__fed_field(ms_type type)
+static ms_field ms__appended_field(ms_type type)
 {
     return type == MS_T_ACTION ? MS_F_ARGS : MS_F_CONTENT;
 }
@@ -194,73 +194,75 @@ static bool ms__is_open(const ms_msg *msg)
 }
 
 /* The state of reading an unfinished message; in the arena, to save stack. */
-typedef struct ms__fed {
+typedef struct ms__appended {
     ms_cursor it;
     ms_query q;
     ms_envelope e;
     ms_buf buf; /* the text */
-} ms__fed;
+} ms__appended;
 
 /* Sets the streamed field; args that are the text of an object become JSON. */
-static void ms__fed_set(ms_envelope *e, ms_str text)
+static void ms__appended_set(ms_envelope *e, ms_str text)
 {
     if (e->type == MS_T_ACTION) e->args = ms__args_of(text);
     else e->content = ms_text_n(text);
 }
 
-/* Reads an unfinished message into *fed, in the arena: the text from pieces before the
- * place as_of, then rest. */
-static MS__NOINLINE ms_result ms__fed_read(ms_store *store, const ms_msg *msg,
-                                           uint64_t as_of, ms_str rest, ms_arena *arena,
-                                           ms__fed **fed, ms_error *err)
+/* Reads an unfinished message into *appended, in the arena: the text from parts before
+ * the place as_of, then rest. */
+static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
+                                                uint64_t as_of, ms_str rest,
+                                                ms_arena *arena, ms__appended **appended,
+                                                ms_error *err)
 {
-    const ms_msg *piece;
-    ms_str text = ms_get(msg, ms__fed_field(ms_type_of(msg))).text;
-    ms__fed *f = arena ? (ms__fed *)ms_arena_alloc(arena, sizeof *f) : NULL;
-    *fed = f;
+    const ms_msg *part;
+    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
+    ms__appended *f = arena ? (ms__appended *)ms_arena_alloc(arena, sizeof *f) : NULL;
+    *appended = f;
     if (!f) return ms__no_arena(err, arena, sizeof *f);
     memset(f, 0, sizeof *f);
     f->buf.arena = arena;
     f->e = ms_envelope_of(msg);
     f->q.location = f->e.location;
-    f->q.raw = MS_RAW_PIECES;
+    f->q.raw = MS_RAW_PARTS;
     f->q.about_seq = f->e.seq;
     f->q.as_of = as_of;
     ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
-    while (code == MS_OK && (piece = store->backend->next(store, &f->it)) != NULL) {
-        text = ms_content(piece).text;
+    while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
+        text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
-    ms__fed_set(&f->e, ms_buf_text(&f->buf));
+    ms__appended_set(&f->e, ms_buf_text(&f->buf));
     return end;
 }
 
-/* Returns an unfinished message with all text so far, in the arena; without pieces the
+/* Returns an unfinished message with all text so far, in the arena; without parts the
  * message itself. */
-static MS__NOINLINE ms_result ms__fed_message(ms_store *store, const ms_msg *msg,
-                                              uint64_t as_of, ms_arena *arena,
-                                              const ms_msg **out, ms_error *err)
+static MS__NOINLINE ms_result ms__appended_message(ms_store *store, const ms_msg *msg,
+                                                   uint64_t as_of, ms_arena *arena,
+                                                   const ms_msg **out, ms_error *err)
 {
     *out = msg;
     if (!store->backend->change) return MS_OK;
-    ms__fed *f;
-    ms_result code = ms__fed_read(store, msg, as_of, ms__absent(), arena, &f, err);
+    ms__appended *f;
+    ms_result code = ms__appended_read(store, msg, as_of, ms__absent(), arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
-    if (f->buf.len == ms_get(msg, ms__fed_field(f->e.type)).text.len) return code;
+    if (f->buf.len == ms_get(msg, ms__appended_field(f->e.type)).text.len) return code;
     MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
                              err));
     return code;
 }
 
 /* Returns a message as a cursor with an arena returns it: with all text so far. */
-static const ms_msg *ms__with_fed(ms_cursor *it, ms_store *store, const ms_msg *msg)
+static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_msg *msg)
 {
     if (!ms__is_open(msg)) return msg;
-    ms_result code = ms__fed_message(store, msg, it->now, it->query.arena, &msg, NULL);
+    ms_result code = ms__appended_message(store, msg, it->now, it->query.arena, &msg,
+                                          NULL);
     if (code == MS_OK) return msg;
     if (code == MS_E_DAMAGED) it->damaged++;
     it->result = code;
@@ -282,7 +284,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
         return msg; /* a history adds the text by the store of its step */
-    return ms__with_fed(it, it->store, msg);
+    return ms__with_appended(it, it->store, msg);
 }
 
 /* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
@@ -410,7 +412,7 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
 }
 
 /* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
- * appended; an unfinished message comes without its pieces. */
+ * appended; an unfinished message comes without its parts. */
 static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
                          const ms_msg **msg, ms_error *err)
 {
@@ -440,7 +442,7 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
 {
     ms_result code = ms__get(store, seq, arena, msg, err);
     if (MS__CHANGES && code == MS_OK && arena && ms__is_open(*msg))
-        code = ms__fed_message(store, *msg, 0, arena, msg, err);
+        code = ms__appended_message(store, *msg, 0, arena, msg, err);
     if (code == MS_OK) return MS_OK;
     *msg = NULL;
     if (code != MS_E_HIDDEN) return code;

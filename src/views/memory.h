@@ -342,7 +342,8 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
         if (!ms__sound(it->result)) return NULL;
         if (!msg) ms__step_close(it);
         if (!shows) continue;
-        return MS__CHANGES && it->query.arena ? ms__with_fed(it, s->store, msg) : msg;
+        return MS__CHANGES &&
+               it->query.arena ? ms__with_appended(it, s->store, msg) : msg;
     }
     return NULL;
 }

@@ -28,7 +28,7 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 #define MS__KINDS_MESSAGE (1u << MS__KIND_MESSAGE)
 #define MS__KINDS_EDITS (1u << MS__KIND_AMEND | 1u << MS__KIND_HIDE)
 #define MS__KINDS_FACTS (1u << MS__KIND_NOTE | 1u << MS__KIND_LOCATION)
-#define MS__KINDS_PIECES (1u << MS__KIND_PIECE)
+#define MS__KINDS_PARTS (1u << MS__KIND_PART)
 
 /* Checks one posting list: its postings rise, their records belong there, its chunks are
  * linked. Adds its length to *entries. */
@@ -69,7 +69,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
     MS__TRY(ms__check_list(m, &names->others, NULL, NULL,
-                           MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PIECES, 0, &all,
+                           MS__KINDS_EDITS | MS__KINDS_FACTS | MS__KINDS_PARTS, 0, &all,
                            err));
     for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
@@ -87,9 +87,9 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                             visible, c->hidden);
         hidden += c->hidden;
     }
-    for (const ms__flow *f = ms__flow_at(names->linked[MS__FLOWS].first); f;
-         f = ms__flow_at(f->name.node.next))
-        MS__TRY(ms__check_list(m, &f->pieces, f->name.loc, NULL, MS__KINDS_PIECES, 0,
+    for (const ms__stream *f = ms__stream_at(names->linked[MS__STREAMS].first); f;
+         f = ms__stream_at(f->name.node.next))
+        MS__TRY(ms__check_list(m, &f->parts, f->name.loc, NULL, MS__KINDS_PARTS, 0,
                                &placed, err));
     if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "

@@ -261,7 +261,7 @@ static void survey(bench *b)
     else
         assert_true(kinds[MS_KIND_AMEND] > 5 && kinds[MS_KIND_HIDE] > 5 &&
                     kinds[MS_KIND_NOTE] > 5 && kinds[MS_KIND_LOCATION] > 2 &&
-                    kinds[MS_KIND_PIECE] > 5);
+                    kinds[MS_KIND_PART] > 5);
     printf("%zu records in %zu bytes, the file has %zu\n", b->n, b->end, b->size);
 }
 
@@ -367,7 +367,7 @@ static void fold_record(const ms_msg *msg)
     ms_kind kind = ms_kind_of(msg);
     ms_str text = ms_content(msg).text;
     if (kind == MS_KIND_HIDE) fold_hide(msg);
-    if (kind == MS_KIND_PIECE && f != NULL && f->open) fold_text(f, text, f->len);
+    if (kind == MS_KIND_PART && f != NULL && f->open) fold_text(f, text, f->len);
     if (kind != MS_KIND_MESSAGE && kind != MS_KIND_AMEND) return;
     if (f == NULL) {
         f = fold_new(ms_seq(msg), test_location(msg));

@@ -497,7 +497,7 @@ controls()
         ms__gives_way 'if (o->m != o->given && !ms__field_has(h, o->given)) return false;' ''
     control failed_answer_is_complete gcc test_answer \
         streamed_answer_is_unfinished_when_its_messages_could_not_begin 100 \
-        ms__answer_ends 'if (b->seq == 0) ms__bit_flow(a, b);' \
+        ms__answer_ends 'if (b->seq == 0) ms__bit_stream(a, b);' \
         'if (b->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &b->seq, err)
             == MS_OK) a->out.first_seq = b->seq; continue; }'
     control reason_truncated_in_a_character gcc test_answer \

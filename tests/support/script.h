@@ -476,7 +476,7 @@ static inline ms_result check_show(script *p, const script_line *l)
 static inline ms_query script_query(script *p, const script_line *l, ms_arena *arena)
 {
     static const char *const raws[] = {"message", "amend", "hide", "note", "facts",
-                                       "piece", NULL};
+                                       "part", NULL};
     static const char *const views[] = {"conversation", "agent", "team", "global",
                                         "timeline", NULL};
     ms_query q = query_of(script_has(l, "everywhere") ? no_str() : p->place, 0);

@@ -7,7 +7,7 @@
  *     model_differs(&h, store, &arena)     NULL: it is; else what differs
  *
  * A model is plain memory and is copied by assignment. The text of a message follows
- * from its number, version and pieces, so none is kept. The functions assert nothing:
+ * from its number, version and parts, so none is kept. The functions assert nothing:
  * child processes and fuzz targets call them, too. twin.h compares more and asserts.
  */
 
@@ -27,8 +27,8 @@ typedef struct item {
     uint64_t seq;             /* 0: not known */
     int place;                /* from MODEL_PLACES on: made by a fork */
     int number, version;
-    short size;               /* of the text, mark and pieces aside */
-    unsigned char parts;      /* pieces */
+    short size;               /* of the text, mark and parts aside */
+    unsigned char parts;      /* parts */
     unsigned char type, agent, key; /* key 3: one that no other message has */
     bool hidden, redacted, amended;
     bool gone;                /* hidden, and a rewrite has left it out */

@@ -193,7 +193,7 @@ static inline ms_str shown_text(const ms_msg *msg)
 static inline const char *kind_word(const ms_msg *msg)
 {
     static const char *const words[] = {"", "message", "", "amend", "hide", "note",
-                                        "facts", "", "", "", "piece"};
+                                        "facts", "", "", "", "part"};
     return words[ms_kind_of(msg)];
 }
 

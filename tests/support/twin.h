@@ -30,7 +30,7 @@ typedef struct twin_msg {
     bool hidden;
     bool redacted;        /* its text is gone */
     bool open;            /* a stream writes it */
-    bool folded;          /* UNFINISHED, but its pieces went into it when it was copied */
+    bool folded;          /* UNFINISHED, but its parts went into it when it was copied */
     struct twin_msg *first;   /* as it was appended; NULL: this is it */
     struct twin_msg *so_far;  /* with the text so far of its stream; NULL: no more */
     uint64_t lowest, highest, hid; /* HIDE: of what was visible until then */
@@ -609,7 +609,7 @@ static inline unsigned twin_raw_bit(ms_kind kind)
     return bits[i].bit;
 }
 
-/* The answer to a raw query without locations and pieces, of which the twin keeps no
+/* The answer to a raw query without locations and parts, of which the twin keeps no
  * records. after_seq and before_seq are 0 or numbers of messages that there are. */
 static inline size_t twin_raw_query(const twin *t, const ms_query *q,
                                     const twin_msg **out)
@@ -1015,7 +1015,7 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
         ms_kind kind = ms_kind_of(msg);
         *changes += kind != MS_KIND_MESSAGE;
         facts += kind == MS_KIND_LOCATION;
-        if (kind == MS_KIND_LOCATION || kind == MS_KIND_PIECE) continue;
+        if (kind == MS_KIND_LOCATION || kind == MS_KIND_PART) continue;
         if (i == t->records.count) fail_msg("raw: a record too much, kind %d", (int)kind);
         twin_msg *want = t->records.items[i++];
         twin_must_match_as(want, msg, true, "raw");
@@ -1051,8 +1051,8 @@ static inline void twin_must_follow(ms_store *store, uint64_t seq, ms_str text,
     ms_arena_deinit(&arena);
 }
 
-/* The pieces of an unfinished message, one after the other, are the end of its text. */
-static inline void twin_must_equal_pieces(const twin *t, ms_store *store)
+/* The parts of an unfinished message, one after the other, are the end of its text. */
+static inline void twin_must_equal_parts(const twin *t, ms_store *store)
 {
     for (size_t i = 0; i < t->count; i++) {
         const twin_msg *m = t->items[i];
@@ -1061,17 +1061,17 @@ static inline void twin_must_equal_pieces(const twin *t, ms_store *store)
         ms_str rest = m->so_far->field[field].text;
         ms_cursor it;
         const ms_msg *msg;
-        ms_query q = {.location = m->field[MS_F_LOCATION].text, .raw = MS_RAW_PIECES,
+        ms_query q = {.location = m->field[MS_F_LOCATION].text, .raw = MS_RAW_PARTS,
                       .about_seq = m->seq};
         rest = ms_str_n(rest.ptr + m->field[field].text.len,
                         rest.len - m->field[field].text.len);
         assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
         while ((msg = ms_next(&it)) != NULL) {
-            ms_str piece = ms_content(msg).text;
-            assert_int_equal(ms_kind_of(msg), MS_KIND_PIECE);
+            ms_str part = ms_content(msg).text;
+            assert_int_equal(ms_kind_of(msg), MS_KIND_PART);
             assert_int_equal(ms_seq(msg), m->seq);
-            assert_true(test_str_starts_with(rest, piece));
-            rest = ms_str_n(rest.ptr + piece.len, rest.len - piece.len);
+            assert_true(test_str_starts_with(rest, part));
+            rest = ms_str_n(rest.ptr + part.len, rest.len - part.len);
         }
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         assert_int_equal(rest.len, 0);
@@ -1128,7 +1128,7 @@ static inline void twin_must_equal(twin *t, ms_store *store)
     must_ok(ms_selfcheck(store, &err), &err, "selfcheck");
     if (t->raw) {
         twin_must_equal_raw(t, store, &changes);
-        twin_must_equal_pieces(t, store);
+        twin_must_equal_parts(t, store);
         twin_must_equal_facts(t, store, &arena);
     }
     twin_must_query(t, store, &all);

@@ -475,8 +475,8 @@ done
 "$tool" hide "$log" 5 >/dev/null
 "$tool" note "$log" 4 rating 5 --json >/dev/null
 same streamer '' "$("$tmp/streamer" "$log" 2>&1)"
-soon has '"kind":"piece","seq":8,.*"second part"' "$tmp/raw" ||
-    fail follow_waits "no piece"
+soon has '"kind":"part","seq":8,.*"second part"' "$tmp/raw" ||
+    fail follow_waits "no part"
 "$tool" append "$log" --location l <<<'{"type":"task","content":"omega"}' >/dev/null
 for file in follow raw lines; do
     soon has omega "$tmp/$file" || fail "follow_${file}_ends" "$(tail -n 1 "$tmp/$file")"
@@ -496,7 +496,7 @@ $ cat $tmp/follow =1> ^4 .* assistant_message\* .*gamma two$
 
 == follow_shows_each_record_once_when_it_is_raw
 $ sort -u $tmp/raw | comm -3 - <(sort $tmp/raw) =0>
-$ cat $tmp/raw =4> "kind":"piece"
+$ cat $tmp/raw =4> "kind":"part"
 $ sed -nE '7,9s/^\{"kind":"([a-z]+)".*/\1/p' $tmp/raw =$1> amend hide note
 
 == follow_shows_whole_messages_when_it_has_a_format

@@ -160,14 +160,14 @@ static void lists_of(const char *place, named out[LISTS])
     ms__loc *loc = place_of(place);
     ms__agent *ann = ms__agent_get(&mem->tail.names, loc, MS_STR("ann"), false);
     ms__control *control = (ms__control *)loc->control;
-    ms__flow *flow = ms__flow_at(mem->tail.names.linked[MS__FLOWS].first);
-    while (flow->name.loc != loc) flow = ms__flow_at(flow->name.node.next);
+    ms__stream *stream = ms__stream_at(mem->tail.names.linked[MS__STREAMS].first);
+    while (stream->name.loc != loc) stream = ms__stream_at(stream->name.node.next);
     named all[LISTS] = {
         {"all messages", &mem->tail.names.all}, {"all changes", &mem->tail.names.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
         {"its observations", &loc->global}, {"what an agent did", &ann->trace},
         {"what an agent said", &ann->rest}, {"changes", &control->changes},
-        {"facts", &control->facts},       {"pieces", &flow->pieces},
+        {"facts", &control->facts},       {"parts", &stream->parts},
     };
     memcpy(out, all, sizeof all);
 }
@@ -225,7 +225,7 @@ static void stray(const named *s, unsigned kind, unsigned type, const char *plac
 
 TEST(a_record_of_elsewhere_is_found)
 {
-    enum { ALL, OTHERS, PLACE, TALK, GLOBAL, TRACE, REST, CHANGES, FACTS, PIECES };
+    enum { ALL, OTHERS, PLACE, TALK, GLOBAL, TRACE, REST, CHANGES, FACTS, PARTS };
     const unsigned message = MS__KIND_MESSAGE;
     named s[LISTS];
     lists_of("room", s);
@@ -241,7 +241,7 @@ TEST(a_record_of_elsewhere_is_found)
     stray(&s[CHANGES], MS__KIND_AMEND, 0, "hall", NULL);
     stray(&s[FACTS], MS__KIND_HIDE, 0, "room", NULL);
     stray(&s[FACTS], MS__KIND_NOTE, 0, "hall", NULL);
-    stray(&s[PIECES], MS__KIND_PIECE, 0, "hall", NULL);
+    stray(&s[PARTS], MS__KIND_PART, 0, "hall", NULL);
     uint32_t first = *entry_of(s[ALL].list, 1);
     with32(store, entry_of(s[OTHERS].list, 0), first, "a message among changes",
            "does not belong");
