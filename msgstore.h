@@ -1118,7 +1118,7 @@ typedef struct ms_mem_desc {
                                  aligned; NULL: memory comes from alloc */
     size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
-    size_t chunk_size;        /* records are kept in pieces of this size, a power of two;
+    size_t chunk_size;        /* records are kept in chunks of this size, a power of two;
                                  0: 64 KiB; not for a buffer */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
@@ -11230,14 +11230,14 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
 
 #define MS__IMAGE_HEAD    64u
 #define MS__IMAGE_VERSION 1u
-#define MS__PIECE_SHIFT   16u /* 64 KiB: half of the last piece is lost on average */
+#define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
 /* A chunk of memory for records. A large one has several table entries. */
-typedef struct ms__piece {
+typedef struct ms__mem_chunk {
     unsigned char *base;
     size_t span; /* bytes from here to the end of its allocation; 0: not its start */
-} ms__piece;
+} ms__mem_chunk;
 
 /* A table that grows. Its entries follow this header. */
 typedef struct ms__table {
@@ -11251,13 +11251,13 @@ typedef struct ms__mem {
     ms_alloc alloc;
     ms_clock clock;
     bool fixed, keep_unset_times;
-    unsigned shift; /* log2 of the size of a piece */
+    unsigned shift; /* log2 of the size of a chunk */
     size_t max_message;
     uint64_t id;
-    void *table;       /* ms__piece, atomic */
+    void *table;       /* ms__mem_chunk, atomic */
     ms__table *tables; /* heap: newest table */
-    size_t n_pieces;
-    ms__piece buffer; /* fixed: the only piece */
+    size_t n_chunks;
+    ms__mem_chunk buffer; /* fixed: the only chunk */
     ms__tail tail;
 #ifdef MSGSTORE_RING
     uint32_t drops;      /* times that the ring dropped messages, */
@@ -11275,7 +11275,7 @@ static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
 static const unsigned char *ms__mem_at(const ms__core *core, uint64_t offset)
 {
     const ms__mem *m = (const ms__mem *)(const void *)core;
-    const ms__piece *table = (const ms__piece *)ms__load_ptr(&m->table);
+    const ms__mem_chunk *table = (const ms__mem_chunk *)ms__load_ptr(&m->table);
     return table[offset >> m->shift].base + (offset & (((uint64_t)1 << m->shift) - 1));
 }
 
@@ -11320,28 +11320,29 @@ static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
     }
 }
 
-/* Adds a piece of n table entries. */
-static ms_result ms__piece_add(ms__mem *m, size_t n, ms_error *err)
+/* Adds a chunk of n table entries. */
+static ms_result ms__mem_chunk_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
-    MS__TRY(ms__table_reach(&m->alloc, &m->tables, &m->table, sizeof(ms__piece),
-                            m->n_pieces + n, err));
+    MS__TRY(ms__table_reach(&m->alloc, &m->tables, &m->table, sizeof(ms__mem_chunk),
+                            m->n_chunks + n, err));
     unsigned char *base = (unsigned char *)ms__resize(&m->alloc, NULL, 0, size);
     if (!base) return ms__no_memory(err, size);
-    ms__piece *entries = (ms__piece *)m->table + m->n_pieces;
+    ms__mem_chunk *entries = (ms__mem_chunk *)m->table + m->n_chunks;
     for (size_t i = 0; i < n; i++) {
         entries[i].base = base + (i << m->shift);
         entries[i].span = i == 0 ? size : 0;
     }
-    m->n_pieces += n;
+    m->n_chunks += n;
     return MS_OK;
 }
 
 /* Returns whether `size` bytes from the start of a table entry on are contiguous. */
-static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
+static bool ms__mem_chunk_takes(const ms__mem *m, size_t index, uint64_t size)
 {
-    if (index >= m->n_pieces) return false;
-    return size <= (uint64_t)1 << m->shift || size <= ((ms__piece *)m->table)[index].span;
+    if (index >= m->n_chunks) return false;
+    return size <= (uint64_t)1 << m->shift ||
+           size <= ((ms__mem_chunk *)m->table)[index].span;
 }
 
 /* Makes room for a record of that padded size at *offset or after it, and sets
@@ -11354,20 +11355,20 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
         if (m->tail.names.floor < *offset + size) m->tail.names.floor = *offset + size;
         return MS_OK;
     }
-    uint64_t piece = (uint64_t)1 << m->shift, in_piece = *offset & (piece - 1);
+    uint64_t chunk = (uint64_t)1 << m->shift, in_chunk = *offset & (chunk - 1);
     size_t index = (size_t)(*offset >> m->shift);
-    if (!ms__piece_takes(m, index, in_piece + size)) {
-        if (index < m->n_pieces) { /* the rest of that piece stays empty */
+    if (!ms__mem_chunk_takes(m, index, in_chunk + size)) {
+        if (index < m->n_chunks) { /* the rest of that chunk stays empty */
             index++;
-            in_piece = 0;
+            in_chunk = 0;
         }
-        while (index < m->n_pieces && !ms__piece_takes(m, index, size)) index++;
-        *offset = ((uint64_t)index << m->shift) + in_piece;
+        while (index < m->n_chunks && !ms__mem_chunk_takes(m, index, size)) index++;
+        *offset = ((uint64_t)index << m->shift) + in_chunk;
     }
     if ((*offset + size) / 8 > MS__UNITS_MAX)
         return ms__fail(err, MS_E_FULL, "an arena store holds at most 32 GiB of records");
-    if (index < m->n_pieces) return MS_OK;
-    return ms__piece_add(m, (size_t)((in_piece + size + piece - 1) >> m->shift), err);
+    if (index < m->n_chunks) return MS_OK;
+    return ms__mem_chunk_add(m, (size_t)((in_chunk + size + chunk - 1) >> m->shift), err);
 }
 
 /* Stores the end of the records in the image header, in a buffer. */
@@ -11568,7 +11569,7 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
 static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
 {
     uint32_t most = size < 1024 ? size : 1024;
-    if (!m->fixed && offset >> m->shift >= m->n_pieces) return;
+    if (!m->fixed && offset >> m->shift >= m->n_chunks) return;
     const unsigned char *r = ms__mem_at(&m->core, offset);
     for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
 }
@@ -11744,10 +11745,10 @@ static void ms__mem_close(ms_store *store)
     m->core.store.open = 0;
     ms__lock_deinit(&m->lock);
     if (m->fixed) return;
-    const ms__piece *pieces = (const ms__piece *)m->table;
-    for (size_t i = 0; i < m->n_pieces; i++)
-        if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
-    ms__table_free(&alloc, m->tables, sizeof(ms__piece));
+    const ms__mem_chunk *chunks = (const ms__mem_chunk *)m->table;
+    for (size_t i = 0; i < m->n_chunks; i++)
+        if (chunks[i].span) (void)ms__resize(&alloc, chunks[i].base, chunks[i].span, 0);
+    ms__table_free(&alloc, m->tables, sizeof(ms__mem_chunk));
     ms_arena_deinit(&m->tail.names.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
@@ -12676,7 +12677,7 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
     memset(m, 0, sizeof *m);
     m->fixed = true;
-    m->shift = 40; /* one piece */
+    m->shift = 40; /* one chunk */
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
@@ -12718,7 +12719,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
         ms__arena_init(&m->tail.names.nodes, &m->alloc);
-        m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
+        m->shift = desc->chunk_size ? 0 : MS__MEM_CHUNK_SHIFT;
         while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
     }
@@ -13527,7 +13528,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
  * file grows: one map serves for a long time. A load beyond the end of the file raises
  * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
- * (exact_maps), and files are mapped in pieces, each as long as the file was then.
+ * (exact_maps), and files are mapped in mappings, each as long as the file was then.
  * ================================================================================== */
 
 #include <errno.h>
@@ -14256,7 +14257,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
 #define MS__ROOM_MOST       ((uint64_t)256 << 10)
 #define MS__SEGMENT_DEFAULT ((size_t)8 << 20)
-#define MS__PIECES          64u
+#define MS__MAPPINGS        64u
 #define MS__PINS            32u
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
@@ -14265,11 +14266,11 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__TOUCHED_MOST    8192u /* more are not written down */
 #define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
 
-typedef struct ms__piece_map {
+typedef struct ms__mapping {
     uint64_t start;
     unsigned char *base;
     size_t size;
-} ms__piece_map;
+} ms__mapping;
 
 /* A segment index or a SUMMARY in memory. */
 typedef struct ms__entry_node {
@@ -14316,8 +14317,8 @@ typedef struct ms__log_file {
 typedef struct ms__log_map {
     unsigned char *super; /* mapped; NULL: the file is still empty */
     void *super_now;     /* the same, for readers without the lock; atomic */
-    ms__piece_map pieces[MS__PIECES];
-    uint32_t n_pieces;   /* atomic */
+    ms__mapping mappings[MS__MAPPINGS];
+    uint32_t n_mappings; /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
     uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
@@ -14529,23 +14530,23 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
     ms__log_read_ahead(log, offset, 1);
 }
 
-/* ---- The map. Its pieces follow one another. A newer one begins where the file ended
- * when it was made; no record lies in two pieces. */
+/* ---- The map. Its mappings follow one another. A newer one begins where the file ended
+ * when it was made; no record lies in two mappings. */
 
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
-    uint32_t i = ms__load32(&log->map.n_pieces) - 1;
-    while (i > 0 && log->map.pieces[i].start > offset) i--;
-    return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
+    uint32_t i = ms__load32(&log->map.n_mappings) - 1;
+    while (i > 0 && log->map.mappings[i].start > offset) i--;
+    return log->map.mappings[i].base + (offset - log->map.mappings[i].start);
 }
 
 /* Unmaps the file. */
 static void ms__map_drop(ms__log *log)
 {
-    for (uint32_t i = 0; i < log->map.n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
-                             log->map.pieces[i].size);
-    ms__store32(&log->map.n_pieces, 0);
+    for (uint32_t i = 0; i < log->map.n_mappings; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.mappings[i].base,
+                             log->map.mappings[i].size);
+    ms__store32(&log->map.n_mappings, 0);
     if (log->map.super)
         (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     log->map.super = NULL;
@@ -14553,30 +14554,30 @@ static void ms__map_drop(ms__log *log)
 
 static uint64_t ms__log_mapped(const ms__log *log)
 {
-    if (log->map.n_pieces == 0) return 0;
-    const ms__piece_map *p = &log->map.pieces[log->map.n_pieces - 1];
+    if (log->map.n_mappings == 0) return 0;
+    const ms__mapping *p = &log->map.mappings[log->map.n_mappings - 1];
     return p->start + p->size;
 }
 
-/* Makes sure that [from, upto) is mapped in one piece; the file reaches there or will.
+/* Makes sure that [from, upto) is mapped in one mapping; the file reaches there or will.
  * size is the file's. */
 static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint64_t size,
                                ms_error *err)
 {
     if (upto <= ms__log_mapped(log)) return MS_OK;
-    uint64_t start = log->map.n_pieces ? from & ~(MS__GRAIN - 1) : 0;
+    uint64_t start = log->map.n_mappings ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
     if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
-    } else { /* as much as there was before, so that few pieces reach far */
+    } else { /* as much as there was before, so that few mappings reach far */
         most = sizeof(size_t) > 4 ? (uint64_t)1 << 30 : (uint64_t)16 << 20;
         while (most < 4 * least || (most < ms__log_mapped(log) && most < SIZE_MAX / 8))
             most *= 2;
     }
     void *base = NULL;
     int code = ENOMEM;
-    if (log->map.n_pieces < MS__PIECES)
+    if (log->map.n_mappings < MS__MAPPINGS)
         for (; most >= least;
              most = most > least && most / 2 < least ? least : most / 2) {
             if (most > SIZE_MAX / 2) continue;
@@ -14585,11 +14586,11 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
             if (code == 0 || code != ENOMEM || most == least) break;
         }
     if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
-    ms__piece_map *p = &log->map.pieces[log->map.n_pieces];
+    ms__mapping *p = &log->map.mappings[log->map.n_mappings];
     p->start = start;
     p->base = (unsigned char *)base;
     p->size = (size_t)most;
-    ms__store32(&log->map.n_pieces, log->map.n_pieces + 1);
+    ms__store32(&log->map.n_mappings, log->map.n_mappings + 1);
     return MS_OK;
 }
 
@@ -18227,8 +18228,8 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
 /* Returns the offset of a record that the store returned; 0 if it is not in the file. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
-    for (uint32_t i = 0; i < log->map.n_pieces; i++) {
-        const ms__piece_map *p = &log->map.pieces[i];
+    for (uint32_t i = 0; i < log->map.n_mappings; i++) {
+        const ms__mapping *p = &log->map.mappings[i];
         if (r >= p->base && r < p->base + p->size)
             return p->start + (uint64_t)(r - p->base);
     }

@@ -8,7 +8,7 @@ typedef struct ms_mem_desc {
                                  aligned; NULL: memory comes from alloc */
     size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
-    size_t chunk_size;        /* records are kept in pieces of this size, a power of two;
+    size_t chunk_size;        /* records are kept in chunks of this size, a power of two;
                                  0: 64 KiB; not for a buffer */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */

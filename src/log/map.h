@@ -56,7 +56,7 @@
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
 #define MS__ROOM_MOST       ((uint64_t)256 << 10)
 #define MS__SEGMENT_DEFAULT ((size_t)8 << 20)
-#define MS__PIECES          64u
+#define MS__MAPPINGS        64u
 #define MS__PINS            32u
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
@@ -65,11 +65,11 @@
 #define MS__TOUCHED_MOST    8192u /* more are not written down */
 #define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
 
-typedef struct ms__piece_map {
+typedef struct ms__mapping {
     uint64_t start;
     unsigned char *base;
     size_t size;
-} ms__piece_map;
+} ms__mapping;
 
 /* A segment index or a SUMMARY in memory. */
 typedef struct ms__entry_node {
@@ -116,8 +116,8 @@ typedef struct ms__log_file {
 typedef struct ms__log_map {
     unsigned char *super; /* mapped; NULL: the file is still empty */
     void *super_now;     /* the same, for readers without the lock; atomic */
-    ms__piece_map pieces[MS__PIECES];
-    uint32_t n_pieces;   /* atomic */
+    ms__mapping mappings[MS__MAPPINGS];
+    uint32_t n_mappings; /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
     uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
@@ -329,23 +329,23 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
     ms__log_read_ahead(log, offset, 1);
 }
 
-/* ---- The map. Its pieces follow one another. A newer one begins where the file ended
- * when it was made; no record lies in two pieces. */
+/* ---- The map. Its mappings follow one another. A newer one begins where the file ended
+ * when it was made; no record lies in two mappings. */
 
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
-    uint32_t i = ms__load32(&log->map.n_pieces) - 1;
-    while (i > 0 && log->map.pieces[i].start > offset) i--;
-    return log->map.pieces[i].base + (offset - log->map.pieces[i].start);
+    uint32_t i = ms__load32(&log->map.n_mappings) - 1;
+    while (i > 0 && log->map.mappings[i].start > offset) i--;
+    return log->map.mappings[i].base + (offset - log->map.mappings[i].start);
 }
 
 /* Unmaps the file. */
 static void ms__map_drop(ms__log *log)
 {
-    for (uint32_t i = 0; i < log->map.n_pieces; i++)
-        (void)log->os->unmap(log->os->ctx, log->map.pieces[i].base,
-                             log->map.pieces[i].size);
-    ms__store32(&log->map.n_pieces, 0);
+    for (uint32_t i = 0; i < log->map.n_mappings; i++)
+        (void)log->os->unmap(log->os->ctx, log->map.mappings[i].base,
+                             log->map.mappings[i].size);
+    ms__store32(&log->map.n_mappings, 0);
     if (log->map.super)
         (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     log->map.super = NULL;
@@ -353,30 +353,30 @@ static void ms__map_drop(ms__log *log)
 
 static uint64_t ms__log_mapped(const ms__log *log)
 {
-    if (log->map.n_pieces == 0) return 0;
-    const ms__piece_map *p = &log->map.pieces[log->map.n_pieces - 1];
+    if (log->map.n_mappings == 0) return 0;
+    const ms__mapping *p = &log->map.mappings[log->map.n_mappings - 1];
     return p->start + p->size;
 }
 
-/* Makes sure that [from, upto) is mapped in one piece; the file reaches there or will.
+/* Makes sure that [from, upto) is mapped in one mapping; the file reaches there or will.
  * size is the file's. */
 static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint64_t size,
                                ms_error *err)
 {
     if (upto <= ms__log_mapped(log)) return MS_OK;
-    uint64_t start = log->map.n_pieces ? from & ~(MS__GRAIN - 1) : 0;
+    uint64_t start = log->map.n_mappings ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
     if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
-    } else { /* as much as there was before, so that few pieces reach far */
+    } else { /* as much as there was before, so that few mappings reach far */
         most = sizeof(size_t) > 4 ? (uint64_t)1 << 30 : (uint64_t)16 << 20;
         while (most < 4 * least || (most < ms__log_mapped(log) && most < SIZE_MAX / 8))
             most *= 2;
     }
     void *base = NULL;
     int code = ENOMEM;
-    if (log->map.n_pieces < MS__PIECES)
+    if (log->map.n_mappings < MS__MAPPINGS)
         for (; most >= least;
              most = most > least && most / 2 < least ? least : most / 2) {
             if (most > SIZE_MAX / 2) continue;
@@ -385,11 +385,11 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
             if (code == 0 || code != ENOMEM || most == least) break;
         }
     if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
-    ms__piece_map *p = &log->map.pieces[log->map.n_pieces];
+    ms__mapping *p = &log->map.mappings[log->map.n_mappings];
     p->start = start;
     p->base = (unsigned char *)base;
     p->size = (size_t)most;
-    ms__store32(&log->map.n_pieces, log->map.n_pieces + 1);
+    ms__store32(&log->map.n_mappings, log->map.n_mappings + 1);
     return MS_OK;
 }
 

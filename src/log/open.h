@@ -133,8 +133,8 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
 /* Returns the offset of a record that the store returned; 0 if it is not in the file. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
-    for (uint32_t i = 0; i < log->map.n_pieces; i++) {
-        const ms__piece_map *p = &log->map.pieces[i];
+    for (uint32_t i = 0; i < log->map.n_mappings; i++) {
+        const ms__mapping *p = &log->map.mappings[i];
         if (r >= p->base && r < p->base + p->size)
             return p->start + (uint64_t)(r - p->base);
     }

@@ -47,7 +47,7 @@
  * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
  * file grows: one map serves for a long time. A load beyond the end of the file raises
  * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
- * (exact_maps), and files are mapped in pieces, each as long as the file was then.
+ * (exact_maps), and files are mapped in mappings, each as long as the file was then.
  * ================================================================================== */
 
 #include <errno.h>

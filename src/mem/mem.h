@@ -32,14 +32,14 @@
 
 #define MS__IMAGE_HEAD    64u
 #define MS__IMAGE_VERSION 1u
-#define MS__PIECE_SHIFT   16u /* 64 KiB: half of the last piece is lost on average */
+#define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
 /* A chunk of memory for records. A large one has several table entries. */
-typedef struct ms__piece {
+typedef struct ms__mem_chunk {
     unsigned char *base;
     size_t span; /* bytes from here to the end of its allocation; 0: not its start */
-} ms__piece;
+} ms__mem_chunk;
 
 /* A table that grows. Its entries follow this header. */
 typedef struct ms__table {
@@ -53,13 +53,13 @@ typedef struct ms__mem {
     ms_alloc alloc;
     ms_clock clock;
     bool fixed, keep_unset_times;
-    unsigned shift; /* log2 of the size of a piece */
+    unsigned shift; /* log2 of the size of a chunk */
     size_t max_message;
     uint64_t id;
-    void *table;       /* ms__piece, atomic */
+    void *table;       /* ms__mem_chunk, atomic */
     ms__table *tables; /* heap: newest table */
-    size_t n_pieces;
-    ms__piece buffer; /* fixed: the only piece */
+    size_t n_chunks;
+    ms__mem_chunk buffer; /* fixed: the only chunk */
     ms__tail tail;
 #ifdef MSGSTORE_RING
     uint32_t drops;      /* times that the ring dropped messages, */
@@ -77,7 +77,7 @@ static ms__mem *ms__mem_of(ms_store *store) { return (ms__mem *)(void *)store; }
 static const unsigned char *ms__mem_at(const ms__core *core, uint64_t offset)
 {
     const ms__mem *m = (const ms__mem *)(const void *)core;
-    const ms__piece *table = (const ms__piece *)ms__load_ptr(&m->table);
+    const ms__mem_chunk *table = (const ms__mem_chunk *)ms__load_ptr(&m->table);
     return table[offset >> m->shift].base + (offset & (((uint64_t)1 << m->shift) - 1));
 }
 
@@ -122,28 +122,29 @@ static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
     }
 }
 
-/* Adds a piece of n table entries. */
-static ms_result ms__piece_add(ms__mem *m, size_t n, ms_error *err)
+/* Adds a chunk of n table entries. */
+static ms_result ms__mem_chunk_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
-    MS__TRY(ms__table_reach(&m->alloc, &m->tables, &m->table, sizeof(ms__piece),
-                            m->n_pieces + n, err));
+    MS__TRY(ms__table_reach(&m->alloc, &m->tables, &m->table, sizeof(ms__mem_chunk),
+                            m->n_chunks + n, err));
     unsigned char *base = (unsigned char *)ms__resize(&m->alloc, NULL, 0, size);
     if (!base) return ms__no_memory(err, size);
-    ms__piece *entries = (ms__piece *)m->table + m->n_pieces;
+    ms__mem_chunk *entries = (ms__mem_chunk *)m->table + m->n_chunks;
     for (size_t i = 0; i < n; i++) {
         entries[i].base = base + (i << m->shift);
         entries[i].span = i == 0 ? size : 0;
     }
-    m->n_pieces += n;
+    m->n_chunks += n;
     return MS_OK;
 }
 
 /* Returns whether `size` bytes from the start of a table entry on are contiguous. */
-static bool ms__piece_takes(const ms__mem *m, size_t index, uint64_t size)
+static bool ms__mem_chunk_takes(const ms__mem *m, size_t index, uint64_t size)
 {
-    if (index >= m->n_pieces) return false;
-    return size <= (uint64_t)1 << m->shift || size <= ((ms__piece *)m->table)[index].span;
+    if (index >= m->n_chunks) return false;
+    return size <= (uint64_t)1 << m->shift ||
+           size <= ((ms__mem_chunk *)m->table)[index].span;
 }
 
 /* Makes room for a record of that padded size at *offset or after it, and sets
@@ -156,20 +157,20 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
         if (m->tail.names.floor < *offset + size) m->tail.names.floor = *offset + size;
         return MS_OK;
     }
-    uint64_t piece = (uint64_t)1 << m->shift, in_piece = *offset & (piece - 1);
+    uint64_t chunk = (uint64_t)1 << m->shift, in_chunk = *offset & (chunk - 1);
     size_t index = (size_t)(*offset >> m->shift);
-    if (!ms__piece_takes(m, index, in_piece + size)) {
-        if (index < m->n_pieces) { /* the rest of that piece stays empty */
+    if (!ms__mem_chunk_takes(m, index, in_chunk + size)) {
+        if (index < m->n_chunks) { /* the rest of that chunk stays empty */
             index++;
-            in_piece = 0;
+            in_chunk = 0;
         }
-        while (index < m->n_pieces && !ms__piece_takes(m, index, size)) index++;
-        *offset = ((uint64_t)index << m->shift) + in_piece;
+        while (index < m->n_chunks && !ms__mem_chunk_takes(m, index, size)) index++;
+        *offset = ((uint64_t)index << m->shift) + in_chunk;
     }
     if ((*offset + size) / 8 > MS__UNITS_MAX)
         return ms__fail(err, MS_E_FULL, "an arena store holds at most 32 GiB of records");
-    if (index < m->n_pieces) return MS_OK;
-    return ms__piece_add(m, (size_t)((in_piece + size + piece - 1) >> m->shift), err);
+    if (index < m->n_chunks) return MS_OK;
+    return ms__mem_chunk_add(m, (size_t)((in_chunk + size + chunk - 1) >> m->shift), err);
 }
 
 /* Stores the end of the records in the image header, in a buffer. */
@@ -370,7 +371,7 @@ static ms_result ms__gap_put(ms__mem *m, uint64_t seq, ms_error *err)
 static void ms__mem_soon(const ms__mem *m, uint64_t offset, uint32_t size)
 {
     uint32_t most = size < 1024 ? size : 1024;
-    if (!m->fixed && offset >> m->shift >= m->n_pieces) return;
+    if (!m->fixed && offset >> m->shift >= m->n_chunks) return;
     const unsigned char *r = ms__mem_at(&m->core, offset);
     for (uint32_t i = 0; i < most; i += 64) MS__PREFETCH_WRITE(r + i);
 }
@@ -546,10 +547,10 @@ static void ms__mem_close(ms_store *store)
     m->core.store.open = 0;
     ms__lock_deinit(&m->lock);
     if (m->fixed) return;
-    const ms__piece *pieces = (const ms__piece *)m->table;
-    for (size_t i = 0; i < m->n_pieces; i++)
-        if (pieces[i].span) (void)ms__resize(&alloc, pieces[i].base, pieces[i].span, 0);
-    ms__table_free(&alloc, m->tables, sizeof(ms__piece));
+    const ms__mem_chunk *chunks = (const ms__mem_chunk *)m->table;
+    for (size_t i = 0; i < m->n_chunks; i++)
+        if (chunks[i].span) (void)ms__resize(&alloc, chunks[i].base, chunks[i].span, 0);
+    ms__table_free(&alloc, m->tables, sizeof(ms__mem_chunk));
     ms_arena_deinit(&m->tail.names.nodes);
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }

@@ -107,7 +107,7 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
     ms__mem *m = (ms__mem *)(void *)((char *)desc->buffer + size - own);
     memset(m, 0, sizeof *m);
     m->fixed = true;
-    m->shift = 40; /* one piece */
+    m->shift = 40; /* one chunk */
     m->buffer.base = (unsigned char *)desc->buffer;
     m->buffer.span = desc->buffer_size;
     m->table = &m->buffer;
@@ -149,7 +149,7 @@ MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error
         memset(m, 0, sizeof *m);
         m->alloc = desc->alloc;
         ms__arena_init(&m->tail.names.nodes, &m->alloc);
-        m->shift = desc->chunk_size ? 0 : MS__PIECE_SHIFT;
+        m->shift = desc->chunk_size ? 0 : MS__MEM_CHUNK_SHIFT;
         while ((size_t)1 << m->shift < desc->chunk_size) m->shift++;
         ms__mem_begin(m, desc);
     }

@@ -86,9 +86,9 @@ static void step_line(world *w)
     poke(w, MS__AT_WRITER, head + MS__AT_WRITER, 40);
 }
 
-static void step_pieces(world *w)
+static void step_mappings(world *w)
 {
-    step_compares(w, 1, "pieces", ms__log_of(store_of(w))->map.n_pieces, 0);
+    step_compares(w, 1, "mappings", ms__log_of(store_of(w))->map.n_mappings, 0);
 }
 
 /* The writer's process is killed, on the same disk; its handle is closed at the end. */
@@ -225,7 +225,7 @@ static const scenario_step own[] = {
     {"dies", step_dies}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
-    {"pieces", step_pieces},
+    {"mappings", step_mappings},
     {NULL, NULL}};
 
 int main(void)

@@ -24,7 +24,7 @@ TEST(map_fails_when_it_would_reach_beyond_the_largest_number)
 {
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
-    uint32_t pieces = log->map.n_pieces;
+    uint32_t mappings = log->map.n_mappings;
     ms_os os = traps.os;
     uint64_t most = SIZE_MAX / 8 - 8;
     os.map = map_nothing;
@@ -34,35 +34,35 @@ TEST(map_fails_when_it_would_reach_beyond_the_largest_number)
     map_code = 0;
     assert_int_equal(ms__log_reach(log, 4096, most, most, NULL), MS_OK);
     assert_true(ms__log_mapped(log) >= most);
-    log->map.pieces[log->map.n_pieces - 1].size = SIZE_MAX / 8 + 4096;
+    log->map.mappings[log->map.n_mappings - 1].size = SIZE_MAX / 8 + 4096;
     uint64_t from = ms__log_mapped(log);
     assert_int_equal(ms__log_reach(log, from, from + 4096, from, NULL), MS_OK);
     assert_int_equal(ms__log_reach(log, 0, UINT64_MAX - 7, 0, NULL), MS_E_FULL);
-    log->map.n_pieces = MS__PIECES;
-    log->map.pieces[MS__PIECES - 1] = log->map.pieces[0];
+    log->map.n_mappings = MS__MAPPINGS;
+    log->map.mappings[MS__MAPPINGS - 1] = log->map.mappings[0];
     uint64_t more = ms__log_mapped(log) + 4096;
     assert_int_equal(ms__log_reach(log, 0, more, 0, NULL), MS_E_NO_MEMORY);
-    log->map.n_pieces = pieces;
+    log->map.n_mappings = mappings;
     log->os = &traps.os;
     end(store);
 }
 
-/* Each piece is as large as all before it. */
-TEST(map_has_few_pieces_when_a_log_grows_to_512_gibibytes)
+/* Each mapping is as large as all before it. */
+TEST(map_has_few_mappings_when_a_log_grows_to_512_gibibytes)
 {
     const uint64_t step = (uint64_t)1 << 26;
     if (sizeof(size_t) < 8) skip();
     ms_store *store = make_log(1);
     ms__log *log = ms__log_of(store);
-    uint32_t pieces = log->map.n_pieces;
+    uint32_t mappings = log->map.n_mappings;
     ms_os os = traps.os;
     os.map = map_nothing;
     log->os = &os;
     map_code = 0;
     for (uint64_t at = (uint64_t)1 << 20; at < (uint64_t)1 << 39; at += step)
         assert_int_equal(ms__log_reach(log, at, at + step, at + step, NULL), MS_OK);
-    assert_true(log->map.n_pieces < MS__PIECES / 2);
-    log->map.n_pieces = pieces; /* the others need not be given back */
+    assert_true(log->map.n_mappings < MS__MAPPINGS / 2);
+    log->map.n_mappings = mappings; /* the others need not be given back */
     log->os = &traps.os;
     end(store);
 }
