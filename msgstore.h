@@ -6417,7 +6417,7 @@ static ms_field ms__appended_field(ms_type type)
 
 /* Returns whether a record is a stream that has not ended. A copy of a recovered one is
  * unfinished, and amended. */
-static bool ms__is_open(const ms_msg *msg)
+static bool ms__is_streaming(const ms_msg *msg)
 {
     uint32_t both = MS_FLAG_UNFINISHED | MS_FLAG_AMENDED;
     return ms_kind_of(msg) == MS_KIND_MESSAGE &&
@@ -6491,7 +6491,7 @@ static MS__NOINLINE ms_result ms__appended_message(ms_store *store, const ms_msg
 /* Returns a message as a cursor with an arena returns it: with all text so far. */
 static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_msg *msg)
 {
-    if (!ms__is_open(msg)) return msg;
+    if (!ms__is_streaming(msg)) return msg;
     ms_result code = ms__appended_message(store, msg, it->now, it->query.arena, &msg,
                                           NULL);
     if (code == MS_OK) return msg;
@@ -6672,7 +6672,7 @@ MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err)
 {
     ms_result code = ms__get(store, seq, arena, msg, err);
-    if (MS__CHANGES && code == MS_OK && arena && ms__is_open(*msg))
+    if (MS__CHANGES && code == MS_OK && arena && ms__is_streaming(*msg))
         code = ms__appended_message(store, *msg, 0, arena, msg, err);
     if (code == MS_OK) return MS_OK;
     *msg = NULL;
@@ -7543,7 +7543,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     MS__TRY(ms__get(store, seq, arena, &msg, err));
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
-    out->ended = !ms__is_open(msg);
+    out->ended = !ms__is_streaming(msg);
     if (!out->ended) {
         ms__appended *f;
         code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
@@ -8971,7 +8971,7 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
     if ((kind == MS__KIND_PART || change->must_be_open) &&
-        !ms__is_open(ms__msg(shown)))
+        !ms__is_streaming(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)

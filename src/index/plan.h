@@ -206,7 +206,7 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
     if (!shown) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", e->seq);
     uint32_t flags = ms_flags(ms__msg(shown));
     if ((kind == MS__KIND_PART || change->must_be_open) &&
-        !ms__is_open(ms__msg(shown)))
+        !ms__is_streaming(ms__msg(shown)))
         return ms__fail(err, MS_E_CLOSED, "message %u is not an open stream", e->seq);
     if (kind != MS__KIND_AMEND) return MS_OK;
     if (own[5] != (unsigned)e->type)

@@ -754,7 +754,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     MS__TRY(ms__get(store, seq, arena, &msg, err));
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
-    out->ended = !ms__is_open(msg);
+    out->ended = !ms__is_streaming(msg);
     if (!out->ended) {
         ms__appended *f;
         code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
