@@ -2631,7 +2631,7 @@ typedef struct ms__queue {
     uint32_t entry[MS__AHEAD];
 } ms__queue;
 
-struct ms__control;
+struct ms__edits;
 
 /* The messages of a query in order of time; private. */
 typedef struct ms__sorted {
@@ -2642,7 +2642,7 @@ typedef struct ms__sorted {
 /* The part of a store that the iterators of a query read; private. */
 typedef struct ms__reading {
     const struct ms__tail *tail; /* of the store, as of the opening */
-    const struct ms__control *control; /* edits of the location; NULL: look for each */
+    const struct ms__edits *edits; /* edits of the location; NULL: look for each */
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */
@@ -8304,7 +8304,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *control; /* ms__control, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
     ms__postings all, conversation, global;
 } ms__loc;
 
@@ -8351,7 +8351,7 @@ typedef struct ms__range {
 } ms__range;
 
 /* The changes of a location. */
-typedef struct ms__control {
+typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
     void *ranges;              /* ms__range, newest first; atomic */
@@ -8359,7 +8359,7 @@ typedef struct ms__control {
     uint64_t damaged;          /* log: changes that could not be read */
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
-} ms__control;
+} ms__edits;
 
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
@@ -8780,7 +8780,7 @@ static uint64_t ms__seq_hash(uint64_t seq)
     return seq * 0x9E3779B97F4A7C15u;
 }
 
-static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
+static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
 {
     ms__changed *m;
     uint64_t hash = ms__seq_hash(seq);
@@ -8792,7 +8792,7 @@ static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
 
 /* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
  * none does. */
-static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
+static const ms__range *ms__hidden_by(const ms__edits *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
     while (range) {
@@ -8807,7 +8807,7 @@ static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64
 /* Returns the record with the content of message number seq, whose own record is r, for a
  * reader whose end is `end`. Sets *place (of r) to its place. NULL: the message is
  * hidden. */
-static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
+static const unsigned char *ms__shown(const ms__edits *c, const unsigned char *r,
                                       uint64_t seq, uint64_t end, uint64_t *place)
 {
     if (ms__hidden_by(c, seq, end)) return NULL;
@@ -8845,7 +8845,7 @@ typedef struct ms__edit {
     bool fresh; /* changed is in no trie yet */
 } ms__edit;
 
-static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
+static bool ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
                              const ms__span *span, ms__edit *e)
 {
     memset(e, 0, sizeof *e);
@@ -8870,7 +8870,7 @@ static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
  * of them. So any older range is about 2 log(ranges) steps away. */
-static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
+static void ms__range_link(ms__edits *c, ms__range *range, uint64_t place)
 {
     ms__range *before = (ms__range *)c->ranges;
     const ms__range *next = before ? before->jump : NULL;
@@ -8892,7 +8892,7 @@ static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
 }
 
 /* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
-static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *span,
+static void ms__edit_link(ms__edits *c, const ms__edit *e, const ms__span *span,
                           uint64_t place, const unsigned char *record)
 {
     c->hidden += span->hidden;
@@ -8909,7 +8909,7 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *spa
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
-static bool ms__edit_add(ms__tail_names *names, ms__control *c, const ms__span *span,
+static bool ms__edit_add(ms__tail_names *names, ms__edits *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
     ms__edit edit;
@@ -8946,11 +8946,11 @@ static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
-    ms__control *fresh; /* new control of its location, or NULL */
+    ms__edits *fresh; /* new edits of its location, or NULL */
     ms__edit edit;
-    ms__control *control; /* the control that the edit changes */
+    ms__edits *edits;     /* the edits that the edit changes */
     ms__span span;        /* of AMEND and HIDE */
-    ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
+    ms__arena_mark mark; /* log: where the memory of edits stood, when `edits` is set */
     char text[MS__HIDE_TEXT];
 } ms__change_run;
 
@@ -9032,13 +9032,13 @@ static void ms__plan_enter(const ms__plan *p)
 /* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
  * no memory. */
 static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
-                               uint64_t seq, ms__plan *p, ms__control **fresh)
+                               uint64_t seq, ms__plan *p, ms__edits **fresh)
 {
     ms__stream *stream = NULL;
-    ms__control *c = (ms__control *)loc->control;
+    ms__edits *c = (ms__edits *)loc->edits;
     *fresh = NULL;
     if (kind == MS__KIND_PART) stream = ms__stream_get(names, loc, seq, true);
-    else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
+    else if (!c) c = *fresh = (ms__edits *)ms__tail_names_zeroed(names, sizeof *c);
     if (kind == MS__KIND_PART ? !stream : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
     p->lists[0] = &names->others;
@@ -9048,10 +9048,10 @@ static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kin
 }
 
 static void ms__change_enter(ms__tail_names *names, ms__loc *loc, const ms__plan *p,
-                             ms__control *fresh)
+                             ms__edits *fresh)
 {
     ms__plan_enter(p);
-    if (fresh) ms__store_ptr(&loc->control, fresh);
+    if (fresh) ms__store_ptr(&loc->edits, fresh);
     names->changes++;
 }
 
@@ -9302,10 +9302,10 @@ typedef struct ms__sealed {
                                 ms_result *result);
     /* Returns the edits of a location, which are read if necessary. NULL: none, or no
      * memory. */
-    ms__control *(*edits)(struct ms__core *core, ms_str location, bool locked,
-                          ms_result *result);
+    ms__edits *(*edits)(struct ms__core *core, ms_str location, bool locked,
+                        ms_result *result);
     /* The same, to add an edit; under the lock. NULL: no memory. */
-    ms__control *(*edit)(struct ms__core *core, ms_str location);
+    ms__edits *(*edit)(struct ms__core *core, ms_str location);
     /* The record at a place, or NULL. */
     const unsigned char *(*record)(struct ms__core *core, uint64_t place);
     /* Adds the names of a segment to a listing. */
@@ -9528,22 +9528,22 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
 /* ---- Edits. */
 
 /* Returns the edits of a location for a reader; NULL: it has none, or *result is set. */
-static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool locked,
-                                       ms_result *result)
+static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locked,
+                                     ms_result *result)
 {
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
     if (ms__sealed_of(core))
         return ms__sealed_of(core)->edits(core, location, locked, result);
     const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
-    const ms__control *c =
-        loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    const ms__edits *c =
+        loc ? (const ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
 /* Returns the record with the present content of r, at a place, for a reader whose end is
  * `end`; NULL: hidden. *sound: false if that is a damaged AMEND. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
-                                         const ms__control *c, const unsigned char *r,
+                                         const ms__edits *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
 {
     uint64_t now = place;
@@ -9598,7 +9598,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
 static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__control *fresh;
+    ms__edits *fresh;
     ms__loc *loc = ms__loc_get(&t->names, ms__location(msg), true);
     if (!loc || !ms__change_reserve(&t->names, loc, r[4], ms_seq(msg), p, &fresh))
         return false;
@@ -9825,7 +9825,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
                                                              ms__list_iter *li,
                                                              ms__state_of *state)
 {
-    const ms__control *c = s->control;
+    const ms__edits *c = s->edits;
     ms_result result = MS_OK;
     bool sound = *state == MS__WHOLE;
     if (*state == MS__LOST || (!c && !sound)) return li->record;
@@ -9833,14 +9833,14 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    bool unsure = MS__LOG && !s->control && c->damaged > 0;
+    bool unsure = MS__LOG && !s->edits && c->damaged > 0;
     if (unsure && !s->unsure) s->holes++;
     if (unsure) s->unsure = true;
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
-    const ms__range *range = r || !s->control ? NULL : ms__hidden_by(c, seq, s->now);
+    const ms__range *range = r || !s->edits ? NULL : ms__hidden_by(c, seq, s->now);
     if (range && range->last - range->first >= MS__LEAP)
         ms__list_iter_leap(core, s, li, range);
     return r;
@@ -10213,8 +10213,8 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     ms__where other = *at; /* facts and parts have a hash of their own */
     ms__tail_names *names =
         (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
-    const ms__control *c =
-        at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
+    const ms__edits *c =
+        at->loc ? (const ms__edits *)ms__load_ptr((void *const *)&at->loc->edits)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
         MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
@@ -10264,10 +10264,10 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     at.hash = at.loc ? at.loc->name.node.hash
                      : ms__name_hash(names, MS__LOCS, 0, q->location);
     if (ms__raw_of(q)) return ms__raw_iters(core, it, &at, err);
-    const ms__control *c =
+    const ms__edits *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
-    merge->reading.control = c;
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__edits));
+    merge->reading.edits = c;
     merge->reading.changed = c != NULL;
     if (c) it->damaged += c->damaged;
     return ms__view_iters(core, it, &at, err);
@@ -10421,7 +10421,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
-    const ms__control *c =
+    const ms__edits *c =
         own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (own)
@@ -10451,7 +10451,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
 {
     ms__tail *t = core->tail;
     const ms__loc *loc = ms__loc_get(&t->names, location, false);
-    const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
+    const ms__edits *c = loc ? (const ms__edits *)loc->edits : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
     w->query.raw = kind == MS__P_CHANGE;
@@ -10479,7 +10479,7 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
         const unsigned char *r = li->record;
         ms__state_of state = ms__entry_state(core, s, li->index, li->entry, r);
         w->place = li->place;
-        if (MS__CHANGES && s->control) r = ms__list_iter_shown(core, s, li, &state);
+        if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
@@ -10494,9 +10494,9 @@ static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
 {
     ms__walk_list w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
-    const ms__control *c = ms__edits_of(core, location, true, result);
+    const ms__edits *c = ms__edits_of(core, location, true, result);
     ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
-    w.reading.control = c;
+    w.reading.edits = c;
     const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
     if (*result == MS_OK) *result = w.reading.result;
     return r ? ms_seq(ms__msg(r)) : 0;
@@ -10511,11 +10511,11 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
     uint64_t to = ms__place(t->segment, t->filled);
-    const ms__control *c = ms__edits_of(core, location, true, result);
+    const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
     ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
-    w.reading.control = c;
+    w.reading.edits = c;
     while (ms__walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
@@ -10617,13 +10617,13 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     }
     const unsigned char *own =
         ms__own(core, t, t->filled, e->seq, true, &f, &result);
-    const ms__control *control = ms__edits_of(core, location, true, &result);
+    const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         e->seq);
     const unsigned char *shown = own;
-    if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
+    if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);
     return ms__change_check(change, location, own, shown, err);
 }
 
@@ -10636,11 +10636,11 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
     if (!c->loc || !ms__change_reserve(names, c->loc, c->kind, seq, p, &c->fresh))
         return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
-    if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
-    else c->control = c->fresh ? c->fresh : (ms__control *)c->loc->control;
+    if (ms__sealed_of(core)) c->edits = ms__sealed_of(core)->edit(core, location);
+    else c->edits = c->fresh ? c->fresh : (ms__edits *)c->loc->edits;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
-    return c->control &&
-           ms__edit_reserve(core->edits, c->control, &c->span, &c->edit);
+    return c->edits &&
+           ms__edit_reserve(core->edits, c->edits, &c->span, &c->edit);
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
@@ -10662,7 +10662,7 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     MS__TRY(ms__layout_of(&e, location, MS__CHECKED, &l, err));
     MS__TRY(ms__size_check(l.size, run->max_message, err));
     if (!ms__change_room(core, location, e.seq, p, c))
-        return core->home->no_room(core, sizeof(ms__control), err);
+        return core->home->no_room(core, sizeof(ms__edits), err);
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
     /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
@@ -10701,7 +10701,7 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
     t->names.hidden += c->span.hidden;
-    ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
+    ms__edit_link(c->edits, &c->edit, &c->span, ms__place(t->segment, p->entry),
                   amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
     ms__store32(&core->edited, 1);
 }
@@ -10788,7 +10788,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__mark mark = ms__tail_names_mark(names);
     size_t done;
     c.kind = 0; /* then its other members are not used */
-    c.control = NULL;
+    c.edits = NULL;
     ms_result code = ms__run_prepare(core, run, plans, &c, &done, err);
     if (code == MS_OK && run->offset == run->start) {
         ms__run_repeats(run, plans);
@@ -10796,7 +10796,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
         code = ms__run_commit(core, run, plans, &c, err);
         if (code == MS_OK) return MS_OK;
     }
-    if (c.control && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
+    if (c.edits && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
     if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
@@ -11531,7 +11531,7 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     m->core.edited = 1;
     names->hidden += span.hidden;
     ms__loc *loc = ms__loc_get(names, location, false);
-    return ms__edit_add(names, (ms__control *)loc->control, &span, unit, r);
+    return ms__edit_add(names, (ms__edits *)loc->edits, &span, unit, r);
 }
 
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
@@ -12007,7 +12007,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
     size_t locations = 0, agents = 0, keys = 0;
-    uint64_t need = MS__GAP_MAX + sizeof(ms__control) + sizeof(ms__changed);
+    uint64_t need = MS__GAP_MAX + sizeof(ms__edits) + sizeof(ms__changed);
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {
@@ -14921,7 +14921,7 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
         ms__row_add(rows, &n, h, MS__P_CONVERSATION, &l->conversation);
         ms__row_add(rows, &n, h, MS__P_GLOBAL, &l->global);
-        const ms__control *c = (const ms__control *)l->control;
+        const ms__edits *c = (const ms__edits *)l->edits;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
         uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));
@@ -15978,26 +15978,26 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
 }
 
 /* Returns the edits of a location if they were read before, else NULL. */
-static ms__control *ms__edits_known(const ms__log *log, ms_str location)
+static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;
     const ms__loc *loc = ms__loc_get(edits, location, false);
-    ms__control *c =
-        loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    ms__edits *c =
+        loc ? (ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
 /* Reads the edits of a location; under the lock. NULL: no memory. */
-static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
+static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
     ms__walk_list w;
     ms__span span;
     const unsigned char *r;
     const ms__tail *t = log->core.tail;
-    ms__control *c = ms__edits_known(log, location);
+    ms__edits *c = ms__edits_known(log, location);
     if (c) return c;
     ms__loc *loc = ms__loc_get(&log->edits.names, location, true);
-    if (loc) c = (ms__control *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
+    if (loc) c = (ms__edits *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
     ms__names_link(&log->edits.names);
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
@@ -16008,19 +16008,19 @@ static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.holes;
-    ms__store_ptr(&loc->control, c);
+    ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
 }
 
-static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
-                                     ms_result *result)
+static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
+                                   ms_result *result)
 {
     ms__log *log = ms__log_in(core);
     uint64_t h = ms__hash_location(&log->id, location);
     uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
     if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
-    ms__control *c = ms__edits_known(log, location);
+    ms__edits *c = ms__edits_known(log, location);
     if (!c) {
         if (!locked) ms__lock_take(&log->lock);
         c = ms__edits_load(log, location);
@@ -16031,10 +16031,10 @@ static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locke
     return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
 }
 
-static ms__control *ms__log_edit(ms__core *core, ms_str location)
+static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 {
     ms__log *log = ms__log_in(core);
-    ms__control *c = ms__edits_load(log, location);
+    ms__edits *c = ms__edits_load(log, location);
     bool room = c && ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location)));
     return room ? c : NULL;
 }
@@ -16052,7 +16052,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
     if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
-    ms__control *c = edit ? ms__edits_known(log, location) : NULL;
+    ms__edits *c = edit ? ms__edits_known(log, location) : NULL;
     if (c && !ms__edit_add(&log->edits.names, c, &span, place, r))
         ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
     ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);
@@ -20552,7 +20552,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                            err));
     for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
-        const ms__control *c = (const ms__control *)l->control;
+        const ms__edits *c = (const ms__edits *)l->edits;
         if (!c) continue;
         MS__TRY(ms__check_list(m, &c->changes, l, NULL, MS__KINDS_EDITS, 0, &placed,
                                err));

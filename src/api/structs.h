@@ -39,7 +39,7 @@ typedef struct ms__queue {
     uint32_t entry[MS__AHEAD];
 } ms__queue;
 
-struct ms__control;
+struct ms__edits;
 
 /* The messages of a query in order of time; private. */
 typedef struct ms__sorted {
@@ -50,7 +50,7 @@ typedef struct ms__sorted {
 /* The part of a store that the iterators of a query read; private. */
 typedef struct ms__reading {
     const struct ms__tail *tail; /* of the store, as of the opening */
-    const struct ms__control *control; /* edits of the location; NULL: look for each */
+    const struct ms__edits *edits; /* edits of the location; NULL: look for each */
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */

@@ -95,13 +95,13 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     }
     const unsigned char *own =
         ms__own(core, t, t->filled, e->seq, true, &f, &result);
-    const ms__control *control = ms__edits_of(core, location, true, &result);
+    const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         e->seq);
     const unsigned char *shown = own;
-    if (own) shown = ms__shown_at(core, t, control, own, f.place, UINT64_MAX, &sound);
+    if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);
     return ms__change_check(change, location, own, shown, err);
 }
 
@@ -114,11 +114,11 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
     if (!c->loc || !ms__change_reserve(names, c->loc, c->kind, seq, p, &c->fresh))
         return false;
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return true;
-    if (ms__sealed_of(core)) c->control = ms__sealed_of(core)->edit(core, location);
-    else c->control = c->fresh ? c->fresh : (ms__control *)c->loc->control;
+    if (ms__sealed_of(core)) c->edits = ms__sealed_of(core)->edit(core, location);
+    else c->edits = c->fresh ? c->fresh : (ms__edits *)c->loc->edits;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
-    return c->control &&
-           ms__edit_reserve(core->edits, c->control, &c->span, &c->edit);
+    return c->edits &&
+           ms__edit_reserve(core->edits, c->edits, &c->span, &c->edit);
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
@@ -140,7 +140,7 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     MS__TRY(ms__layout_of(&e, location, MS__CHECKED, &l, err));
     MS__TRY(ms__size_check(l.size, run->max_message, err));
     if (!ms__change_room(core, location, e.seq, p, c))
-        return core->home->no_room(core, sizeof(ms__control), err);
+        return core->home->no_room(core, sizeof(ms__edits), err);
     MS__TRY(ms__record_room(core, run, &l, p, &r, err));
     /* a change has the number of its message; an AMEND also has its time */
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
@@ -179,7 +179,7 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
     if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
     bool amend = c->kind == MS__KIND_AMEND;
     t->names.hidden += c->span.hidden;
-    ms__edit_link(c->control, &c->edit, &c->span, ms__place(t->segment, p->entry),
+    ms__edit_link(c->edits, &c->edit, &c->span, ms__place(t->segment, p->entry),
                   amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
     ms__store32(&core->edited, 1);
 }
@@ -266,7 +266,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     ms__mark mark = ms__tail_names_mark(names);
     size_t done;
     c.kind = 0; /* then its other members are not used */
-    c.control = NULL;
+    c.edits = NULL;
     ms_result code = ms__run_prepare(core, run, plans, &c, &done, err);
     if (code == MS_OK && run->offset == run->start) {
         ms__run_repeats(run, plans);
@@ -274,7 +274,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
         code = ms__run_commit(core, run, plans, &c, err);
         if (code == MS_OK) return MS_OK;
     }
-    if (c.control && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
+    if (c.edits && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
     if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;

@@ -73,10 +73,10 @@ typedef struct ms__sealed {
                                 ms_result *result);
     /* Returns the edits of a location, which are read if necessary. NULL: none, or no
      * memory. */
-    ms__control *(*edits)(struct ms__core *core, ms_str location, bool locked,
-                          ms_result *result);
+    ms__edits *(*edits)(struct ms__core *core, ms_str location, bool locked,
+                        ms_result *result);
     /* The same, to add an edit; under the lock. NULL: no memory. */
-    ms__control *(*edit)(struct ms__core *core, ms_str location);
+    ms__edits *(*edit)(struct ms__core *core, ms_str location);
     /* The record at a place, or NULL. */
     const unsigned char *(*record)(struct ms__core *core, uint64_t place);
     /* Adds the names of a segment to a listing. */
@@ -299,22 +299,22 @@ static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *r
 /* ---- Edits. */
 
 /* Returns the edits of a location for a reader; NULL: it has none, or *result is set. */
-static const ms__control *ms__edits_of(ms__core *core, ms_str location, bool locked,
-                                       ms_result *result)
+static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locked,
+                                     ms_result *result)
 {
     if (!MS__CHANGES || !ms__load32(&core->edited)) return NULL;
     if (ms__sealed_of(core))
         return ms__sealed_of(core)->edits(core, location, locked, result);
     const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
-    const ms__control *c =
-        loc ? (const ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    const ms__edits *c =
+        loc ? (const ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
 /* Returns the record with the present content of r, at a place, for a reader whose end is
  * `end`; NULL: hidden. *sound: false if that is a damaged AMEND. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
-                                         const ms__control *c, const unsigned char *r,
+                                         const ms__edits *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
 {
     uint64_t now = place;
@@ -369,7 +369,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
 static bool ms__adopt_change(ms__tail *t, ms__plan *p, const unsigned char *r)
 {
     const ms_msg *msg = ms__msg(r);
-    ms__control *fresh;
+    ms__edits *fresh;
     ms__loc *loc = ms__loc_get(&t->names, ms__location(msg), true);
     if (!loc || !ms__change_reserve(&t->names, loc, r[4], ms_seq(msg), p, &fresh))
         return false;

@@ -191,7 +191,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
                                                              ms__list_iter *li,
                                                              ms__state_of *state)
 {
-    const ms__control *c = s->control;
+    const ms__edits *c = s->edits;
     ms_result result = MS_OK;
     bool sound = *state == MS__WHOLE;
     if (*state == MS__LOST || (!c && !sound)) return li->record;
@@ -199,14 +199,14 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    bool unsure = MS__LOG && !s->control && c->damaged > 0;
+    bool unsure = MS__LOG && !s->edits && c->damaged > 0;
     if (unsure && !s->unsure) s->holes++;
     if (unsure) s->unsure = true;
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
-    const ms__range *range = r || !s->control ? NULL : ms__hidden_by(c, seq, s->now);
+    const ms__range *range = r || !s->edits ? NULL : ms__hidden_by(c, seq, s->now);
     if (range && range->last - range->first >= MS__LEAP)
         ms__list_iter_leap(core, s, li, range);
     return r;
@@ -579,8 +579,8 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
     ms__where other = *at; /* facts and parts have a hash of their own */
     ms__tail_names *names =
         (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
-    const ms__control *c =
-        at->loc ? (const ms__control *)ms__load_ptr((void *const *)&at->loc->control)
+    const ms__edits *c =
+        at->loc ? (const ms__edits *)ms__load_ptr((void *const *)&at->loc->edits)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
         MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
@@ -630,10 +630,10 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     at.hash = at.loc ? at.loc->name.node.hash
                      : ms__name_hash(names, MS__LOCS, 0, q->location);
     if (ms__raw_of(q)) return ms__raw_iters(core, it, &at, err);
-    const ms__control *c =
+    const ms__edits *c =
         ms__edits_of(core, q->location, merge->reading.locked, &result);
-    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__control));
-    merge->reading.control = c;
+    if (result != MS_OK) return ms__no_memory(err, sizeof(ms__edits));
+    merge->reading.edits = c;
     merge->reading.changed = c != NULL;
     if (c) it->damaged += c->damaged;
     return ms__view_iters(core, it, &at, err);
@@ -787,7 +787,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
-    const ms__control *c =
+    const ms__edits *c =
         own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (own)
@@ -817,7 +817,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
 {
     ms__tail *t = core->tail;
     const ms__loc *loc = ms__loc_get(&t->names, location, false);
-    const ms__control *c = loc ? (const ms__control *)loc->control : NULL;
+    const ms__edits *c = loc ? (const ms__edits *)loc->edits : NULL;
     memset(w, 0, sizeof *w);
     w->query.location = location;
     w->query.raw = kind == MS__P_CHANGE;
@@ -845,7 +845,7 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
         const unsigned char *r = li->record;
         ms__state_of state = ms__entry_state(core, s, li->index, li->entry, r);
         w->place = li->place;
-        if (MS__CHANGES && s->control) r = ms__list_iter_shown(core, s, li, &state);
+        if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
@@ -860,9 +860,9 @@ static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
 {
     ms__walk_list w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
-    const ms__control *c = ms__edits_of(core, location, true, result);
+    const ms__edits *c = ms__edits_of(core, location, true, result);
     ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
-    w.reading.control = c;
+    w.reading.edits = c;
     const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
     if (*result == MS_OK) *result = w.reading.result;
     return r ? ms_seq(ms__msg(r)) : 0;
@@ -877,11 +877,11 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
     uint64_t to = ms__place(t->segment, t->filled);
-    const ms__control *c = ms__edits_of(core, location, true, result);
+    const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
     ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
-    w.reading.control = c;
+    w.reading.edits = c;
     while (ms__walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;

@@ -89,7 +89,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *control; /* ms__control, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
     ms__postings all, conversation, global;
 } ms__loc;
 
@@ -136,7 +136,7 @@ typedef struct ms__range {
 } ms__range;
 
 /* The changes of a location. */
-typedef struct ms__control {
+typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
     void *ranges;              /* ms__range, newest first; atomic */
@@ -144,7 +144,7 @@ typedef struct ms__control {
     uint64_t damaged;          /* log: changes that could not be read */
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
-} ms__control;
+} ms__edits;
 
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */

@@ -15,7 +15,7 @@ static uint64_t ms__seq_hash(uint64_t seq)
     return seq * 0x9E3779B97F4A7C15u;
 }
 
-static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
+static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
 {
     ms__changed *m;
     uint64_t hash = ms__seq_hash(seq);
@@ -27,7 +27,7 @@ static ms__changed *ms__changed_find(const ms__control *c, uint64_t seq)
 
 /* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
  * none does. */
-static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64_t end)
+static const ms__range *ms__hidden_by(const ms__edits *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
     while (range) {
@@ -42,7 +42,7 @@ static const ms__range *ms__hidden_by(const ms__control *c, uint64_t seq, uint64
 /* Returns the record with the content of message number seq, whose own record is r, for a
  * reader whose end is `end`. Sets *place (of r) to its place. NULL: the message is
  * hidden. */
-static const unsigned char *ms__shown(const ms__control *c, const unsigned char *r,
+static const unsigned char *ms__shown(const ms__edits *c, const unsigned char *r,
                                       uint64_t seq, uint64_t end, uint64_t *place)
 {
     if (ms__hidden_by(c, seq, end)) return NULL;
@@ -80,7 +80,7 @@ typedef struct ms__edit {
     bool fresh; /* changed is in no trie yet */
 } ms__edit;
 
-static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
+static bool ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
                              const ms__span *span, ms__edit *e)
 {
     memset(e, 0, sizeof *e);
@@ -105,7 +105,7 @@ static bool ms__edit_reserve(ms__tail_names *names, const ms__control *c,
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
  * of them. So any older range is about 2 log(ranges) steps away. */
-static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
+static void ms__range_link(ms__edits *c, ms__range *range, uint64_t place)
 {
     ms__range *before = (ms__range *)c->ranges;
     const ms__range *next = before ? before->jump : NULL;
@@ -127,7 +127,7 @@ static void ms__range_link(ms__control *c, ms__range *range, uint64_t place)
 }
 
 /* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
-static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *span,
+static void ms__edit_link(ms__edits *c, const ms__edit *e, const ms__span *span,
                           uint64_t place, const unsigned char *record)
 {
     c->hidden += span->hidden;
@@ -144,7 +144,7 @@ static void ms__edit_link(ms__control *c, const ms__edit *e, const ms__span *spa
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
-static bool ms__edit_add(ms__tail_names *names, ms__control *c, const ms__span *span,
+static bool ms__edit_add(ms__tail_names *names, ms__edits *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
     ms__edit edit;
@@ -181,11 +181,11 @@ static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
-    ms__control *fresh; /* new control of its location, or NULL */
+    ms__edits *fresh; /* new edits of its location, or NULL */
     ms__edit edit;
-    ms__control *control; /* the control that the edit changes */
+    ms__edits *edits;     /* the edits that the edit changes */
     ms__span span;        /* of AMEND and HIDE */
-    ms__arena_mark mark; /* log: where the memory of edits stood, when `control` is set */
+    ms__arena_mark mark; /* log: where the memory of edits stood, when `edits` is set */
     char text[MS__HIDE_TEXT];
 } ms__change_run;
 
@@ -267,13 +267,13 @@ static void ms__plan_enter(const ms__plan *p)
 /* Finds the lists of a change, and makes room in them. *fresh: see ms__change_run. False:
  * no memory. */
 static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kind,
-                               uint64_t seq, ms__plan *p, ms__control **fresh)
+                               uint64_t seq, ms__plan *p, ms__edits **fresh)
 {
     ms__stream *stream = NULL;
-    ms__control *c = (ms__control *)loc->control;
+    ms__edits *c = (ms__edits *)loc->edits;
     *fresh = NULL;
     if (kind == MS__KIND_PART) stream = ms__stream_get(names, loc, seq, true);
-    else if (!c) c = *fresh = (ms__control *)ms__tail_names_zeroed(names, sizeof *c);
+    else if (!c) c = *fresh = (ms__edits *)ms__tail_names_zeroed(names, sizeof *c);
     if (kind == MS__KIND_PART ? !stream : !c) return false;
     bool edit = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
     p->lists[0] = &names->others;
@@ -283,10 +283,10 @@ static bool ms__change_reserve(ms__tail_names *names, ms__loc *loc, unsigned kin
 }
 
 static void ms__change_enter(ms__tail_names *names, ms__loc *loc, const ms__plan *p,
-                             ms__control *fresh)
+                             ms__edits *fresh)
 {
     ms__plan_enter(p);
-    if (fresh) ms__store_ptr(&loc->control, fresh);
+    if (fresh) ms__store_ptr(&loc->edits, fresh);
     names->changes++;
 }
 

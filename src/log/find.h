@@ -147,26 +147,26 @@ static bool ms__touch_all(ms__log *log, const ms__segment *l)
 }
 
 /* Returns the edits of a location if they were read before, else NULL. */
-static ms__control *ms__edits_known(const ms__log *log, ms_str location)
+static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;
     const ms__loc *loc = ms__loc_get(edits, location, false);
-    ms__control *c =
-        loc ? (ms__control *)ms__load_ptr((void *const *)&loc->control) : NULL;
+    ms__edits *c =
+        loc ? (ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
 /* Reads the edits of a location; under the lock. NULL: no memory. */
-static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
+static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
     ms__walk_list w;
     ms__span span;
     const unsigned char *r;
     const ms__tail *t = log->core.tail;
-    ms__control *c = ms__edits_known(log, location);
+    ms__edits *c = ms__edits_known(log, location);
     if (c) return c;
     ms__loc *loc = ms__loc_get(&log->edits.names, location, true);
-    if (loc) c = (ms__control *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
+    if (loc) c = (ms__edits *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
     ms__names_link(&log->edits.names);
     ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
@@ -177,19 +177,19 @@ static MS__NOINLINE ms__control *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.holes;
-    ms__store_ptr(&loc->control, c);
+    ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
 }
 
-static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
-                                     ms_result *result)
+static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
+                                   ms_result *result)
 {
     ms__log *log = ms__log_in(core);
     uint64_t h = ms__hash_location(&log->id, location);
     uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
     if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
-    ms__control *c = ms__edits_known(log, location);
+    ms__edits *c = ms__edits_known(log, location);
     if (!c) {
         if (!locked) ms__lock_take(&log->lock);
         c = ms__edits_load(log, location);
@@ -200,10 +200,10 @@ static ms__control *ms__log_edits_of(ms__core *core, ms_str location, bool locke
     return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
 }
 
-static ms__control *ms__log_edit(ms__core *core, ms_str location)
+static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 {
     ms__log *log = ms__log_in(core);
-    ms__control *c = ms__edits_load(log, location);
+    ms__edits *c = ms__edits_load(log, location);
     bool room = c && ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location)));
     return room ? c : NULL;
 }
@@ -221,7 +221,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
     if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
-    ms__control *c = edit ? ms__edits_known(log, location) : NULL;
+    ms__edits *c = edit ? ms__edits_known(log, location) : NULL;
     if (c && !ms__edit_add(&log->edits.names, c, &span, place, r))
         ms__store32(&c->loaded, 0); /* the next reader reads the edits again */
     ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, span.last);

@@ -77,7 +77,7 @@ static uint32_t ms__tail_rows(const ms__tail *t, ms__row *rows)
         ms__row_add(rows, &n, h, MS__P_LOCATION, &l->all);
         ms__row_add(rows, &n, h, MS__P_CONVERSATION, &l->conversation);
         ms__row_add(rows, &n, h, MS__P_GLOBAL, &l->global);
-        const ms__control *c = (const ms__control *)l->control;
+        const ms__edits *c = (const ms__edits *)l->edits;
         if (!c) continue;
         ms__row_add(rows, &n, h, MS__P_CHANGE, &c->changes);
         uint64_t facts = ms__name_hash(&t->names, MS__FACTS, h, ms_str_n("", 0));

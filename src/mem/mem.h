@@ -333,7 +333,7 @@ static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit
     m->core.edited = 1;
     names->hidden += span.hidden;
     ms__loc *loc = ms__loc_get(names, location, false);
-    return ms__edit_add(names, (ms__control *)loc->control, &span, unit, r);
+    return ms__edit_add(names, (ms__edits *)loc->edits, &span, unit, r);
 }
 
 static ms_result ms__mem_adopt(ms__mem *m, const unsigned char *r, ms_error *err)

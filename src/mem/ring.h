@@ -244,7 +244,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
     size_t locations = 0, agents = 0, keys = 0;
-    uint64_t need = MS__GAP_MAX + sizeof(ms__control) + sizeof(ms__changed);
+    uint64_t need = MS__GAP_MAX + sizeof(ms__edits) + sizeof(ms__changed);
     if (run->n > MS__PLANS_SMALL) need += run->n * sizeof(ms__plan);
     l.parts = NULL;
     for (size_t i = 0; i < run->n; i++) {

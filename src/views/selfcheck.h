@@ -73,7 +73,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
                            err));
     for (const ms__loc *l = ms__loc_at(names->linked[MS__LOCS].first); l;
          l = ms__loc_at(l->name.node.next)) {
-        const ms__control *c = (const ms__control *)l->control;
+        const ms__edits *c = (const ms__edits *)l->edits;
         if (!c) continue;
         MS__TRY(ms__check_list(m, &c->changes, l, NULL, MS__KINDS_EDITS, 0, &placed,
                                err));

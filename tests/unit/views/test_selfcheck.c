@@ -159,15 +159,15 @@ static void lists_of(const char *place, named out[LISTS])
 {
     ms__loc *loc = place_of(place);
     ms__agent *ann = ms__agent_get(&mem->tail.names, loc, MS_STR("ann"), false);
-    ms__control *control = (ms__control *)loc->control;
+    ms__edits *edits = (ms__edits *)loc->edits;
     ms__stream *stream = ms__stream_at(mem->tail.names.linked[MS__STREAMS].first);
     while (stream->name.loc != loc) stream = ms__stream_at(stream->name.node.next);
     named all[LISTS] = {
         {"all messages", &mem->tail.names.all}, {"all changes", &mem->tail.names.others},
         {"a place", &loc->all},           {"its conversation", &loc->conversation},
         {"its observations", &loc->global}, {"what an agent did", &ann->trace},
-        {"what an agent said", &ann->rest}, {"changes", &control->changes},
-        {"facts", &control->facts},       {"parts", &stream->parts},
+        {"what an agent said", &ann->rest}, {"changes", &edits->changes},
+        {"facts", &edits->facts},         {"parts", &stream->parts},
     };
     memcpy(out, all, sizeof all);
 }
@@ -327,12 +327,12 @@ TEST(what_is_counted_twice_has_to_agree)
 {
     ms__loc *room = place_of("room");
     ms__agent *ann = ms__agent_get(&mem->tail.names, room, MS_STR("ann"), false);
-    ms__control *control = (ms__control *)room->control;
-    with64(store, &control->hidden, 5, "hidden of a place", "P4");
+    ms__edits *edits = (ms__edits *)room->edits;
+    with64(store, &edits->hidden, 5, "hidden of a place", "P4");
     with64(store, &mem->tail.names.hidden, 9, "hidden of all", "P4");
     with64(store, &mem->tail.names.changes, 1, "changes", "P1");
-    with32(store, &control->changes.count, 1, "changes of a place", "P4");
-    with32(store, &control->facts.count, 1, "facts of a place", "P1");
+    with32(store, &edits->changes.count, 1, "changes of a place", "P4");
+    with32(store, &edits->facts.count, 1, "facts of a place", "P1");
     with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
     with32(store, &ann->rest.count, ann->rest.count - 1, "an agent", "by class");
     with32(store, &room->all.count, room->all.count - 1, "a place", "by location");
