@@ -5709,19 +5709,19 @@ typedef struct ms__entry {
     ms_str text;
 } ms__entry;
 
-typedef struct ms__walk {
+typedef struct ms__field_iter {
     const unsigned char *dir, *dir_end, *value;
-} ms__walk;
+} ms__field_iter;
 
-static ms__walk ms__walk_of(const unsigned char *r)
+static ms__field_iter ms__field_iter_of(const unsigned char *r)
 {
-    ms__walk w;
+    ms__field_iter w;
     w.dir = r + MS__HEADER + 1;
     w.value = w.dir_end = r + MS__HEADER + r[MS__HEADER];
     return w;
 }
 
-static bool ms__walk_next(ms__walk *w, ms__entry *e)
+static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0], code = tag >> 6;
@@ -5852,10 +5852,10 @@ MS_API bool ms_time(const ms_msg *msg, int64_t *ns)
 
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field)
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     ms_value v = ms_text_n(ms__absent());
-    while (ms__walk_next(&w, &e) && e.field <= (unsigned)field) {
+    while (ms__field_iter_next(&w, &e) && e.field <= (unsigned)field) {
         if (e.field != (unsigned)field) continue;
         v.text = e.text;
         v.json = e.json;
@@ -5898,7 +5898,7 @@ MS_API ms_str ms_role_name(const ms_msg *msg)
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 {
     const unsigned char *r = ms__bytes(msg);
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -5907,16 +5907,16 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
     m.flags = ms_flags(msg);
     m.has_time = ms_time(msg, &m.time_ns);
     m.seq = ms_seq(msg);
-    while (ms__walk_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
+    while (ms__field_iter_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
     return m;
 }
 
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     uint32_t set = 0;
-    while (ms__walk_next(&w, &e)) {
+    while (ms__field_iter_next(&w, &e)) {
         fields[e.field].text = e.text;
         fields[e.field].json = e.json;
         set |= (uint32_t)1 << e.field;
@@ -6037,9 +6037,9 @@ static void ms__blank_value(const ms__entry *e)
 /* Overwrites the values of a record. */
 static void ms__blank(unsigned char *r)
 {
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
-    while (ms__walk_next(&w, &e))
+    while (ms__field_iter_next(&w, &e))
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
@@ -9107,19 +9107,19 @@ static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
                              const ms__layout *l)
 {
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry at;
     if (ms__get32(r) != l->size || r[5] != (unsigned)e->type ||
         (r[6] & 15) != (unsigned)e->role)
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
-        if (!ms__walk_next(&w, &at) || at.field != part->field ||
+        if (!ms__field_iter_next(&w, &at) || at.field != part->field ||
             at.json != ((part->tag & MS__TAG_JSON) != 0) ||
             !ms__same_text(part->text, at.text, part->repaired))
             return false;
     }
-    return !ms__walk_next(&w, &at);
+    return !ms__field_iter_next(&w, &at);
 }
 
 static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
@@ -10437,17 +10437,17 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
  * than a cursor, since an append has it on its stack. */
 
-typedef struct ms__walk_list {
+typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
     uint64_t damaged;
     uint64_t place; /* of the record returned last */
-} ms__walk_list;
+} ms__list_walk;
 
 /* Begins a walk over a list of a location, between two places. */
-static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
-                           unsigned kind, uint64_t from, uint64_t to, bool backward)
+static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str location,
+                                unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
     const ms__loc *loc = ms__loc_get(&t->names, location, false);
@@ -10471,7 +10471,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
  * error (reading.result). */
-static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
+static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
 {
     ms__reading *s = &w->reading;
     ms__list_iter *li = &w->iter;
@@ -10492,12 +10492,12 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
                                          ms_result *result)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
     const ms__edits *c = ms__edits_of(core, location, true, result);
-    ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
+    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
     w.reading.edits = c;
-    const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
+    const unsigned char *r = *result == MS_OK ? ms__list_walk_step(core, &w) : NULL;
     if (*result == MS_OK) *result = w.reading.result;
     return r ? ms_seq(ms__msg(r)) : 0;
 }
@@ -10506,7 +10506,7 @@ static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
 static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
                                          uint64_t last, ms_result *result)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     uint64_t n = 0;
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
@@ -10514,9 +10514,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
+    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
     w.reading.edits = c;
-    while (ms__walk_step(core, &w)) n++;
+    while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
 }
@@ -14873,8 +14873,8 @@ static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
  *     indexes. The place of a summary is in each later one and in the newest segment
  *     index. So a damaged record hides the place of no other.
  *
- * The walk from record to record (ms__replay) serves opening, following, verifying and
- * deriving alike. It stops at the first invalid byte, or steps over it as damage:
+ * The walk from record to record (ms__record_walk) serves opening, following, verifying
+ * and deriving alike. It stops at the first invalid byte, or steps over it as damage:
  *
  *      trusted                                        limit
  *   ------|----------------------------------------------|
@@ -15304,7 +15304,7 @@ static bool ms__segment_known(const ms__log *log, uint32_t i, ms__segment *l)
 
 /* ---- The walk. */
 
-typedef struct ms__replay {
+typedef struct ms__record_walk {
     ms__log *log;
     uint64_t at;      /* where the next record is expected */
     uint64_t limit;   /* nothing is read from here on */
@@ -15317,7 +15317,7 @@ typedef struct ms__replay {
     uint64_t spent; /* bytes of bodies that a search has checked */
     uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
                        none */
-} ms__replay;
+} ms__record_walk;
 
 typedef enum ms__found {
     MS__FOUND_RECORD, /* a valid record; the walk is after it */
@@ -15327,19 +15327,20 @@ typedef enum ms__found {
 
 /* The walk prefetches as many bytes as each record has, a page ahead: the processor
  * recognises a sequential walk only within a page. */
-#define MS__WALK_AHEAD 4096u
+#define MS__RECORD_WALK_AHEAD 4096u
 
-static void ms__walk_prefetch(const unsigned char *r, uint32_t size)
+static void ms__record_walk_prefetch(const unsigned char *r, uint32_t size)
 {
-    if (size > 2 * MS__WALK_AHEAD) return;
-    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__WALK_AHEAD + i);
+    if (size > 2 * MS__RECORD_WALK_AHEAD) return;
+    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__RECORD_WALK_AHEAD + i);
 }
 
 /* Returns whether a record with a valid header has a valid body and a larger number than
  * all before it. */
-static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
+static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *r,
+                                 uint64_t offset)
 {
-    ms__walk_prefetch(r, ms__get32(r));
+    ms__record_walk_prefetch(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
@@ -15348,7 +15349,7 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
 /* Returns whether a valid record begins at `at`. The cheap checks come first. A budget
  * bounds the bodies that are checked, since a hostile file can make every place look like
  * a record. */
-static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
+static bool ms__record_walk_candidate(ms__record_walk *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
     if (r[4] == 0 || r[4] >= MS__KIND_COUNT) return false;
@@ -15360,14 +15361,14 @@ static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
     }
     if (size > 65536 && s->spent / 4 > s->limit) return false;
     s->spent += size;
-    return ms__replay_body(s, r, at);
+    return ms__record_walk_body(s, r, at);
 }
 
 /* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
-static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
+static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
-        if (ms__replay_candidate(s, at, limit)) return at;
+        if (ms__record_walk_candidate(s, at, limit)) return at;
     return limit;
 }
 
@@ -15375,7 +15376,7 @@ static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
  * how far the record reaches. A record that reaches over the limit, with no valid
  * one after it, was truncated. Its header would hide what is appended there later, so the
  * walk ends before it. */
-static void ms__replay_skip(ms__replay *s, bool sized)
+static void ms__record_walk_skip(ms__record_walk *s, bool sized)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
     uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
@@ -15383,8 +15384,9 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     uint64_t before = 0;
     s->over = 0;
     if (!sized && limit - from >= MS__HEADER)
-        (void)ms__replay_candidate(s, from, limit);
-    s->at = sized ? from + ms__padded(ms__get32(r)) : ms__replay_seek(s, from + 8, limit);
+        (void)ms__record_walk_candidate(s, from, limit);
+    s->at = sized ? from + ms__padded(ms__get32(r))
+                  : ms__record_walk_seek(s, from + 8, limit);
     if (s->at < limit) s->over = 0;
     if (s->over != 0) s->at = s->limit = s->trusted = s->over;
     if (s->at == from) return;
@@ -15406,7 +15408,8 @@ static void ms__replay_skip(ms__replay *s, bool sized)
 }
 
 /* Counts the bytes that a LOST record reports as damage. */
-static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offset)
+static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
+                                 uint64_t offset)
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
     s->damaged++;
@@ -15417,8 +15420,8 @@ static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offs
 }
 
 /* Returns the next valid record, and steps over damage below the trusted end. */
-static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
-                                 uint64_t *offset)
+static ms__found ms__record_walk_next(ms__record_walk *s, const unsigned char **out,
+                                      uint64_t *offset)
 {
     while (s->at < s->limit) {
         const unsigned char *r = ms__log_at(s->log, s->at);
@@ -15433,24 +15436,24 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
         *offset = s->at;
         if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
             return MS__FOUND_FOREIGN;
-        if (sized && ms__replay_body(s, r, s->at)) {
+        if (sized && ms__record_walk_body(s, r, s->at)) {
             if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
-            if (r[4] == MS__KIND_LOST) ms__replay_lost(s, r, s->at);
+            if (r[4] == MS__KIND_LOST) ms__record_walk_lost(s, r, s->at);
             s->at += ms__padded(ms__get32(r));
             return MS__FOUND_RECORD;
         }
         if (s->at >= s->trusted) return MS__FOUND_END;
-        ms__replay_skip(s, sized);
+        ms__record_walk_skip(s, sized);
     }
     return MS__FOUND_END;
 }
 
 /* Returns whether a valid record after s->at carries SYNCED. Then all before it had been
  * synced: the invalid bytes here are damage, and `trusted` moves to that record. */
-static bool ms__replay_synced(ms__replay *s)
+static bool ms__record_walk_synced(ms__record_walk *s)
 {
     uint64_t at = s->at + 8, found = 0;
-    while ((at = ms__replay_seek(s, at, s->limit)) < s->limit) {
+    while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
         const unsigned char *r = ms__log_at(s->log, at);
         if (r[7] & MS_FLAG_SYNCED) found = at;
         at += ms__padded(ms__get32(r));
@@ -15467,7 +15470,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
                                                     uint64_t from, uint64_t upto,
                                                     uint64_t last_seq, bool quiet)
 {
-    ms__replay s;
+    ms__record_walk s;
     ms__segment made, *seg = NULL;
     const unsigned char *r;
     uint64_t offset;
@@ -15481,7 +15484,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     s.quiet = quiet;
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
-    while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
     t->holes = s.holes;
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
@@ -15990,7 +15993,7 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 /* Reads the edits of a location; under the lock. NULL: no memory. */
 static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     ms__span span;
     const unsigned char *r;
     const ms__tail *t = log->core.tail;
@@ -16000,9 +16003,9 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (loc) c = (ms__edits *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
     ms__names_link(&log->edits.names);
-    ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
-                   ms__place(t->segment, t->filled), false);
-    while ((r = ms__walk_step(&log->core, &w)) != NULL)
+    ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
+                        ms__place(t->segment, t->filled), false);
+    while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
@@ -17282,7 +17285,7 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
 }
 
 /* Counts damaged ranges of the tail; readers load the count without the lock. */
-static void ms__holes_take(ms__log *log, ms__replay *s)
+static void ms__holes_take(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
     if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
@@ -17309,8 +17312,8 @@ static ms_result ms__foreign_record(const ms__log *log, uint64_t offset, ms_erro
                     offset);
 }
 
-static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
-                             uint64_t limit)
+static void ms__record_walk_begin(ms__record_walk *s, ms__log *log, uint64_t trusted,
+                                  uint64_t limit)
 {
     memset(s, 0, sizeof *s);
     s->log = log;
@@ -17326,18 +17329,18 @@ static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
 static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
                                       ms_error *err)
 {
-    ms__replay s;
+    ms__record_walk s;
     const unsigned char *r;
     uint64_t offset;
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
-    ms__replay_begin(&s, log, visible, visible < size ? visible : size);
+    ms__record_walk_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
     if (log->opts.opening == MS_OPEN_SALVAGE)
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
-    while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+    while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__holes_take(log, &s);
         code = ms__log_take(log, r, offset, err);
         if (code != MS_OK) break;
@@ -17421,17 +17424,17 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
-    ms__replay s;
+    ms__record_walk s;
     const unsigned char *r;
     uint64_t offset, committed = log->end;
-    ms__replay_begin(&s, log, *proven, size);
+    ms__record_walk_begin(&s, log, *proven, size);
     s.quiet = true;
     for (;;) {
         ms__found found;
-        while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD)
+        while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__replay_synced(&s)) break;
+        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
@@ -18549,7 +18552,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
  * records of its segment. */
 
 typedef struct ms__verify {
-    ms__replay replay;
+    ms__record_walk walk;
     const ms__segment *seg; /* the index of this segment; NULL: it cannot be read */
     uint32_t segment, n;    /* records found in it */
     uint64_t damage;        /* damaged ranges of all kinds found before it */
@@ -18561,7 +18564,7 @@ typedef struct ms__verify {
 static ms_result ms__verify_next(ms__verify *v, ms_error *err)
 {
     bool room = true;
-    ms__log *log = v->replay.log;
+    ms__log *log = v->walk.log;
     ms_log_events events = log->opts.events;
     log->opts.events.event = NULL; /* the walk reports damaged index records itself */
     v->seg = v->segment < log->index.segments.n
@@ -18570,7 +18573,7 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
     log->opts.events = events;
     v->n = 0;
     v->differs = false;
-    v->damage = v->replay.damaged + v->replay.index_damaged;
+    v->damage = v->walk.damaged + v->walk.index_damaged;
     return room ? MS_OK : ms__no_memory(err, sizeof *v->seg);
 }
 
@@ -18580,9 +18583,9 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
                                     uint64_t offset, ms_error *err)
 {
     ms__segment l;
-    ms__log *log = v->replay.log;
+    ms__log *log = v->walk.log;
     memset(&l, 0, sizeof l);
-    bool judged = v->damage == v->replay.damaged + v->replay.index_damaged;
+    bool judged = v->damage == v->walk.damaged + v->walk.index_damaged;
     bool decoded = ms__segment_decode(&l, r, offset);
     bool sound = decoded && v->seg && v->seg->offset == offset && l.n == v->n &&
                  !v->differs;
@@ -18590,25 +18593,25 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
         sound = ms__posting(l.posting, i, l.width) < l.n;
     if (judged && !sound) {
         v->report->index_damaged++;
-        ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
-                      v->replay.last_seq, 0, 0);
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->walk.at - offset,
+                      v->walk.last_seq, 0, 0);
     }
     v->segment = decoded ? l.number + 1 : v->segment + 1;
     return ms__verify_next(v, err);
 }
 
-/* Walks the log of v->replay. The caller holds the lock, or has exclusive use. */
+/* Walks the log of v->walk. The caller holds the lock, or has exclusive use. */
 static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
 {
     const unsigned char *r;
     uint64_t offset;
     ms__found found;
     ms_log_report *report = v->report;
-    ms__log *log = v->replay.log;
-    v->replay.at = MS__SUPER_SIZE;
-    v->replay.limit = v->replay.trusted = log->end;
+    ms__log *log = v->walk.log;
+    v->walk.at = MS__SUPER_SIZE;
+    v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
-    while ((found = ms__replay_next(&v->replay, &r, &offset)) == MS__FOUND_RECORD) {
+    while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
         else if (r[4] == MS__KIND_INDEX)
@@ -18630,16 +18633,16 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     ms__verify v;
     memset(report, 0, sizeof *report);
     memset(&v, 0, sizeof v);
-    v.replay.log = log;
+    v.walk.log = log;
     v.report = report;
     report->end = log->end;
     if (!log->map.super) return MS_OK;
     MS__TRY(ms__verify_walk(&v, err));
     report->bytes = log->end - MS__SUPER_SIZE;
-    report->last_seq = v.replay.last_seq;
-    report->damaged = v.replay.damaged;
-    report->damaged_bytes = v.replay.damaged_bytes;
-    report->index_damaged += v.replay.index_damaged;
+    report->last_seq = v.walk.last_seq;
+    report->damaged = v.walk.damaged;
+    report->damaged_bytes = v.walk.damaged_bytes;
+    report->index_damaged += v.walk.index_damaged;
     if (log->append.lost_end > log->end) {
         report->damaged++;
         report->damaged_bytes += log->append.lost_end - log->end;
@@ -20400,11 +20403,11 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
 static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
                                 size_t from, ms_found *found)
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     memset(found, 0, sizeof *found);
     f->msg = NULL;
-    while (ms__walk_next(&w, &e)) {
+    while (ms__field_iter_next(&w, &e)) {
         if (!(f->fields >> e.field & 1) || e.field < field) continue;
         size_t begin = e.field == field ? from : 0, length;
         size_t at = ms__find_value(&f->needle, e.text, e.json, begin, &length);

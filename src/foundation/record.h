@@ -271,19 +271,19 @@ typedef struct ms__entry {
     ms_str text;
 } ms__entry;
 
-typedef struct ms__walk {
+typedef struct ms__field_iter {
     const unsigned char *dir, *dir_end, *value;
-} ms__walk;
+} ms__field_iter;
 
-static ms__walk ms__walk_of(const unsigned char *r)
+static ms__field_iter ms__field_iter_of(const unsigned char *r)
 {
-    ms__walk w;
+    ms__field_iter w;
     w.dir = r + MS__HEADER + 1;
     w.value = w.dir_end = r + MS__HEADER + r[MS__HEADER];
     return w;
 }
 
-static bool ms__walk_next(ms__walk *w, ms__entry *e)
+static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0], code = tag >> 6;
@@ -414,10 +414,10 @@ MS_API bool ms_time(const ms_msg *msg, int64_t *ns)
 
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field)
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     ms_value v = ms_text_n(ms__absent());
-    while (ms__walk_next(&w, &e) && e.field <= (unsigned)field) {
+    while (ms__field_iter_next(&w, &e) && e.field <= (unsigned)field) {
         if (e.field != (unsigned)field) continue;
         v.text = e.text;
         v.json = e.json;
@@ -460,7 +460,7 @@ MS_API ms_str ms_role_name(const ms_msg *msg)
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 {
     const unsigned char *r = ms__bytes(msg);
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -469,16 +469,16 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
     m.flags = ms_flags(msg);
     m.has_time = ms_time(msg, &m.time_ns);
     m.seq = ms_seq(msg);
-    while (ms__walk_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
+    while (ms__field_iter_next(&w, &e)) ms__field_set(&m, e.field, e.text, e.json);
     return m;
 }
 
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     uint32_t set = 0;
-    while (ms__walk_next(&w, &e)) {
+    while (ms__field_iter_next(&w, &e)) {
         fields[e.field].text = e.text;
         fields[e.field].json = e.json;
         set |= (uint32_t)1 << e.field;
@@ -599,9 +599,9 @@ static void ms__blank_value(const ms__entry *e)
 /* Overwrites the values of a record. */
 static void ms__blank(unsigned char *r)
 {
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
-    while (ms__walk_next(&w, &e))
+    while (ms__field_iter_next(&w, &e))
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 

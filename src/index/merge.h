@@ -803,17 +803,17 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
  * than a cursor, since an append has it on its stack. */
 
-typedef struct ms__walk_list {
+typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
     uint64_t damaged;
     uint64_t place; /* of the record returned last */
-} ms__walk_list;
+} ms__list_walk;
 
 /* Begins a walk over a list of a location, between two places. */
-static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
-                           unsigned kind, uint64_t from, uint64_t to, bool backward)
+static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str location,
+                                unsigned kind, uint64_t from, uint64_t to, bool backward)
 {
     ms__tail *t = core->tail;
     const ms__loc *loc = ms__loc_get(&t->names, location, false);
@@ -837,7 +837,7 @@ static void ms__walk_begin(ms__core *core, ms__walk_list *w, ms_str location,
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
  * error (reading.result). */
-static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
+static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
 {
     ms__reading *s = &w->reading;
     ms__list_iter *li = &w->iter;
@@ -858,12 +858,12 @@ static const unsigned char *ms__walk_step(ms__core *core, ms__walk_list *w)
 static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
                                          ms_result *result)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     uint64_t end = ms__place(core->tail->segment, core->tail->filled);
     const ms__edits *c = ms__edits_of(core, location, true, result);
-    ms__walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
+    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
     w.reading.edits = c;
-    const unsigned char *r = *result == MS_OK ? ms__walk_step(core, &w) : NULL;
+    const unsigned char *r = *result == MS_OK ? ms__list_walk_step(core, &w) : NULL;
     if (*result == MS_OK) *result = w.reading.result;
     return r ? ms_seq(ms__msg(r)) : 0;
 }
@@ -872,7 +872,7 @@ static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
 static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64_t first,
                                          uint64_t last, ms_result *result)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     uint64_t n = 0;
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
@@ -880,9 +880,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
+    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
     w.reading.edits = c;
-    while (ms__walk_step(core, &w)) n++;
+    while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
 }

@@ -342,19 +342,19 @@ static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
                              const ms__layout *l)
 {
-    ms__walk w = ms__walk_of(r);
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry at;
     if (ms__get32(r) != l->size || r[5] != (unsigned)e->type ||
         (r[6] & 15) != (unsigned)e->role)
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
-        if (!ms__walk_next(&w, &at) || at.field != part->field ||
+        if (!ms__field_iter_next(&w, &at) || at.field != part->field ||
             at.json != ((part->tag & MS__TAG_JSON) != 0) ||
             !ms__same_text(part->text, at.text, part->repaired))
             return false;
     }
-    return !ms__walk_next(&w, &at);
+    return !ms__field_iter_next(&w, &at);
 }
 
 static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)

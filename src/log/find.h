@@ -159,7 +159,7 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 /* Reads the edits of a location; under the lock. NULL: no memory. */
 static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
-    ms__walk_list w;
+    ms__list_walk w;
     ms__span span;
     const unsigned char *r;
     const ms__tail *t = log->core.tail;
@@ -169,9 +169,9 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (loc) c = (ms__edits *)ms__tail_names_zeroed(&log->edits.names, sizeof *c);
     if (!c) return NULL;
     ms__names_link(&log->edits.names);
-    ms__walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
-                   ms__place(t->segment, t->filled), false);
-    while ((r = ms__walk_step(&log->core, &w)) != NULL)
+    ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
+                        ms__place(t->segment, t->filled), false);
+    while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;

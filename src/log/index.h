@@ -29,8 +29,8 @@
  *     indexes. The place of a summary is in each later one and in the newest segment
  *     index. So a damaged record hides the place of no other.
  *
- * The walk from record to record (ms__replay) serves opening, following, verifying and
- * deriving alike. It stops at the first invalid byte, or steps over it as damage:
+ * The walk from record to record (ms__record_walk) serves opening, following, verifying
+ * and deriving alike. It stops at the first invalid byte, or steps over it as damage:
  *
  *      trusted                                        limit
  *   ------|----------------------------------------------|
@@ -460,7 +460,7 @@ static bool ms__segment_known(const ms__log *log, uint32_t i, ms__segment *l)
 
 /* ---- The walk. */
 
-typedef struct ms__replay {
+typedef struct ms__record_walk {
     ms__log *log;
     uint64_t at;      /* where the next record is expected */
     uint64_t limit;   /* nothing is read from here on */
@@ -473,7 +473,7 @@ typedef struct ms__replay {
     uint64_t spent; /* bytes of bodies that a search has checked */
     uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
                        none */
-} ms__replay;
+} ms__record_walk;
 
 typedef enum ms__found {
     MS__FOUND_RECORD, /* a valid record; the walk is after it */
@@ -483,19 +483,20 @@ typedef enum ms__found {
 
 /* The walk prefetches as many bytes as each record has, a page ahead: the processor
  * recognises a sequential walk only within a page. */
-#define MS__WALK_AHEAD 4096u
+#define MS__RECORD_WALK_AHEAD 4096u
 
-static void ms__walk_prefetch(const unsigned char *r, uint32_t size)
+static void ms__record_walk_prefetch(const unsigned char *r, uint32_t size)
 {
-    if (size > 2 * MS__WALK_AHEAD) return;
-    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__WALK_AHEAD + i);
+    if (size > 2 * MS__RECORD_WALK_AHEAD) return;
+    for (uint32_t i = 0; i < size; i += 64) MS__PREFETCH(r + MS__RECORD_WALK_AHEAD + i);
 }
 
 /* Returns whether a record with a valid header has a valid body and a larger number than
  * all before it. */
-static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_t offset)
+static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *r,
+                                 uint64_t offset)
 {
-    ms__walk_prefetch(r, ms__get32(r));
+    ms__record_walk_prefetch(r, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
@@ -504,7 +505,7 @@ static bool ms__replay_body(const ms__replay *s, const unsigned char *r, uint64_
 /* Returns whether a valid record begins at `at`. The cheap checks come first. A budget
  * bounds the bodies that are checked, since a hostile file can make every place look like
  * a record. */
-static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
+static bool ms__record_walk_candidate(ms__record_walk *s, uint64_t at, uint64_t limit)
 {
     const unsigned char *r = ms__log_at(s->log, at);
     if (r[4] == 0 || r[4] >= MS__KIND_COUNT) return false;
@@ -516,14 +517,14 @@ static bool ms__replay_candidate(ms__replay *s, uint64_t at, uint64_t limit)
     }
     if (size > 65536 && s->spent / 4 > s->limit) return false;
     s->spent += size;
-    return ms__replay_body(s, r, at);
+    return ms__record_walk_body(s, r, at);
 }
 
 /* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
-static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
+static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
-        if (ms__replay_candidate(s, at, limit)) return at;
+        if (ms__record_walk_candidate(s, at, limit)) return at;
     return limit;
 }
 
@@ -531,7 +532,7 @@ static uint64_t ms__replay_seek(ms__replay *s, uint64_t from, uint64_t limit)
  * how far the record reaches. A record that reaches over the limit, with no valid
  * one after it, was truncated. Its header would hide what is appended there later, so the
  * walk ends before it. */
-static void ms__replay_skip(ms__replay *s, bool sized)
+static void ms__record_walk_skip(ms__record_walk *s, bool sized)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
     uint64_t from = s->at, limit = s->trusted < s->limit ? s->trusted : s->limit;
@@ -539,8 +540,9 @@ static void ms__replay_skip(ms__replay *s, bool sized)
     uint64_t before = 0;
     s->over = 0;
     if (!sized && limit - from >= MS__HEADER)
-        (void)ms__replay_candidate(s, from, limit);
-    s->at = sized ? from + ms__padded(ms__get32(r)) : ms__replay_seek(s, from + 8, limit);
+        (void)ms__record_walk_candidate(s, from, limit);
+    s->at = sized ? from + ms__padded(ms__get32(r))
+                  : ms__record_walk_seek(s, from + 8, limit);
     if (s->at < limit) s->over = 0;
     if (s->over != 0) s->at = s->limit = s->trusted = s->over;
     if (s->at == from) return;
@@ -562,7 +564,8 @@ static void ms__replay_skip(ms__replay *s, bool sized)
 }
 
 /* Counts the bytes that a LOST record reports as damage. */
-static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offset)
+static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
+                                 uint64_t offset)
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
     s->damaged++;
@@ -573,8 +576,8 @@ static void ms__replay_lost(ms__replay *s, const unsigned char *r, uint64_t offs
 }
 
 /* Returns the next valid record, and steps over damage below the trusted end. */
-static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
-                                 uint64_t *offset)
+static ms__found ms__record_walk_next(ms__record_walk *s, const unsigned char **out,
+                                      uint64_t *offset)
 {
     while (s->at < s->limit) {
         const unsigned char *r = ms__log_at(s->log, s->at);
@@ -589,24 +592,24 @@ static ms__found ms__replay_next(ms__replay *s, const unsigned char **out,
         *offset = s->at;
         if (sized && (r[4] >= 128 || (!MS__CHANGES && ms__is_change(r))))
             return MS__FOUND_FOREIGN;
-        if (sized && ms__replay_body(s, r, s->at)) {
+        if (sized && ms__record_walk_body(s, r, s->at)) {
             if (r[4] == MS__KIND_MESSAGE) s->last_seq = ms_seq(ms__msg(r));
-            if (r[4] == MS__KIND_LOST) ms__replay_lost(s, r, s->at);
+            if (r[4] == MS__KIND_LOST) ms__record_walk_lost(s, r, s->at);
             s->at += ms__padded(ms__get32(r));
             return MS__FOUND_RECORD;
         }
         if (s->at >= s->trusted) return MS__FOUND_END;
-        ms__replay_skip(s, sized);
+        ms__record_walk_skip(s, sized);
     }
     return MS__FOUND_END;
 }
 
 /* Returns whether a valid record after s->at carries SYNCED. Then all before it had been
  * synced: the invalid bytes here are damage, and `trusted` moves to that record. */
-static bool ms__replay_synced(ms__replay *s)
+static bool ms__record_walk_synced(ms__record_walk *s)
 {
     uint64_t at = s->at + 8, found = 0;
-    while ((at = ms__replay_seek(s, at, s->limit)) < s->limit) {
+    while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
         const unsigned char *r = ms__log_at(s->log, at);
         if (r[7] & MS_FLAG_SYNCED) found = at;
         at += ms__padded(ms__get32(r));
@@ -623,7 +626,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
                                                     uint64_t from, uint64_t upto,
                                                     uint64_t last_seq, bool quiet)
 {
-    ms__replay s;
+    ms__record_walk s;
     ms__segment made, *seg = NULL;
     const unsigned char *r;
     uint64_t offset;
@@ -637,7 +640,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     s.quiet = quiet;
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
-    while (room && ms__replay_next(&s, &r, &offset) == MS__FOUND_RECORD)
+    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
     t->holes = s.holes;
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;

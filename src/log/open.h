@@ -454,7 +454,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
  * records of its segment. */
 
 typedef struct ms__verify {
-    ms__replay replay;
+    ms__record_walk walk;
     const ms__segment *seg; /* the index of this segment; NULL: it cannot be read */
     uint32_t segment, n;    /* records found in it */
     uint64_t damage;        /* damaged ranges of all kinds found before it */
@@ -466,7 +466,7 @@ typedef struct ms__verify {
 static ms_result ms__verify_next(ms__verify *v, ms_error *err)
 {
     bool room = true;
-    ms__log *log = v->replay.log;
+    ms__log *log = v->walk.log;
     ms_log_events events = log->opts.events;
     log->opts.events.event = NULL; /* the walk reports damaged index records itself */
     v->seg = v->segment < log->index.segments.n
@@ -475,7 +475,7 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
     log->opts.events = events;
     v->n = 0;
     v->differs = false;
-    v->damage = v->replay.damaged + v->replay.index_damaged;
+    v->damage = v->walk.damaged + v->walk.index_damaged;
     return room ? MS_OK : ms__no_memory(err, sizeof *v->seg);
 }
 
@@ -485,9 +485,9 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
                                     uint64_t offset, ms_error *err)
 {
     ms__segment l;
-    ms__log *log = v->replay.log;
+    ms__log *log = v->walk.log;
     memset(&l, 0, sizeof l);
-    bool judged = v->damage == v->replay.damaged + v->replay.index_damaged;
+    bool judged = v->damage == v->walk.damaged + v->walk.index_damaged;
     bool decoded = ms__segment_decode(&l, r, offset);
     bool sound = decoded && v->seg && v->seg->offset == offset && l.n == v->n &&
                  !v->differs;
@@ -495,25 +495,25 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
         sound = ms__posting(l.posting, i, l.width) < l.n;
     if (judged && !sound) {
         v->report->index_damaged++;
-        ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->replay.at - offset,
-                      v->replay.last_seq, 0, 0);
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->walk.at - offset,
+                      v->walk.last_seq, 0, 0);
     }
     v->segment = decoded ? l.number + 1 : v->segment + 1;
     return ms__verify_next(v, err);
 }
 
-/* Walks the log of v->replay. The caller holds the lock, or has exclusive use. */
+/* Walks the log of v->walk. The caller holds the lock, or has exclusive use. */
 static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
 {
     const unsigned char *r;
     uint64_t offset;
     ms__found found;
     ms_log_report *report = v->report;
-    ms__log *log = v->replay.log;
-    v->replay.at = MS__SUPER_SIZE;
-    v->replay.limit = v->replay.trusted = log->end;
+    ms__log *log = v->walk.log;
+    v->walk.at = MS__SUPER_SIZE;
+    v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
-    while ((found = ms__replay_next(&v->replay, &r, &offset)) == MS__FOUND_RECORD) {
+    while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
         else if (r[4] == MS__KIND_INDEX)
@@ -535,16 +535,16 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     ms__verify v;
     memset(report, 0, sizeof *report);
     memset(&v, 0, sizeof v);
-    v.replay.log = log;
+    v.walk.log = log;
     v.report = report;
     report->end = log->end;
     if (!log->map.super) return MS_OK;
     MS__TRY(ms__verify_walk(&v, err));
     report->bytes = log->end - MS__SUPER_SIZE;
-    report->last_seq = v.replay.last_seq;
-    report->damaged = v.replay.damaged;
-    report->damaged_bytes = v.replay.damaged_bytes;
-    report->index_damaged += v.replay.index_damaged;
+    report->last_seq = v.walk.last_seq;
+    report->damaged = v.walk.damaged;
+    report->damaged_bytes = v.walk.damaged_bytes;
+    report->index_damaged += v.walk.index_damaged;
     if (log->append.lost_end > log->end) {
         report->damaged++;
         report->damaged_bytes += log->append.lost_end - log->end;

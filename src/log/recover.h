@@ -172,7 +172,7 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
 }
 
 /* Counts damaged ranges of the tail; readers load the count without the lock. */
-static void ms__holes_take(ms__log *log, ms__replay *s)
+static void ms__holes_take(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
     if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
@@ -199,8 +199,8 @@ static ms_result ms__foreign_record(const ms__log *log, uint64_t offset, ms_erro
                     offset);
 }
 
-static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
-                             uint64_t limit)
+static void ms__record_walk_begin(ms__record_walk *s, ms__log *log, uint64_t trusted,
+                                  uint64_t limit)
 {
     memset(s, 0, sizeof *s);
     s->log = log;
@@ -216,18 +216,18 @@ static void ms__replay_begin(ms__replay *s, ms__log *log, uint64_t trusted,
 static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
                                       ms_error *err)
 {
-    ms__replay s;
+    ms__record_walk s;
     const unsigned char *r;
     uint64_t offset;
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
-    ms__replay_begin(&s, log, visible, visible < size ? visible : size);
+    ms__record_walk_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
     if (log->opts.opening == MS_OPEN_SALVAGE)
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
-    while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+    while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__holes_take(log, &s);
         code = ms__log_take(log, r, offset, err);
         if (code != MS_OK) break;
@@ -311,17 +311,17 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
-    ms__replay s;
+    ms__record_walk s;
     const unsigned char *r;
     uint64_t offset, committed = log->end;
-    ms__replay_begin(&s, log, *proven, size);
+    ms__record_walk_begin(&s, log, *proven, size);
     s.quiet = true;
     for (;;) {
         ms__found found;
-        while ((found = ms__replay_next(&s, &r, &offset)) == MS__FOUND_RECORD)
+        while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__replay_synced(&s)) break;
+        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;

@@ -225,11 +225,11 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
 static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
                                 size_t from, ms_found *found)
 {
-    ms__walk w = ms__walk_of(ms__bytes(msg));
+    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
     ms__entry e;
     memset(found, 0, sizeof *found);
     f->msg = NULL;
-    while (ms__walk_next(&w, &e)) {
+    while (ms__field_iter_next(&w, &e)) {
         if (!(f->fields >> e.field & 1) || e.field < field) continue;
         size_t begin = e.field == field ? from : 0, length;
         size_t at = ms__find_value(&f->needle, e.text, e.json, begin, &length);

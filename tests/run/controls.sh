@@ -302,7 +302,7 @@ controls()
         ms__rewrite_place 'if (w->old && os->access_like) {' 'if (false) {'
     control header_at_the_watermark_overlooked gcc test_log_recover \
         new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
-        ms__replay_skip 'if (!sized && limit - from >= MS__HEADER)' \
+        ms__record_walk_skip 'if (!sized && limit - from >= MS__HEADER)' \
         'if (!sized && limit - from >= MS__HEADER + 8)'
     control damaged_summary_hides gcc test_log_index \
         a_conversation_stays_when_index_records_are_damaged 100 \
@@ -613,7 +613,7 @@ controls()
         ms__checkpoint_decode 'ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&' ''
     control header_check_dropped gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
-        ms__replay_next 'ms__holds_at(s->log->id.crc, s->at, r);' 'true;'
+        ms__record_walk_next 'ms__holds_at(s->log->id.crc, s->at, r);' 'true;'
     control header_check_of_a_posting_dropped gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
         ms__log_holds '!ms__holds_at(log->id.crc, offset, r) ||' ''
@@ -654,7 +654,7 @@ controls()
         ms__body_fault 'if (dir < 1 || dir > size) return' 'if (dir < 1) return'
     control sequence_may_repeat gcc test_corrupt \
         record_is_found_when_its_size_or_number_is_wrong 20 \
-        ms__replay_body \
+        ms__record_walk_body \
         '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
     control posting_not_bounded gcc test_format_index \
         segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
@@ -668,20 +668,20 @@ controls()
         ms__segment_decode 'l->number >= offset / MS__SEGMENT_FIXED ||' ''
     control nested_sizes_with_large_budget gcc test_log_place \
         nested_sizes_cost_no_time_when_a_log_is_opened 100 \
-        ms__replay_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
+        ms__record_walk_candidate 's->spent / 4 > s->limit' 's->spent / 8000 > s->limit'
     control generations_without_wrap gcc test_log_recover \
         a_checkpoint_is_followed_by_a_newer_one_when_its_number_is_the_largest 100 \
         ms__generation_after 'return a - b - 1 < UINT64_MAX / 2;' 'return a > b;'
     control truncated_record_kept gcc test_log_recover \
         messages_stay_when_a_redacted_one_was_truncated 100 \
-        ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
+        ms__record_walk_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control attached_ranges_made_shorter gcc test_mem_image attaching_takes_no_more_room 100 \
         ms__mem_adopt_edit 'if (span.last > names->last_seq) span.last = names->last_seq;' \
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
     control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
         ms__edit_link 'before && !before->record ? NULL : record' 'record'
     control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
-        ms__replay_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
+        ms__record_walk_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
     # What is torn, what is damaged.
 
@@ -693,7 +693,7 @@ controls()
         ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
     control damage_taken_for_the_end gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
-        ms__replay_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
+        ms__record_walk_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
     control durable_end_not_believed gcc test_corrupt \
         log_keeps_what_is_left_when_it_ends_at_any_byte 20 \
@@ -702,7 +702,7 @@ controls()
         'uint64_t proven = same ? mark : 0;'
     control synced_flag_ignored gcc test_log_recover \
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
-        ms__replay_synced 'if (found == 0) return false;' 'return false;'
+        ms__record_walk_synced 'if (found == 0) return false;' 'return false;'
     control torn_bytes_not_kept gcc test_log_recover \
         dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
         ms__log_settle 'if (log->opts.keep_torn && torn)' 'if (false)'
@@ -741,7 +741,7 @@ controls()
         }'
     control header_that_reaches_over_the_end_believed gcc test_log_recover \
         new_appends_stay_when_the_watermark_is_inside_of_a_record 100 \
-        ms__replay_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
+        ms__record_walk_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_recover \
         new_messages_stay_when_those_of_a_segment_index_are_lost 100 \
         ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'

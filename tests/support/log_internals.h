@@ -129,9 +129,9 @@ static inline ms_result look_up(ms_store *store, uint64_t seq)
     return ms_get_by_seq(store, seq, NULL, &msg, NULL);
 }
 
-static inline ms__replay replay_at(ms__log *log, uint64_t at)
+static inline ms__record_walk replay_at(ms__log *log, uint64_t at)
 {
-    ms__replay s = {.log = log, .at = at};
+    ms__record_walk s = {.log = log, .at = at};
     s.limit = s.trusted = log->end;
     s.quiet = true;
     return s;
@@ -143,8 +143,8 @@ static inline const unsigned char *record_from(ms__log *log, uint64_t *offset,
                                                unsigned kind, unsigned type)
 {
     const unsigned char *r;
-    ms__replay s = replay_at(log, *offset);
-    while (ms__replay_next(&s, &r, offset) == MS__FOUND_RECORD)
+    ms__record_walk s = replay_at(log, *offset);
+    while (ms__record_walk_next(&s, &r, offset) == MS__FOUND_RECORD)
         if (r[4] == kind && (type == 0 || r[5] == type)) return r;
     fail_msg("the log has no record of kind %u, type %u", kind, type);
     return NULL;

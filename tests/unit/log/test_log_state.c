@@ -147,8 +147,9 @@ TEST(damage_is_counted_once_when_a_refresh_fails_after_it)
     ms__log *writer = ms__log_of(store), *log = ms__log_of(other);
     assert_int_equal(count_all(other, query_at(NULL), MS_OK), 1);
     while (writer->index.segments.n == 0) say_some(store, 1);
-    ms__replay s = replay_at(writer, MS__SUPER_SIZE);
-    while (ms__replay_next(&s, &r, &at) == MS__FOUND_RECORD && r[4] == MS__KIND_MESSAGE)
+    ms__record_walk s = replay_at(writer, MS__SUPER_SIZE);
+    while (ms__record_walk_next(&s, &r, &at) == MS__FOUND_RECORD &&
+           r[4] == MS__KIND_MESSAGE)
         last = at;
     writable(ms__log_at(writer, last))[40] ^= 1;
     for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
@@ -184,8 +185,8 @@ TEST(walk_ends_before_the_first_record_that_reaches_over_the_end)
         ms__put32(head, i == 0 ? 1 : 1 << 20);
         ms__put32(head + 28, ms__check_at(log->id.crc, at[i], head));
     }
-    ms__replay s = replay_at(log, at[0]);
-    assert_int_equal(ms__replay_next(&s, &r, &offset), MS__FOUND_END);
+    ms__record_walk s = replay_at(log, at[0]);
+    assert_int_equal(ms__record_walk_next(&s, &r, &offset), MS__FOUND_END);
     assert_int_equal(s.at, at[1]);
     assert_int_equal(s.limit, at[1]);
     assert_int_equal(s.damaged_bytes, at[1] - at[0]);
