@@ -76,8 +76,8 @@
  * (ms__log_housekeep). A segment index, a FILTER and a SUMMARY are each an append of
  * their own, with COMMIT: a crash between two of them leaves the first. The hints are
  * stored after the segment index; without them the next opening begins at an older one. A
- * SUMMARY is made in portions (ms__job_step): 32 segment indexes are looked up, the
- * FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to
+ * SUMMARY is made in portions (ms__summary_build_step): 32 segment indexes are looked up,
+ * the FILTERs are appended, then the SUMMARY, which has their places. Nothing refers to
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
@@ -393,51 +393,54 @@ static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
     return code;
 }
 
-static void ms__job_end(ms__log *log)
+static void ms__summary_build_end(ms__log *log)
 {
-    ms__job *j = &log->index.job;
-    size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
-    if (j->record) (void)ms__log_resize(log, j->record, size, 0);
-    memset(j, 0, sizeof *j);
+    ms__summary_build *b = &log->index.build;
+    size_t size = (size_t)ms__align8(ms__summary_size(&b->sum));
+    if (b->record) (void)ms__log_resize(log, b->record, size, 0);
+    memset(b, 0, sizeof *b);
 }
 
 /* Looks up the next segment index for the SUMMARY. After the last one the number of
  * FILTERs is known. */
-static MS__NOINLINE ms_result ms__job_segment(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__summary_build_segment(ms__log *log,
+                                                        ms__summary_build *b,
+                                                        ms_error *err)
 {
     uint32_t most = 0;
-    j->segment[j->segments] =
-        ms__segment_valid(log, j->sum.number * MS__FAN + j->segments, true, true);
-    if (!j->segment[j->segments]) return ms__no_memory(err, sizeof(ms__segment));
-    if (j->segments + 1 < MS__FAN) {
-        j->segments++;
+    b->segment[b->segments] =
+        ms__segment_valid(log, b->sum.number * MS__FAN + b->segments, true, true);
+    if (!b->segment[b->segments]) return ms__no_memory(err, sizeof(ms__segment));
+    if (b->segments + 1 < MS__FAN) {
+        b->segments++;
         return MS_OK;
     }
     for (unsigned c = 0; c < MS__FAN; c++)
-        if (j->segment[c]->lists > most) most = j->segment[c]->lists;
-    for (j->sum.bits = 0; most >> j->sum.bits > MS__ROW_LISTS;) j->sum.bits++;
-    size_t size = (size_t)ms__align8(ms__summary_size(&j->sum));
+        if (b->segment[c]->lists > most) most = b->segment[c]->lists;
+    for (b->sum.bits = 0; most >> b->sum.bits > MS__ROW_LISTS;) b->sum.bits++;
+    size_t size = (size_t)ms__align8(ms__summary_size(&b->sum));
     unsigned char *r = (unsigned char *)ms__log_resize(log, NULL, 0, size);
     if (!r) return ms__no_memory(err, size);
-    j->record = r;
+    b->record = r;
     return MS_OK;
 }
 
 /* Writes the next FILTER. */
-static MS__NOINLINE ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__summary_build_filter(ms__log *log, ms__summary_build *b,
+                                                       ms_error *err)
 {
     unsigned char r[MS__FILTER_SIZE];
     uint32_t at[MS__FAN];
     uint64_t offset = log->end;
     memset(r, 0, sizeof r);
     ms__own_header(r, sizeof r, MS__KIND_INDEX, MS__INDEX_FILTER, log->sum.last_seq);
-    ms__put32(r + 32, j->sum.number);
-    ms__put32(r + 36, j->filters);
+    ms__put32(r + 32, b->sum.number);
+    ms__put32(r + 36, b->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
-        const ms__segment *l = j->segment[c];
-        for (at[c] = j->at[c]; at[c] < l->lists; at[c]++) {
+        const ms__segment *l = b->segment[c];
+        for (at[c] = b->at[c]; at[c] < l->lists; at[c]++) {
             uint64_t list = ms__segment_list(l, at[c]);
-            if (ms__filter_of(list, j->sum.bits) != j->filters) break;
+            if (ms__filter_of(list, b->sum.bits) != b->filters) break;
             ms__filter_put(r, list, c);
         }
         /* Each query reports lost records that were in unknown lists. */
@@ -445,50 +448,52 @@ static MS__NOINLINE ms_result ms__job_filter(ms__log *log, ms__job *j, ms_error 
             ms__probe_set(ms__probe(r, word, 0), c);
     }
     MS__TRY(ms__record_put(log, r, err));
-    memcpy(j->at, at, sizeof at);
-    ms__put64(j->record + ms__summary_size(&j->sum) - ((size_t)8 << j->sum.bits) +
-                  (size_t)j->filters * 8,
+    memcpy(b->at, at, sizeof at);
+    ms__put64(b->record + ms__summary_size(&b->sum) - ((size_t)8 << b->sum.bits) +
+                  (size_t)b->filters * 8,
               offset);
-    j->filters++;
+    b->filters++;
     return MS_OK;
 }
 
 /* Writes the SUMMARY, after all of its FILTERs. */
-static MS__NOINLINE ms_result ms__job_summary(ms__log *log, ms__job *j, ms_error *err)
+static MS__NOINLINE ms_result ms__summary_build_write(ms__log *log, ms__summary_build *b,
+                                                      ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
-    uint32_t g = j->sum.number;
+    uint32_t g = b->sum.number;
     uint64_t offset = log->end;
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
-    ms__own_header(j->record, ms__summary_size(&j->sum), MS__KIND_INDEX,
+    ms__own_header(b->record, ms__summary_size(&b->sum), MS__KIND_INDEX,
                    MS__INDEX_SUMMARY, log->sum.last_seq);
-    ms__put32(j->record + 32, g);
-    ms__put32(j->record + 36, j->sum.bits);
-    ms__put64(j->record + 40, 0);
+    ms__put32(b->record + 32, g);
+    ms__put32(b->record + 36, b->sum.bits);
+    ms__put64(b->record + 40, 0);
     ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
-                    j->record + MS__SUM_FIXED);
-    ms__list_encode(t, 0, g, j->record + MS__SUM_FIXED + MS__FAN * 8);
-    MS__TRY(ms__record_put(log, j->record, err));
+                    b->record + MS__SUM_FIXED);
+    ms__list_encode(t, 0, g, b->record + MS__SUM_FIXED + MS__FAN * 8);
+    MS__TRY(ms__record_put(log, b->record, err));
     ms__summary_add(log, g, offset);
-    ms__job_end(log);
+    ms__summary_build_end(log);
     return MS_OK;
 }
 
 /* Does a portion of the SUMMARY that is in the making, or due. *more: work is left. */
-static ms_result ms__job_step(ms__log *log, bool *more, ms_error *err)
+static ms_result ms__summary_build_step(ms__log *log, bool *more, ms_error *err)
 {
-    ms__job *j = &log->index.job;
+    ms__summary_build *b = &log->index.build;
     uint32_t g = log->index.summaries.n;
     *more = false;
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
-    if (j->segments > 0 && j->sum.number != g) ms__job_end(log); /* another made it */
+    if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another made
+                                                                              it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__log_begin(log, err)); /* again, if a watermark could not be written */
     *more = true;
-    j->sum.number = g;
-    if (!j->record) return ms__job_segment(log, j, err);
-    if (j->filters >> j->sum.bits == 0) return ms__job_filter(log, j, err);
-    return ms__job_summary(log, j, err);
+    b->sum.number = g;
+    if (!b->record) return ms__summary_build_segment(log, b, err);
+    if (b->filters >> b->sum.bits == 0) return ms__summary_build_filter(log, b, err);
+    return ms__summary_build_write(log, b, err);
 }
 
 /* Does housekeeping after an append, in small portions. Without room or memory the append
@@ -501,7 +506,7 @@ static void ms__log_housekeep(ms__log *log)
         if (log->end >= log->index.segment_again && ms__segment_write(log, NULL) != MS_OK)
             log->index.segment_again =
                 log->end + log->opts.segment_size / 8; /* do not try at each append */
-    if (!log->opts.ticked) (void)ms__job_step(log, &more, NULL);
+    if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }
 
 /* ---- Appending: the functions that [append] calls for a log. Records are encoded in the

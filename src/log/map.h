@@ -87,14 +87,14 @@ typedef struct ms__node_table {
 } ms__node_table;
 
 /* The SUMMARY in the making. */
-typedef struct ms__job {
+typedef struct ms__summary_build {
     uint32_t segments; /* looked up so far */
     const ms__segment *segment[MS__FAN];
     uint32_t at[MS__FAN]; /* the next list of each */
     ms__summary sum;
     uint32_t filters;      /* written so far */
     unsigned char *record; /* the SUMMARY; NULL: not all segment indexes are looked up */
-} ms__job;
+} ms__summary_build;
 
 /* The state of a handle: one struct for each section. The section writes its struct, the
  * others read it; [log-recover] and [log-open] set the first values of all. */
@@ -140,7 +140,7 @@ typedef struct ms__log_map {
 typedef struct ms__log_index {
     ms__node_table segments, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
-    ms__job job;
+    ms__summary_build build;
     uint64_t segment_again; /* no segment index is tried while the end is below */
     uint32_t unlisted;   /* no segment index above has a known offset and an unread
                             list */

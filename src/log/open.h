@@ -232,7 +232,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
-        if (ms__job_step(log, &more, NULL) != MS_OK) break;
+        if (ms__summary_build_step(log, &more, NULL) != MS_OK) break;
     bool due = code == MS_OK && log->opts.sync == MS_SYNC_EVERY && ms__sync_due(log);
     uint64_t goal = log->end;
     ms__write_end(log);
@@ -328,7 +328,7 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
 static void ms__log_free(ms__log *log)
 {
     ms_alloc alloc = log->opts.alloc;
-    ms__job_end(log);
+    ms__summary_build_end(log);
     ms__nodes_clear(log);
     ms__table_free(&alloc, log->index.segments.table, sizeof(ms__entry_node));
     ms__table_free(&alloc, log->index.summaries.table, sizeof(ms__entry_node));

@@ -875,7 +875,7 @@ controls()
         ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
     control filter_without_lost_records gcc test_log_index \
         damage_is_reported_when_a_summary_is_made_after_it 100 \
-        ms__job_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
+        ms__summary_build_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
     control damaged_batch_joins_the_next gcc test_log_index \
         a_damaged_batch_keeps_its_location_when_a_rewrite_follows_it 100 \
         ms__copy_since 'if (c->it->damaged != c->met)' 'if (false)'

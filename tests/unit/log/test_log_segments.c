@@ -95,7 +95,7 @@ static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *se
     while (log->index.segments.n < segments) {
         say_some(store, 1);
         while (more && log->index.summaries.n < summaries)
-            assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+            assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
         more = true;
     }
     assert_int_equal(log->index.segments.n, segments);
@@ -253,17 +253,17 @@ TEST(summary_is_begun_anew_when_another_one_is_due)
     ms_close(store);
     store = open_with(&desc);
     log = ms__log_of(store);
-    ms__job *j = &log->index.job;
+    ms__summary_build *j = &log->index.build;
     assert_int_equal(ms__log_begin(log, NULL), MS_OK);
     for (unsigned i = 0; i < MS__FAN; i++)
-        assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+        assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     assert_true(j->segments > 0 && more && j->record != NULL);
     j->sum.number = 5;
-    assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     assert_true(j->segments > 0 && more && j->record == NULL); /* begun anew */
     assert_int_equal(j->sum.number, 0);
     assert_int_equal(j->segments, 1);
-    while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    while (more) assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     assert_int_equal(log->index.summaries.n, 1);
     finish(store);
 }
@@ -294,7 +294,7 @@ TEST(summary_is_written_when_there_is_memory_again)
         for (size_t k = 1;; k++) {
             heap.calls = heap.failed = 0;
             heap.fail_at = k;
-            ms_result code = ms__job_step(log, &more, NULL);
+            ms_result code = ms__summary_build_step(log, &more, NULL);
             assert_int_equal(code, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
             if (heap.failed == 0) break;
             refused++;
@@ -312,7 +312,8 @@ TEST(reader_takes_in_a_summary_when_there_is_memory_again)
     ms_log_desc desc;
     ms_store *store = make_due(&desc), *reader = open_log(MS_LOG_READ);
     bool more = true;
-    while (more) assert_int_equal(ms__job_step(ms__log_of(store), &more, NULL), MS_OK);
+    while (more)
+        assert_int_equal(ms__summary_build_step(ms__log_of(store), &more, NULL), MS_OK);
     heap.calls = heap.failed = 0;
     heap.fail_at = 1;
     assert_int_equal(test_refresh(reader, NULL, NULL), MS_E_NO_MEMORY);
@@ -374,23 +375,23 @@ TEST(summary_is_written_when_there_is_room_again)
     assert_true(segments > MS__FAN);
     log->opts.segment_size = MS__SEGMENT_DEFAULT; /* the next one has a long index */
     say_some(store, 400);
-    while (!log->index.job.record)
-        assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    while (!log->index.build.record)
+        assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     writes_fail_at(log->end);
     assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
     writes_fail_at(0);
     uint64_t busy = ms__load_mark(log->map.super + MS__AT_BUSY);
     assert_true(busy > log->end + MS__FILTER_SIZE);
-    assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
-    assert_int_equal(log->index.job.filters, 1);
+    assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
+    assert_int_equal(log->index.build.filters, 1);
     /* the place was prepared anew, since the write that failed may have stored a part */
     assert_true(ms__load_mark(log->map.super + MS__AT_BUSY) < busy);
     writes_fail_at(MS__AT_MARK);
     assert_int_equal(ms__segment_write(log, NULL), MS_E_FULL);
-    assert_int_equal(ms__job_step(log, &more, NULL), MS_E_FULL);
+    assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_E_FULL);
     writes_fail_at(0);
     more = true;
-    while (more) assert_int_equal(ms__job_step(log, &more, NULL), MS_OK);
+    while (more) assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     assert_int_equal(log->index.summaries.n, 1);
     assert_int_equal(log->index.segments.n, segments);
     assert_int_equal(count_all(store, query_at("place_1"), MS_OK), (said + 5) / 7);
