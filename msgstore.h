@@ -2646,8 +2646,9 @@ typedef struct ms__reading {
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */
-    uint64_t holes;           /* damaged ranges that were found */
-    uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
+    uint64_t damaged_ranges;  /* damaged ranges that were found */
+    uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
+                                          one */
     ms_result result;         /* the error that stopped reading */
     bool backward;
     bool changed;             /* the query may return changed messages */
@@ -2706,7 +2707,7 @@ struct ms_cursor {
     void *ctx;                /* for backends */
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
-    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
+    uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -8098,7 +8099,8 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     }
     if (code == MS_OK && msg) return MS_OK;
     c->report->damaged += c->it->damaged;
-    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->holes; /* counted */
+    /* counted */
+    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->damaged_ranges;
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return code; /* the destination failed */
@@ -9254,10 +9256,10 @@ typedef struct ms__tail {
     ms__tail_names names;
     uint64_t base;    /* offset of its start */
     uint32_t segment;
-    uint32_t count;   /* records entered; under the lock */
-    uint32_t filled;  /* units up to the end of the last record; under the lock */
-    uint32_t end;     /* units that readers may read; atomic */
-    uint32_t holes;   /* damaged ranges between the records; atomic */
+    uint32_t count;          /* records entered; under the lock */
+    uint32_t filled;         /* units up to the end of the last record; under the lock */
+    uint32_t end;            /* units that readers may read; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -9676,14 +9678,15 @@ static ms__list_iter *ms__list_iters(ms_cursor *it)
 
 /* Counts, once for each segment, damage that has no postings: for cursors over
  * everything, and where a segment index was derived. */
-static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
+static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
+                                   uint32_t damaged_ranges)
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
     if (!none && number >= s->counted_from && number <= s->counted_to) return;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
-    s->holes += holes;
+    s->damaged_ranges += damaged_ranges;
 }
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
@@ -9709,7 +9712,7 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     li->index = NULL;
     if (s->to >> 32 < segment) return false;
     if (li->list <= MS__LIST_OTHERS)
-        ms__holes_met(s, segment, ms__load32(&s->tail->holes));
+        ms__damaged_ranges_met(s, segment, ms__load32(&s->tail->damaged_ranges));
     if (!li->in_tail) return false;
     li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
     if (li->hi == 0) return false;
@@ -9834,7 +9837,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
     bool unsure = MS__LOG && !s->edits && c->damaged > 0;
-    if (unsure && !s->unsure) s->holes++;
+    if (unsure && !s->unsure) s->damaged_ranges++;
     if (unsure) s->unsure = true;
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
@@ -10301,9 +10304,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    it->damaged += s->holes;
-    it->holes += s->holes;
-    s->holes = 0;
+    it->damaged += s->damaged_ranges;
+    it->damaged_ranges += s->damaged_ranges;
+    s->damaged_ranges = 0;
     if (s->result != MS_OK) it->result = s->result;
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
@@ -10319,7 +10322,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->to == 0 && ms__is_empty(it->query.location))
-        s->holes = ms__load32(&t->holes); /* the store is empty */
+        s->damaged_ranges = ms__load32(&t->damaged_ranges); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
@@ -13259,7 +13262,7 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
-    uint32_t number, listed, n, lists, postings, bits, width, holes, blocks;
+    uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
@@ -13345,7 +13348,7 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->postings = ms__get32(r + 196);
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
-    l->holes = ms__get32(r + 216);
+    l->damaged_ranges = ms__get32(r + 216);
     l->n_changed = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__SUPER_SIZE ||
@@ -15140,7 +15143,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(r + 196, l->postings);
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
-    ms__put32(r + 216, t->holes);
+    ms__put32(r + 216, t->damaged_ranges);
     ms__put32(r + 220, l->n_changed);
 }
 
@@ -15313,10 +15316,10 @@ typedef struct ms__record_walk {
     uint64_t last_seq;
     bool quiet;       /* damage is not reported */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint32_t holes; /* damaged ranges since the caller set it to 0 */
-    uint64_t spent; /* bytes of bodies that a search has checked */
-    uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
-                       none */
+    uint32_t damaged_ranges; /* damaged ranges since the caller set it to 0 */
+    uint64_t spent;          /* bytes of bodies that a search has checked */
+    uint64_t over;           /* offset of a valid header whose record extends over the
+                                limit; 0: none */
 } ms__record_walk;
 
 typedef enum ms__found {
@@ -15399,7 +15402,7 @@ static void ms__record_walk_skip(ms__record_walk *s, bool sized)
         s->index_damaged++;
     } else {
         s->damaged++;
-        s->holes++;
+        s->damaged_ranges++;
         s->damaged_bytes += s->at - from;
     }
     if (!s->quiet)
@@ -15413,7 +15416,7 @@ static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
     s->damaged++;
-    s->holes++;
+    s->damaged_ranges++;
     s->damaged_bytes += bytes;
     if (!s->quiet)
         ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
@@ -15486,7 +15489,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     if (!t) return NULL;
     while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
-    t->holes = s.holes;
+    t->damaged_ranges = s.damaged_ranges;
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;
@@ -15509,7 +15512,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
  * to: those of a derived one. The file's index has the damaged messages in its lists. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->holes : 0;
+    return l->own ? l->damaged_ranges : 0;
 }
 
 /* ---- The places of index records. */
@@ -16010,7 +16013,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.holes;
+    c->damaged = w.damaged + w.reading.damaged_ranges;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -17290,11 +17293,12 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
 }
 
 /* Counts damaged ranges of the tail; readers load the count without the lock. */
-static void ms__holes_take(ms__log *log, ms__record_walk *s)
+static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
-    s->holes = 0;
+    if (s->damaged_ranges > 0)
+        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    s->damaged_ranges = 0;
 }
 
 /* Notes that the file was truncated: the bytes from log->end to `end` were visible
@@ -17306,7 +17310,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->holes, t->holes + 1);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -17346,14 +17350,14 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        ms__holes_take(log, &s);
+        ms__damaged_ranges_add(log, &s);
         code = ms__log_take(log, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
     }
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
-    ms__holes_take(log, &s);
+    ms__damaged_ranges_add(log, &s);
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
@@ -17955,8 +17959,9 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool
     }
     ms__head_stands(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
-    if (!listed || holes > 0) ms__holes_met(s, segment, holes);
+    uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
+                                     : run.index->damaged_ranges;
+    if (!listed || damaged_ranges > 0) ms__damaged_ranges_met(s, segment, damaged_ranges);
     *some = ms__log_run(log, s, li, &run);
     return true;
 }
@@ -19210,7 +19215,8 @@ typedef struct ms__union_run {
     const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;          /* the store that is read; not below n: the end */
     size_t left;           /* messages that may still be read */
-    uint64_t damaged, holes; /* of the counts of the lane, added to the union's */
+    uint64_t damaged, damaged_ranges; /* of the counts of the lane, added to the
+                                         union's */
     bool collects;
     ms__sorted sorted;     /* collected messages, in the arena */
     size_t cap;            /* room for them */
@@ -19301,7 +19307,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     own.oldest = !backward; /* the limit counts where the lane starts */
     own.by_time = false;
     own.reverse = backward;
-    run->damaged = run->holes = 0;
+    run->damaged = run->damaged_ranges = 0;
     return ms_query_open(u->stores[run->which], &own, &run->lane, err);
 }
 
@@ -19325,8 +19331,8 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
         const ms_msg *msg = ms__next_stored(lane);
         it->damaged += lane->damaged - run->damaged;
         run->damaged = lane->damaged;
-        it->holes += lane->holes - run->holes;
-        run->holes = lane->holes;
+        it->damaged_ranges += lane->damaged_ranges - run->damaged_ranges;
+        run->damaged_ranges = lane->damaged_ranges;
         if (msg) {
             if (run->left != SIZE_MAX) run->left--;
             return msg;
@@ -20669,7 +20675,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                                    const ms__segment *before, ms_error *err)
 {
-    if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
+    if (l->own || l->damaged_ranges > 0) return MS_OK; /* damage is reported elsewhere */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                            before ? before->state.last_seq : 0, true);
     if (!made) return ms__no_memory(err, sizeof *made);
@@ -20680,7 +20686,7 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                 made->first_seq == l->first_seq && made->last_seq == l->last_seq &&
                 made->messages == l->messages && made->bytes == l->bytes &&
                 memcmp(made->numbers, l->numbers, size) == 0;
-    bool damaged = made->holes > 0;
+    bool damaged = made->damaged_ranges > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
         return ms__fail(err, MS_E_DAMAGED, "L3: the index record at %u is not what its "

@@ -54,8 +54,9 @@ typedef struct ms__reading {
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */
-    uint64_t holes;           /* damaged ranges that were found */
-    uint32_t counted_from, counted_to; /* segments whose holes were counted, plus one */
+    uint64_t damaged_ranges;  /* damaged ranges that were found */
+    uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
+                                          one */
     ms_result result;         /* the error that stopped reading */
     bool backward;
     bool changed;             /* the query may return changed messages */
@@ -114,7 +115,7 @@ struct ms_cursor {
     void *ctx;                /* for backends */
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
-    uint64_t holes;           /* of `damaged`: ranges whose kinds are unknown */
+    uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;

@@ -25,10 +25,10 @@ typedef struct ms__tail {
     ms__tail_names names;
     uint64_t base;    /* offset of its start */
     uint32_t segment;
-    uint32_t count;   /* records entered; under the lock */
-    uint32_t filled;  /* units up to the end of the last record; under the lock */
-    uint32_t end;     /* units that readers may read; atomic */
-    uint32_t holes;   /* damaged ranges between the records; atomic */
+    uint32_t count;          /* records entered; under the lock */
+    uint32_t filled;         /* units up to the end of the last record; under the lock */
+    uint32_t end;            /* units that readers may read; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;

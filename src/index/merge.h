@@ -42,14 +42,15 @@ static ms__list_iter *ms__list_iters(ms_cursor *it)
 
 /* Counts, once for each segment, damage that has no postings: for cursors over
  * everything, and where a segment index was derived. */
-static void ms__holes_met(ms__reading *s, uint32_t segment, uint32_t holes)
+static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
+                                   uint32_t damaged_ranges)
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
     if (!none && number >= s->counted_from && number <= s->counted_to) return;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
-    s->holes += holes;
+    s->damaged_ranges += damaged_ranges;
 }
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
@@ -75,7 +76,7 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     li->index = NULL;
     if (s->to >> 32 < segment) return false;
     if (li->list <= MS__LIST_OTHERS)
-        ms__holes_met(s, segment, ms__load32(&s->tail->holes));
+        ms__damaged_ranges_met(s, segment, ms__load32(&s->tail->damaged_ranges));
     if (!li->in_tail) return false;
     li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
     if (li->hi == 0) return false;
@@ -200,7 +201,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
     bool unsure = MS__LOG && !s->edits && c->damaged > 0;
-    if (unsure && !s->unsure) s->holes++;
+    if (unsure && !s->unsure) s->damaged_ranges++;
     if (unsure) s->unsure = true;
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
@@ -667,9 +668,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    it->damaged += s->holes;
-    it->holes += s->holes;
-    s->holes = 0;
+    it->damaged += s->damaged_ranges;
+    it->damaged_ranges += s->damaged_ranges;
+    s->damaged_ranges = 0;
     if (s->result != MS_OK) it->result = s->result;
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
@@ -685,7 +686,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->to == 0 && ms__is_empty(it->query.location))
-        s->holes = ms__load32(&t->holes); /* the store is empty */
+        s->damaged_ranges = ms__load32(&t->damaged_ranges); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));

@@ -124,8 +124,9 @@ static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool
     }
     ms__head_stands(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    uint32_t holes = listed ? ms__segment_lost(run.index) : run.index->holes;
-    if (!listed || holes > 0) ms__holes_met(s, segment, holes);
+    uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
+                                     : run.index->damaged_ranges;
+    if (!listed || damaged_ranges > 0) ms__damaged_ranges_met(s, segment, damaged_ranges);
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

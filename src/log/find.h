@@ -176,7 +176,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.holes;
+    c->damaged = w.damaged + w.reading.damaged_ranges;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;

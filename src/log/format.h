@@ -433,7 +433,7 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
-    uint32_t number, listed, n, lists, postings, bits, width, holes, blocks;
+    uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
@@ -519,7 +519,7 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->postings = ms__get32(r + 196);
     l->bits = ms__get32(r + 208);
     l->width = ms__get32(r + 212);
-    l->holes = ms__get32(r + 216);
+    l->damaged_ranges = ms__get32(r + 216);
     l->n_changed = ms__get32(r + 220);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__SUPER_SIZE ||

@@ -296,7 +296,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(r + 196, l->postings);
     ms__put32(r + 208, l->bits);
     ms__put32(r + 212, l->width);
-    ms__put32(r + 216, t->holes);
+    ms__put32(r + 216, t->damaged_ranges);
     ms__put32(r + 220, l->n_changed);
 }
 
@@ -469,10 +469,10 @@ typedef struct ms__record_walk {
     uint64_t last_seq;
     bool quiet;       /* damage is not reported */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint32_t holes; /* damaged ranges since the caller set it to 0 */
-    uint64_t spent; /* bytes of bodies that a search has checked */
-    uint64_t over;  /* offset of a valid header whose record extends over the limit; 0:
-                       none */
+    uint32_t damaged_ranges; /* damaged ranges since the caller set it to 0 */
+    uint64_t spent;          /* bytes of bodies that a search has checked */
+    uint64_t over;           /* offset of a valid header whose record extends over the
+                                limit; 0: none */
 } ms__record_walk;
 
 typedef enum ms__found {
@@ -555,7 +555,7 @@ static void ms__record_walk_skip(ms__record_walk *s, bool sized)
         s->index_damaged++;
     } else {
         s->damaged++;
-        s->holes++;
+        s->damaged_ranges++;
         s->damaged_bytes += s->at - from;
     }
     if (!s->quiet)
@@ -569,7 +569,7 @@ static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
     s->damaged++;
-    s->holes++;
+    s->damaged_ranges++;
     s->damaged_bytes += bytes;
     if (!s->quiet)
         ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
@@ -642,7 +642,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     if (!t) return NULL;
     while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
-    t->holes = s.holes;
+    t->damaged_ranges = s.damaged_ranges;
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;
@@ -665,7 +665,7 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
  * to: those of a derived one. The file's index has the damaged messages in its lists. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->holes : 0;
+    return l->own ? l->damaged_ranges : 0;
 }
 
 /* ---- The places of index records. */

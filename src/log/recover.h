@@ -172,11 +172,12 @@ static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t off
 }
 
 /* Counts damaged ranges of the tail; readers load the count without the lock. */
-static void ms__holes_take(ms__log *log, ms__record_walk *s)
+static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->holes > 0) ms__store32(&t->holes, t->holes + s->holes);
-    s->holes = 0;
+    if (s->damaged_ranges > 0)
+        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    s->damaged_ranges = 0;
 }
 
 /* Notes that the file was truncated: the bytes from log->end to `end` were visible
@@ -188,7 +189,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->holes, t->holes + 1);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -228,14 +229,14 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        ms__holes_take(log, &s);
+        ms__damaged_ranges_add(log, &s);
         code = ms__log_take(log, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
     }
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
-    ms__holes_take(log, &s);
+    ms__damaged_ranges_add(log, &s);
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */

@@ -461,7 +461,8 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     }
     if (code == MS_OK && msg) return MS_OK;
     c->report->damaged += c->it->damaged;
-    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->holes; /* counted */
+    /* counted */
+    if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->damaged_ranges;
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return code; /* the destination failed */

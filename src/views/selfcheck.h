@@ -182,7 +182,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                                    const ms__segment *before, ms_error *err)
 {
-    if (l->own || l->holes > 0) return MS_OK; /* damage is reported elsewhere */
+    if (l->own || l->damaged_ranges > 0) return MS_OK; /* damage is reported elsewhere */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                            before ? before->state.last_seq : 0, true);
     if (!made) return ms__no_memory(err, sizeof *made);
@@ -193,7 +193,7 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                 made->first_seq == l->first_seq && made->last_seq == l->last_seq &&
                 made->messages == l->messages && made->bytes == l->bytes &&
                 memcmp(made->numbers, l->numbers, size) == 0;
-    bool damaged = made->holes > 0;
+    bool damaged = made->damaged_ranges > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
         return ms__fail(err, MS_E_DAMAGED, "L3: the index record at %u is not what its "

@@ -43,7 +43,8 @@ typedef struct ms__union_run {
     const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;          /* the store that is read; not below n: the end */
     size_t left;           /* messages that may still be read */
-    uint64_t damaged, holes; /* of the counts of the lane, added to the union's */
+    uint64_t damaged, damaged_ranges; /* of the counts of the lane, added to the
+                                         union's */
     bool collects;
     ms__sorted sorted;     /* collected messages, in the arena */
     size_t cap;            /* room for them */
@@ -134,7 +135,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     own.oldest = !backward; /* the limit counts where the lane starts */
     own.by_time = false;
     own.reverse = backward;
-    run->damaged = run->holes = 0;
+    run->damaged = run->damaged_ranges = 0;
     return ms_query_open(u->stores[run->which], &own, &run->lane, err);
 }
 
@@ -158,8 +159,8 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
         const ms_msg *msg = ms__next_stored(lane);
         it->damaged += lane->damaged - run->damaged;
         run->damaged = lane->damaged;
-        it->holes += lane->holes - run->holes;
-        run->holes = lane->holes;
+        it->damaged_ranges += lane->damaged_ranges - run->damaged_ranges;
+        run->damaged_ranges = lane->damaged_ranges;
         if (msg) {
             if (run->left != SIZE_MAX) run->left--;
             return msg;

@@ -316,7 +316,7 @@ controls()
         'if (salvage) visible = dead;'
     control damage_of_a_derived_index_not_reported gcc test_log_index \
         damage_is_reported_when_a_message_and_its_index_are_damaged 100 \
-        ms__segment_lost 'return l->own ? l->holes : 0;' 'return l->own ? 0 : 0;'
+        ms__segment_lost 'return l->own ? l->damaged_ranges : 0;' 'return l->own ? 0 : 0;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
         ms__log_run '(li->list & 7) != MS__P_CHANGE &&' ''
@@ -906,7 +906,7 @@ controls()
         ms__log_follow 'log->map.salvaged ?' 'false ?'
     control damaged_change_not_reported gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
-        ms__list_iter_shown 'if (unsure && !s->unsure) s->holes++;' ''
+        ms__list_iter_shown 'if (unsure && !s->unsure) s->damaged_ranges++;' ''
     control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__running_turn ' || ms__is_silent(last)' ''
     control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \

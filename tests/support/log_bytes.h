@@ -53,7 +53,7 @@ typedef struct walk {
     uint64_t segment_begin;
     uint64_t messages, message_bytes, last_seq, last_gap;
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
-    uint32_t holes;                       /* of them in the segment */
+    uint32_t damaged_ranges;              /* of them in the segment */
     nodes segments, summaries;
     uint64_t newest_segment;
 } walk;
@@ -169,7 +169,7 @@ static inline void must_state(const walk *w, uint64_t at, const unsigned char *r
     SOUND(file_get64(r + 72) == w->messages && file_get64(r + 80) == w->message_bytes);
     SOUND(file_get64(r + 88) == w->last_seq && file_get64(r + 104) == w->last_gap);
     SOUND(file_get64(r + 112) == 0 && file_get64(r + 120) == 0); /* changes, hidden */
-    SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->holes);
+    SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->damaged_ranges);
     SOUND(file_get32(r + 220) == 0 && listed == (before < FAN ? before : FAN));
     must_list(at, &w->segments, before - listed, listed, r + FILE_SEGMENT_FIXED);
 }
@@ -197,7 +197,7 @@ static inline void parse_segment(walk *w, const parsed *p)
     nodes_add(&w->segments, &segment);
     must_state(w, at, r);
     w->newest_segment = at;
-    w->holes = 0;
+    w->damaged_ranges = 0;
     w->segment_first = w->n_records;
     w->segment_begin = at + p->padded;
 }
@@ -219,7 +219,7 @@ static inline void parse_lost(walk *w, const parsed *p)
     SOUND(p->time == INT64_MIN && end > at && file_get64(r + 40) == 0);
     w->damaged++;
     w->damaged_bytes += end - at;
-    w->holes++;
+    w->damaged_ranges++;
     if (p->seq > w->last_seq) w->last_seq = p->seq; /* of what is missing */
 }
 
