@@ -2756,7 +2756,7 @@ struct ms_writer {
     bool array, with_location;
     uint32_t covered;         /* fields, by number */
     const char *word;         /* of the shape that is being written */
-    const struct ms__hole *hole; /* the one that is being filled */
+    const struct ms__placeholder *placeholder; /* the one that is being filled */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */
@@ -21116,31 +21116,32 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
     return m;
 }
 
-/* ==== [template] holes, shapes, and the tokens of a template =========================
- * A format is tables. A *hole* is a member of a JSON object that stands for a field of
- * the message. A *shape* lists the holes of one kind of object in the order in which the
- * writer puts them. A *template* is what a message keeps of its source beside its fields:
- * the members without a field, and where each hole stood.
+/* ==== [template] placeholders, shapes, and the tokens of a template ==================
+ * A format is tables. A *placeholder* is a member of a JSON object that stands for a
+ * field of the message. A *shape* lists the placeholders of one kind of object in the
+ * order in which the writer puts them. A *template* is what a message keeps of its source
+ * beside its fields: the members without a field, and where each placeholder stood.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
  *   outer     = nothing (canonical), or letter of the shape, tokens
  *   block     = the same, for an element of a list
- *   tokens    = byte 1, letter of the hole                 a member with a field
+ *   tokens    = byte 1, letter of the placeholder          a member with a field
  *             | byte 1, letter, ":", value, ","            the same, with its spelling
  *             | byte 1, letter, "{", tokens, "}"           an object inside
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of holes, shapes and formats: a letter
- * never gets another meaning. A template may come from a hostile file. The engine checks
- * each token, ends the template at the first wrong one, and goes on with the fields. It
- * does not use the template of a block that has a list of messages.
+ * holds (times). Stored templates have the letters of placeholders, shapes and formats: a
+ * letter never gets another meaning. A template may come from a hostile file. The engine
+ * checks each token, ends the template at the first wrong one, and goes on with the
+ * fields. It does not use the template of a block that has a list of messages.
  *
  * How to write a format:
- *   1. List the holes of each kind of object with MS__HOLE. An object inside stands
- *      between its own hole (ms__as_object) and MS__END. `as` is how value and field
- *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
- *      Two forms of one member are two holes of one name, the second one OTHERWISE.
+ *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
+ *      inside stands between its own placeholder (ms__as_object) and MS__END. `as` is how
+ *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
+ *      of your own. Two forms of one member are two placeholders of one name, the second
+ *      one OTHERWISE.
  *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
  *      role and the shape of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
@@ -21152,14 +21153,15 @@ enum {
     MS__GUEST = 2,      /* a value that does not fit stays in the template */
     MS__OTHERWISE = 4,  /* another form of the member before it, of the same name */
     MS__LENIENT = 8,    /* read only by a lenient reader; never the writer's own form */
-    MS__WRITTEN = 16,   /* written; a reader treats it as a member without a hole */
+    MS__WRITTEN = 16,   /* written; a reader treats it as a member without a
+                           placeholder */
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
     MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
     MS__ALWAYS = 256    /* written even if the template lacks it */
 };
 
-typedef struct ms__hole ms__hole;
+typedef struct ms__placeholder ms__placeholder;
 typedef struct ms__shape ms__shape;
 
 #define MS__JSON(kind) (1u << MS_JSON_##kind)
@@ -21167,7 +21169,7 @@ typedef struct ms__shape ms__shape;
 
 #define MS__SPELLED_MAX 64
 
-/* The field number of a hole for the time, which is not a text field. */
+/* The field number of a placeholder for the time, which is not a text field. */
 #define MS__F_TIME 31
 #define MS__ONE_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
@@ -21176,7 +21178,7 @@ MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 
 typedef struct ms__member {
     ms_str key, value;
-    const ms__hole *hole;
+    const ms__placeholder *placeholder;
     bool repeated; /* a later member of the same name replaces it */
 } ms__member;
 
@@ -21191,7 +21193,7 @@ typedef struct ms__reader {
                                  array */
     ms_buf outer, block, *text; /* templates; text: the one being written */
     ms_str list;              /* elements to read after the object */
-    uint64_t seen;            /* holes of the object, by index */
+    uint64_t seen;            /* placeholders of the object, by index */
     uint32_t needed;          /* fields, by number */
     const char *word;         /* of the shape */
     bool whole;               /* values that need a second template stay members */
@@ -21234,10 +21236,10 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
-/* A value that a reader tries to put into the field of a hole. */
+/* A value that a reader tries to put into the field of a placeholder. */
 typedef struct ms__fit {
     ms__reader *r;
-    const ms__hole *h;
+    const ms__placeholder *h;
     ms_str value;
     ms_envelope *m;
     bool fits;
@@ -21249,11 +21251,11 @@ typedef struct ms__as {
     unsigned kinds;       /* kinds of JSON values that it accepts, by bits */
     const char *expected; /* the same in words, for errors */
     ms_result (*read)(ms__fit *f);
-    bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
-    void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
+    bool (*has)(const ms__placeholder *h, const ms_envelope *m, size_t n);
+    void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->placeholder */
 } ms__as;
 
-struct ms__hole {
+struct ms__placeholder {
     char letter;
     char inside;          /* letter of the object that contains it; 0: the outermost */
     uint16_t flags;
@@ -21263,21 +21265,21 @@ struct ms__hole {
     const ms__as *as;
 };
 
-#define MS__HOLE(letter, inside, name, as, field, flags) \
+#define MS__PLACEHOLDER(letter, inside, name, as, field, flags) \
     {letter, inside, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
 #define MS__END(inside) {'}', inside, 0, 0, 0, "", &ms__as_end}
 
-#define MS__HOLES_MAX 40
+#define MS__PLACEHOLDERS_MAX 40
 
 struct ms__shape {
     char letter;
-    const char *word;     /* value of its holes that are ms__as_word */
-    const ms__hole *holes;
-    size_t n;             /* at most MS__HOLES_MAX */
+    const char *word;     /* value of its placeholders that are ms__as_word */
+    const ms__placeholder *placeholders;
+    size_t n;             /* at most MS__PLACEHOLDERS_MAX */
 };
 
-#define MS__SHAPE(letter, word, holes) \
-    {letter, word, holes, sizeof holes / sizeof holes[0]}
+#define MS__SHAPE(letter, word, placeholders) \
+    {letter, word, placeholders, sizeof placeholders / sizeof placeholders[0]}
 
 /* Ids that a writer adds to calls and results without one. */
 typedef enum ms__pairing {
@@ -21327,9 +21329,9 @@ static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *
 
 /* ---- Values and fields. */
 
-static bool ms__hole_needed(const ms__reader *r, const ms__hole *h)
+static bool ms__placeholder_needed(const ms__reader *r, const ms__placeholder *ph)
 {
-    return (h->flags & MS__NEEDED) || (h->field && (r->needed >> h->field & 1));
+    return (ph->flags & MS__NEEDED) || (ph->field && (r->needed >> ph->field & 1));
 }
 
 /* Fields by which messages are found; their text has rules, see ms__key_check. */
@@ -21351,7 +21353,7 @@ static ms_result ms__field_read(ms__fit *f)
     bool strict = !f->r->lenient && !(f->h->flags & MS__GUEST);
     MS__TRY((json ? ms__read_json : ms__read_text)(f->r, f->value, &text));
     f->fits = text.len > 0 || !(f->h->flags & MS__NOT_EMPTY) ||
-              ms__hole_needed(f->r, f->h);
+              ms__placeholder_needed(f->r, f->h);
     if (f->fits && (MS__NAMES >> f->h->field & 1)) {
         ms_result code = ms__key_check(text, f->h->name, f->h->field == MS_F_TURN_ID,
                                        strict ? f->r->err : NULL);
@@ -21362,29 +21364,30 @@ static ms_result ms__field_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__field_has(const ms__hole *h, const ms_envelope *m)
+static bool ms__field_has(const ms__placeholder *ph, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, h->field);
-    if (!text.ptr || text.len > 0 || !(h->flags & MS__NOT_EMPTY)) return text.ptr != NULL;
-    return ms__type_row_of(m->type)->required >> h->field & 1;
+    ms_str text = ms__field_text(m, ph->field);
+    if (!text.ptr || text.len > 0 || !(ph->flags & MS__NOT_EMPTY))
+        return text.ptr != NULL;
+    return ms__type_row_of(m->type)->required >> ph->field & 1;
 }
 
 static void ms__field_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, w->hole->field);
-    if (ms__field_is_json(m, w->hole->field)) ms_json_put_raw(&w->json, text);
+    ms_str text = ms__field_text(m, w->placeholder->field);
+    if (ms__field_is_json(m, w->placeholder->field)) ms_json_put_raw(&w->json, text);
     else ms_json_put_string(&w->json, text);
 }
 
-static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__value_put(ms_writer *w, const ms__placeholder *ph, const ms_envelope *m)
 {
-    w->hole = h;
-    (h->as->put ? h->as->put : ms__field_put)(w, m);
+    w->placeholder = ph;
+    (ph->as->put ? ph->as->put : ms__field_put)(w, m);
 }
 
-static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__has_always(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)m, (void)n;
+    (void)ph, (void)m, (void)n;
     return true;
 }
 
@@ -21429,10 +21432,10 @@ static ms_result ms__time_read(ms__fit *f)
 }
 
 /* Returns the writer's own spelling of a time. */
-static ms_str ms__time_spell(const ms__hole *h, const ms_envelope *m,
+static ms_str ms__time_spell(const ms__placeholder *ph, const ms_envelope *m,
                              char out[MS__SPELLED_MAX])
 {
-    if (h->as->kinds == MS__JSON(NUMBER))
+    if (ph->as->kinds == MS__JSON(NUMBER))
         return ms_str_n(out, ms__seconds_write(m->time_ns, out));
     size_t len = 1 + ms_iso_write(m->time_ns, out + 1);
     out[0] = out[len] = '"';
@@ -21525,9 +21528,9 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__failed_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->type == MS_T_ERROR;
 }
 
@@ -21574,54 +21577,56 @@ static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, 
 static const ms__as ms__as_end = {0, "", NULL, NULL, NULL};
 static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL};
 
-/* The holes that end a message object: its location on request, and the caller's
+/* The placeholders that end a message object: its location on request, and the caller's
  * members. */
 #define MS__PLACE_AND_EXTRA                                                        \
-    MS__HOLE('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),                \
-    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),              \
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+    MS__PLACEHOLDER('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),         \
+    MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),       \
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
 
-static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__placeholder_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    if (h->field == MS__F_TIME) return m->has_time;
-    if (h->as->has) return h->as->has(h, m, n);
-    return h->field != 0 && ms__field_has(h, m);
+    if (ph->field == MS__F_TIME) return m->has_time;
+    if (ph->as->has) return ph->as->has(ph, m, n);
+    return ph->field != 0 && ms__field_has(ph, m);
 }
 
 /* Returns the bits of all forms of a member. */
-static uint64_t ms__hole_forms(const ms__shape *s, const ms__hole *h)
+static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder *ph)
 {
     uint64_t bits = 0;
-    while (h->flags & MS__OTHERWISE) h--;
-    do bits |= (uint64_t)1 << (h - s->holes);
-    while (++h < s->holes + s->n && (h->flags & MS__OTHERWISE));
+    while (ph->flags & MS__OTHERWISE) ph--;
+    do bits |= (uint64_t)1 << (ph - s->placeholders);
+    while (++ph < s->placeholders + s->n && (ph->flags & MS__OTHERWISE));
     return bits;
 }
 
-static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
+static const ms__placeholder *ms__placeholder_lettered(const ms__shape *s, char letter)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (s->holes[i].letter == letter) return &s->holes[i];
+        if (s->placeholders[i].letter == letter) return &s->placeholders[i];
     return NULL;
 }
 
-/* Returns the hole of the list of messages; NULL: the shape has none. */
-static const ms__hole *ms__list_hole(const ms__shape *s)
+/* Returns the placeholder of the list of messages; NULL: the shape has none. */
+static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
 {
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++)
-        if (h->flags & MS__HOLDS) return h;
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++)
+        if (ph->flags & MS__HOLDS) return ph;
     return NULL;
 }
 
-/* Returns the hole of a member: the first one of its name. */
-static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
+/* Returns the placeholder of a member: the first one of its name. */
+static const ms__placeholder *ms__placeholder_named(const ms__shape *s, char inside,
+                                                    ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
-        if (h->inside != inside || h->len == 0) continue;
-        if (escaped ? ms_json_string_is(key, ms_str_n(h->name, h->len))
-                    : h->len + 2u == key.len && memcmp(h->name, key.ptr + 1, h->len) == 0)
-            return h;
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
+        if (ph->inside != inside || ph->len == 0) continue;
+        if (escaped ? ms_json_string_is(key, ms_str_n(ph->name, ph->len))
+                    : ph->len + 2u == key.len &&
+                    memcmp(ph->name, key.ptr + 1, ph->len) == 0)
+            return ph;
     }
     return NULL;
 }
@@ -21630,15 +21635,15 @@ static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str ke
 
 typedef enum ms__token_kind {
     MS__TOKEN_END, /* or a wrong token */
-    MS__TOKEN_HOLE,
+    MS__TOKEN_PLACEHOLDER,
     MS__TOKEN_OPEN,
     MS__TOKEN_CLOSE,
     MS__TOKEN_MEMBER
 } ms__token_kind;
 
 typedef struct ms__token {
-    char letter;       /* HOLE, OPEN */
-    ms_str key, value; /* MEMBER; value: of a HOLE its spelling, or absent */
+    char letter;       /* PLACEHOLDER, OPEN */
+    ms_str key, value; /* MEMBER; value: of a PLACEHOLDER its spelling, or absent */
 } ms__token;
 
 /* Steps over a valid value and the comma after it. */
@@ -21667,7 +21672,7 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     } else if (*s.p == 1 && s.end - s.p >= 2) {
         token->letter = s.p[1];
         s.p += 2;
-        kind = MS__TOKEN_HOLE;
+        kind = MS__TOKEN_PLACEHOLDER;
         if (s.p < s.end && *s.p == '{') s.p++, kind = MS__TOKEN_OPEN;
         else if (s.p < s.end && *s.p == ':') {
             s.p++;
@@ -21684,13 +21689,13 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     return kind;
 }
 
-/* Returns whether a template has a hole of that letter. */
+/* Returns whether a template has a placeholder of that letter. */
 static bool ms__token_find(ms_str tokens, char letter)
 {
     ms__token token;
     ms__token_kind kind;
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END)
-        if (kind == MS__TOKEN_HOLE && token.letter == letter) return true;
+        if (kind == MS__TOKEN_PLACEHOLDER && token.letter == letter) return true;
     return false;
 }
 
@@ -21713,27 +21718,27 @@ static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name
     return found;
 }
 
-/* Writes the canonical tokens of a message to out and returns their length: the holes
- * whose fields it has, in the shape's order. An object inside is there if one of its
- * holes is, or if it is NEEDED. */
+/* Writes the canonical tokens of a message to out and returns their length: the
+ * placeholders whose fields it has, in the shape's order. An object inside is there if
+ * one of its placeholders is, or if it is NEEDED. */
 static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
-                            char out[3 * MS__HOLES_MAX])
+                            char out[3 * MS__PLACEHOLDERS_MAX])
 {
-    const ms__hole *open = NULL; /* an object that is not begun yet */
+    const ms__placeholder *open = NULL; /* an object that is not begun yet */
     size_t len = 0;
     bool begun = false, put = false; /* put: a form of the member */
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
-        bool object = h->as == &ms__as_object;
-        if (h->as == &ms__as_end) {
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
+        bool object = ph->as == &ms__as_object;
+        if (ph->as == &ms__as_end) {
             if (begun) out[len++] = '}';
             open = NULL;
             begun = false;
             continue;
         }
-        if (object) open = h;
-        if (!(h->flags & MS__OTHERWISE)) put = false;
-        if (put || (h->flags & (MS__LENIENT | MS__FOREIGN)) ||
-            (object ? !(h->flags & MS__NEEDED) : !ms__hole_has(h, m, n)))
+        if (object) open = ph;
+        if (!(ph->flags & MS__OTHERWISE)) put = false;
+        if (put || (ph->flags & (MS__LENIENT | MS__FOREIGN)) ||
+            (object ? !(ph->flags & MS__NEEDED) : !ms__placeholder_has(ph, m, n)))
             continue;
         if (open && !begun) {
             out[len++] = 1;
@@ -21743,7 +21748,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
         }
         if (object) continue;
         out[len++] = 1;
-        out[len++] = h->letter;
+        out[len++] = ph->letter;
         put = true;
     }
     return len;
@@ -21775,7 +21780,7 @@ static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
     for (size_t i = 0; i < f->n_shapes; i++)
         if (f->shapes[i].letter == part.ptr[0]) {
             *shape = &f->shapes[i];
-            return outer || !ms__list_hole(*shape);
+            return outer || !ms__list_placeholder(*shape);
         }
     return false;
 }
@@ -21793,34 +21798,35 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 }
 
 /* ==== [engine] reads and writes messages by the tables ===============================
- * Reading. The engine looks up each member of an object. If the member has a hole and the
- * value fits, the value goes into the field and the letter of the hole into the template.
- * All other members go into the template as they are spelled. A value that does not fit
- * its hole is an error. It stays in the template instead if the reader is lenient, if the
- * value is null, or if the hole is a GUEST.
+ * Reading. The engine looks up each member of an object. If the member has a placeholder
+ * and the value fits, the value goes into the field and the letter of the placeholder
+ * into the template. All other members go into the template as they are spelled. A value
+ * that does not fit its placeholder is an error. It stays in the template instead if the
+ * reader is lenient, if the value is null, or if the placeholder is a GUEST.
  *
  *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
  *     fields     call_id "c1", content "42"
  *     template   <r><i><c>"cache":{},
  *
  * The engine keeps the template in the field `source` only if it differs from the
- * canonical tokens of the message: the holes whose fields it has, in the shape's order.
+ * canonical tokens of the message: the placeholders whose fields it has, in the shape's
+ * order.
  *
  * Writing. In the format that a message came from, the engine copies the template and
- * fills its holes with the current fields. So a changed field shows, and a member whose
- * field is gone is left out. A new field stands at the end of its object, or in the place
- * of a member that did not fit. A member of `extra` stands in the place of a member of
- * its name. In another format, and after a change of type or role, the engine writes the
- * canonical tokens. Fields without a hole are left out and counted. No writer has to
- * predict a reader: both use the table.
+ * fills its placeholders with the current fields. So a changed field shows, and a member
+ * whose field is gone is left out. A new field stands at the end of its object, or in the
+ * place of a member that did not fit. A member of `extra` stands in the place of a member
+ * of its name. In another format, and after a change of type or role, the engine writes
+ * the canonical tokens. Fields without a placeholder are left out and counted. No writer
+ * has to predict a reader: both use the table.
  *
  * Several messages. One object can become several messages, all but the first JOINED. The
  * first one has the template of the object. A message that is an element of its list has
  * a second template, for that element. So each can change or lose its neighbours.
  *
- * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
- * Reading and writing a trace takes a third of the instructions that it took with a
- * reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
+ * members. Reading and writing a trace takes a third of the instructions that it took
+ * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
  * (T1) Written in its own format, a message with unchanged fields equals its source.
  * (T2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
@@ -21887,7 +21893,7 @@ static ms_result ms__text_add(ms__reader *r, ms_str s)
     return ms__no_arena(r->err, r->arena, s.len);
 }
 
-/* Puts a member without a hole into the template. */
+/* Puts a member without a placeholder into the template. */
 static ms_result ms__member_keep(ms__reader *r, const ms__member *e)
 {
     ms_str key, value;
@@ -21899,10 +21905,12 @@ static ms_result ms__member_keep(ms__reader *r, const ms__member *e)
     return ms__text_add(r, MS_STR(","));
 }
 
-/* Puts a hole into the template, with a spelling that differs from the writer's. */
-static ms_result ms__hole_keep(ms__reader *r, const ms__hole *h, ms_str spelled)
+/* Puts a placeholder into the template, with a spelling that differs from the
+ * writer's. */
+static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
+                                      ms_str spelled)
 {
-    char token[3] = {1, h->letter, ':'};
+    char token[3] = {1, ph->letter, ':'};
     MS__TRY(ms__text_add(r, ms_str_n(token, spelled.ptr ? 3 : 2)));
     if (!spelled.ptr) return MS_OK;
     MS__TRY(ms__text_add(r, spelled));
@@ -21910,52 +21918,56 @@ static ms_result ms__hole_keep(ms__reader *r, const ms__hole *h, ms_str spelled)
 }
 
 
-/* Takes one member: into its field if a form of its hole fits, else into the template. */
+/* Takes one member: into its field if a form of its placeholder fits, else into the
+ * template. */
 static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
-    const ms__hole *h = e->hole, *end = s->holes + s->n;
+    const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
     ms_json_kind kind = ms_json_kind_of(e->value);
     bool fits = false, takes = false; /* takes: there is a form for the kind of value */
-    for (; h; h = h + 1 < end && (h[1].flags & MS__OTHERWISE) ? h + 1 : NULL) {
-        fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__LENIENT));
+    for (; ph; ph = ph + 1 < end && (ph[1].flags & MS__OTHERWISE) ? ph + 1 : NULL) {
+        fits = (ph->as->kinds >> kind & 1) && (r->lenient || !(ph->flags & MS__LENIENT));
         takes = takes || fits;
-        ms__fit f = {r, h, e->value, m, fits};
-        if (fits) MS__TRY((h->as->read ? h->as->read : ms__field_read)(&f));
+        ms__fit f = {r, ph, e->value, m, fits};
+        if (fits) MS__TRY((ph->as->read ? ph->as->read : ms__field_read)(&f));
         if (fits && f.fits) break;
     }
-    if (e->hole && !takes && !r->lenient && !(e->hole->flags & MS__GUEST) &&
-        (kind != MS_JSON_NULL || ms__hole_needed(r, e->hole)))
-        return ms__read_kind(r, e->hole->name, e->hole->as->expected, e->value);
-    if (!h) return ms__member_keep(r, e);
-    r->seen |= (uint64_t)1 << (h - s->holes);
-    if (h->field != MS__F_TIME) return ms__hole_keep(r, h, ms__absent());
+    if (e->placeholder && !takes && !r->lenient && !(e->placeholder->flags & MS__GUEST) &&
+        (kind != MS_JSON_NULL || ms__placeholder_needed(r, e->placeholder)))
+        return ms__read_kind(r, e->placeholder->name, e->placeholder->as->expected,
+                             e->value);
+    if (!ph) return ms__member_keep(r, e);
+    r->seen |= (uint64_t)1 << (ph - s->placeholders);
+    if (ph->field != MS__F_TIME) return ms__placeholder_keep(r, ph, ms__absent());
     char own[MS__SPELLED_MAX];
-    bool same = ms_str_equal(e->value, ms__time_spell(h, m, own));
-    return ms__hole_keep(r, h, same ? ms__absent() : e->value);
+    bool same = ms_str_equal(e->value, ms__time_spell(ph, m, own));
+    return ms__placeholder_keep(r, ph, same ? ms__absent() : e->value);
 }
 
-/* Finds the holes of the members from base on. Of repeated members the last counts. */
+/* Finds the placeholders of the members from base on. Of repeated members the last
+ * counts. */
 static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, char inside)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
         ms__member *e = &r->members[i];
-        const ms__hole *h = ms__hole_named(s, inside, e->key);
-        uint64_t bit = h ? (uint64_t)1 << (h - s->holes) : 0;
+        const ms__placeholder *ph = ms__placeholder_named(s, inside, e->key);
+        uint64_t bit = ph ? (uint64_t)1 << (ph - s->placeholders) : 0;
         e->repeated = (seen & bit) != 0;
-        e->hole = h && (h->flags & MS__WRITTEN) ? NULL : h;
+        e->placeholder = ph && (ph->flags & MS__WRITTEN) ? NULL : ph;
         seen |= bit;
     }
 }
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
-static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside)
+static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
-        const ms__hole *h = &s->holes[i];
-        if (h->inside != inside || !(h->flags & MS__NEEDED)) continue;
-        if (!(r->seen & ms__hole_forms(s, h))) return ms__read_missing(r, h->name);
+        const ms__placeholder *ph = &s->placeholders[i];
+        if (ph->inside != inside || !(ph->flags & MS__NEEDED)) continue;
+        if (!(r->seen & ms__placeholder_forms(s, ph)))
+            return ms__read_missing(r, ph->name);
     }
     return MS_OK;
 }
@@ -21964,20 +21976,20 @@ static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside
 static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
-    const ms__hole *h = e->hole;
-    char open[3] = {1, h->letter, '{'};
+    const ms__placeholder *ph = e->placeholder;
+    char open[3] = {1, ph->letter, '{'};
     size_t base;
     ms_result code = MS_OK;
-    r->seen |= (uint64_t)1 << (h - s->holes);
+    r->seen |= (uint64_t)1 << (ph - s->placeholders);
     MS__TRY(ms__members_list(r, e->value, &base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    ms__members_match(r, s, base, h->letter);
+    ms__members_match(r, s, base, ph->letter);
     for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
         ms__member inner = r->members[i];
         if (!inner.repeated) code = ms__member_take(r, s, &inner, m);
     }
-    if (code == MS_OK) code = ms__holes_needed(r, s, h->letter);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", h->name);
+    if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
     stbds_arrsetlen(r->members, base);
     return ms__text_add(r, MS_STR("}"));
 }
@@ -21992,13 +22004,13 @@ static ms_result ms__object_take(ms__reader *r, const ms__shape *s, size_t base,
     ms__members_match(r, s, base, 0);
     for (size_t i = base; i < end; i++) {
         ms__member e = r->members[i];
-        bool object = e.hole && e.hole->as == &ms__as_object &&
+        bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
         MS__TRY(object ? ms__inside_take(r, s, &e, m) : ms__member_take(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
-    return ms__holes_needed(r, s, 0);
+    return ms__placeholders_needed(r, s, 0);
 }
 
 static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
@@ -22040,7 +22052,7 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
 static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
-    char room[3 * MS__HOLES_MAX];
+    char room[3 * MS__PLACEHOLDERS_MAX];
     if (s != own) return false;
     return ms_str_equal(tokens, ms_str_n(room, ms__canonical(s, m, n, room)));
 }
@@ -22129,14 +22141,14 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__sh
                                 ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
-    const ms__hole *h = ms__list_hole(s);
+    const ms__placeholder *ph = ms__list_placeholder(s);
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
-        if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
     if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
         r->items[first + 1].content = m->content;
@@ -22227,11 +22239,11 @@ typedef struct ms__object {
     size_t n;              /* messages in the object */
     bool source;           /* the tokens are a template's */
     ms_str tokens, rest;
-    uint64_t put;          /* holes, by index */
-    uint64_t kept;         /* holes with a member of their name in the template */
+    uint64_t put;          /* placeholders, by index */
+    uint64_t kept;         /* placeholders with a member of their name in the template */
     uint32_t covered;      /* fields, by number */
     char inside;           /* letter of the object inside that is open; 0: none */
-    char room[3 * MS__HOLES_MAX];
+    char room[3 * MS__PLACEHOLDERS_MAX];
 } ms__object;
 
 /* Returns whether a template has a place for the list of the messages, if they need
@@ -22239,12 +22251,12 @@ typedef struct ms__object {
 static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
                              size_t n)
 {
-    const ms__hole *h = ms__list_hole(s);
-    if (!h) return n == 1;
-    if (!ms__hole_has(h, m, n)) return true;
-    uint64_t forms = ms__hole_forms(s, h);
-    for (h = s->holes; forms; forms >>= 1, h++)
-        if ((forms & 1) && ms__token_find(tokens, h->letter)) return true;
+    const ms__placeholder *ph = ms__list_placeholder(s);
+    if (!ph) return n == 1;
+    if (!ms__placeholder_has(ph, m, n)) return true;
+    uint64_t forms = ms__placeholder_forms(s, ph);
+    for (ph = s->placeholders; forms; forms >>= 1, ph++)
+        if ((forms & 1) && ms__token_find(tokens, ph->letter)) return true;
     return false;
 }
 
@@ -22272,9 +22284,9 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
 }
 
 /* Returns whether the value is one that a lenient reader sets for a missing member. */
-static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
+static bool ms__is_neutral(const ms__placeholder *ph, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, h->field);
+    ms_str text = ms__field_text(m, ph->field);
     return text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
            ms_str_equal(text, MS_STR("null"));
 }
@@ -22303,7 +22315,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__hole_lettered(o->shape, 'X'))
+    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->shape, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -22319,9 +22331,9 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     bool all = true;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
-        const ms__hole *h = ms__hole_named(o->shape, 0, it.key);
-        if (h && (h->field || (h->flags & MS__HOLDS) ||
-                  (o->put >> (h - o->shape->holes) & 1)))
+        const ms__placeholder *ph = ms__placeholder_named(o->shape, 0, it.key);
+        if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
+                   (o->put >> (ph - o->shape->placeholders) & 1)))
             all = false;
         else if (!o->source ||
                  !ms__token_member(o->tokens, ms__same_key, it.key, &value))
@@ -22331,90 +22343,95 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
 }
 
 /* Writes the name of a member, which needs no escapes. */
-static void ms__name_put(ms_writer *w, const ms__hole *h)
+static void ms__name_put(ms_writer *w, const ms__placeholder *ph)
 {
     ms__json_before(&w->json, true);
     ms__json_byte(&w->json, '"');
-    ms__json_bytes(&w->json, h->name, h->len);
+    ms__json_bytes(&w->json, ph->name, ph->len);
     ms__json_byte(&w->json, '"');
     ms__json_colon(&w->json);
 }
 
-/* Returns the form in which the message has a member, the hole's own one first. NULL: it
- * has none. */
-static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
+/* Returns the form in which the message has a member, the placeholder's own one first.
+ * NULL: it has none. */
+static const ms__placeholder *ms__placeholder_form(const ms__object *o,
+                                                   const ms__placeholder *ph)
 {
-    if (!h || ms__hole_has(h, o->m, o->n)) return h;
-    uint64_t forms = ms__hole_forms(o->shape, h);
-    for (h = o->shape->holes; forms; forms >>= 1, h++)
-        if ((forms & 1) && ms__hole_has(h, o->m, o->n)) return h;
+    if (!ph || ms__placeholder_has(ph, o->m, o->n)) return ph;
+    uint64_t forms = ms__placeholder_forms(o->shape, ph);
+    for (ph = o->shape->placeholders; forms; forms >>= 1, ph++)
+        if ((forms & 1) && ms__placeholder_has(ph, o->m, o->n)) return ph;
     return NULL;
 }
 
 /* Writes a member whose field is present. */
-static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
+static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placeholder *ph,
+                                 ms_str spelled)
 {
-    bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
+    bool place = ph->field == MS_F_LOCATION || ph->field == MS_F_AGENT_KEY;
     if (place && !w->with_location) return;
-    o->put |= (uint64_t)1 << (h - o->shape->holes);
-    o->covered |= (uint32_t)1 << h->field;
+    o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+    o->covered |= (uint32_t)1 << ph->field;
     w->word = o->shape->word;
     w->covered = 0;
-    if (h->as == &ms__as_extra) {
+    if (ph->as == &ms__as_extra) {
         ms__extra_fill(w, o);
         return;
     }
-    ms__name_put(w, h);
-    if (h->field == MS__F_TIME) {
+    ms__name_put(w, ph);
+    if (ph->field == MS__F_TIME) {
         char own[MS__SPELLED_MAX];
         int64_t ns;
         bool source = spelled.ptr && ms__json_time(spelled, &ns) && ns == o->m->time_ns &&
-                      (h->as->kinds >> ms_json_kind_of(spelled) & 1);
-        ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(h, o->m, own));
+                      (ph->as->kinds >> ms_json_kind_of(spelled) & 1);
+        ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(ph, o->m, own));
     } else {
-        ms__value_put(w, h, o->m);
+        ms__value_put(w, ph, o->m);
     }
     o->covered |= w->covered;
 }
 
 /* Returns whether a form of a member has a value since the template was made. */
-static bool ms__is_new(const ms__object *o, const ms__hole *h)
+static bool ms__is_new(const ms__object *o, const ms__placeholder *ph)
 {
-    bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
-    if ((h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
-        (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
+    bool once = ph->field != MS_F_CONTENT && ph->field != MS_F_EXTRA;
+    if ((ph->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
+        (o->put & ms__placeholder_forms(o->shape, ph)) ||
+        !ms__placeholder_has(ph, o->m, o->n))
         return false;
-    if (h->flags & MS__ALWAYS) return true;
-    if (!h->field || (once && (o->covered >> h->field & 1))) return false;
-    return h->field == MS__F_TIME || !ms__is_neutral(h, o->m);
+    if (ph->flags & MS__ALWAYS) return true;
+    if (!ph->field || (once && (o->covered >> ph->field & 1))) return false;
+    return ph->field == MS__F_TIME || !ms__is_neutral(ph, o->m);
 }
 
 /* Returns whether a member that stayed in the template gives way to its field: the field
  * is new, has another value, and stands nowhere else in the template. What the writer
  * has found leaves the member as it came. So do a time and a location, which are of the
  * store as well. */
-static bool ms__gives_way(const ms__object *o, const ms__hole *h, ms_str value)
+static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str value)
 {
     static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
-    if (!h || !h->field || (stays >> h->field & 1) || !ms__is_new(o, h)) return false;
-    if (o->m != o->given && !ms__field_has(h, o->given)) return false;
-    for (const ms__hole *i = o->shape->holes; i < o->shape->holes + o->shape->n; i++)
-        if (i->field == h->field && ms__token_find(o->tokens, i->letter)) return false;
-    ms_str text = ms__field_text(o->m, h->field);
-    return ms__field_is_json(o->m, h->field) ? !ms_str_equal(value, text)
-                                             : !ms_json_string_is(value, text);
+    if (!ph || !ph->field || (stays >> ph->field & 1) || !ms__is_new(o, ph)) return false;
+    if (o->m != o->given && !ms__field_has(ph, o->given)) return false;
+    for (const ms__placeholder *i = o->shape->placeholders;
+         i < o->shape->placeholders + o->shape->n;
+         i++)
+        if (i->field == ph->field && ms__token_find(o->tokens, i->letter)) return false;
+    ms_str text = ms__field_text(o->m, ph->field);
+    return ms__field_is_json(o->m, ph->field) ? !ms_str_equal(value, text)
+                                              : !ms_json_string_is(value, text);
 }
 
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__hole *h = ms__hole_named(o->shape, o->inside, token->key);
-    const ms__hole *form = ms__hole_form(o, h);
+    const ms__placeholder *ph = ms__placeholder_named(o->shape, o->inside, token->key);
+    const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
-        ms__hole_fill(w, o, form, ms__absent());
+        ms__placeholder_fill(w, o, form, ms__absent());
         return;
     }
-    if (h) o->kept |= ms__hole_forms(o->shape, h);
+    if (ph) o->kept |= ms__placeholder_forms(o->shape, ph);
     ms__member_put(w, token->key, ms__member_now(o, token));
 }
 
@@ -22424,41 +22441,42 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     char inside = o->inside;
     for (size_t i = 0; o->source && i < o->shape->n; i++) {
-        const ms__hole *h = &o->shape->holes[i];
-        if (h->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, h))
-            ms__hole_fill(w, o, h, ms__absent());
+        const ms__placeholder *ph = &o->shape->placeholders[i];
+        if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
+            ms__placeholder_fill(w, o, ph, ms__absent());
     }
     o->inside = 0;
     if (inside) ms_json_end(&w->json);
 }
 
-/* Writes members up to the end, or up to the list of the messages: then returns its hole,
- * and the next call continues after it. */
-static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
+/* Writes members up to the end, or up to the list of the messages: then returns its
+ * placeholder, and the next call continues after it. */
+static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
 {
     ms__token token;
     ms__token_kind kind;
     while ((kind = ms__token_next(&o->rest, &token)) != MS__TOKEN_END) {
-        const ms__hole *h = NULL;
-        if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
-            h = ms__hole_lettered(o->shape, token.letter);
-        if (h && (kind == MS__TOKEN_HOLE) != (h->as == &ms__as_object))
-            o->put |= (uint64_t)1 << (h - o->shape->holes);
-        if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && !o->inside) {
-            ms__name_put(w, h);
+        const ms__placeholder *ph = NULL;
+        if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
+            ph = ms__placeholder_lettered(o->shape, token.letter);
+        if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
+            o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
+            ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
-            o->inside = h->letter;
+            o->inside = ph->letter;
         } else if (kind == MS__TOKEN_CLOSE && o->inside) {
             ms__object_rest(w, o);
         } else if (kind == MS__TOKEN_MEMBER) {
             ms__kept_put(w, o, &token);
-        } else if (kind == MS__TOKEN_HOLE && (h = ms__hole_form(o, h)) != NULL) {
-            if (!(h->flags & MS__HOLDS)) {
-                ms__hole_fill(w, o, h, token.value);
+        } else if (kind == MS__TOKEN_PLACEHOLDER &&
+                   (ph = ms__placeholder_form(o, ph)) != NULL) {
+            if (!(ph->flags & MS__HOLDS)) {
+                ms__placeholder_fill(w, o, ph, token.value);
                 continue;
             }
-            ms__name_put(w, h);
-            return h;
+            ms__name_put(w, ph);
+            return ph;
         }
     }
     if (o->inside) ms__object_rest(w, o);
@@ -22549,7 +22567,7 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     char derived[MS__DERIVED_ID];
     ms_envelope own;
     ms__object o;
-    const ms__hole *list;
+    const ms__placeholder *list;
     uint32_t first = 0;
     own = *m;
     if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
@@ -22625,7 +22643,7 @@ static ms_result ms__framework_args_read(ms__fit *f)
 {
     ms_json_kind kind = ms_json_kind_of(f->value);
     f->fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING ||
-              !ms__hole_needed(f->r, f->h);
+              !ms__placeholder_needed(f->r, f->h);
     return f->fits ? ms__field_read(f) : ms__fit_refuse(f);
 }
 
@@ -22639,9 +22657,9 @@ static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
         ms__field_put(w, m);
 }
 
-static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__role_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
 }
 
@@ -22656,9 +22674,9 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__joined_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return (m->flags & MS_FLAG_JOINED) != 0;
 }
 
@@ -22673,9 +22691,9 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__source_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->source.len > 3 && m->source.ptr[0] != 'f';
 }
 
@@ -22695,33 +22713,33 @@ static const ms__as ms__as_joined = {
 static const ms__as ms__as_source = {
     MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL};
 
-static const ms__hole ms__framework_holes[] = {
-    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
-    MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
-    MS__HOLE('a', 0, "args", framework_args, MS_F_ARGS, MS__NOT_EMPTY),
-    MS__HOLE('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
-    MS__HOLE('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
-    MS__HOLE('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
-    MS__HOLE('s', 0, "timestamp", seconds, MS__F_TIME, 0),
-    MS__HOLE('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
-    MS__HOLE('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
-    MS__HOLE('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
-    MS__HOLE('y', 0, "summary", text, MS_F_SUMMARY, MS__NOT_EMPTY),
-    MS__HOLE('u', 0, "turn_id", text, MS_F_TURN_ID, MS__NOT_EMPTY),
-    MS__HOLE('l', 0, "location", text, MS_F_LOCATION, 0),
-    MS__HOLE('g', 0, "agent_key", text, MS_F_AGENT_KEY, 0),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, MS__GUEST),
-    MS__HOLE('d', 0, "id", text, MS_F_ID, MS__GUEST),
-    MS__HOLE('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
-    MS__HOLE('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
-    MS__HOLE('j', 0, "joined", joined, 0, MS__GUEST),
-    MS__HOLE('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+static const ms__placeholder ms__framework_placeholders[] = {
+    MS__PLACEHOLDER('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('a', 0, "args", framework_args, MS_F_ARGS, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('s', 0, "timestamp", seconds, MS__F_TIME, 0),
+    MS__PLACEHOLDER('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('y', 0, "summary", text, MS_F_SUMMARY, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('u', 0, "turn_id", text, MS_F_TURN_ID, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('l', 0, "location", text, MS_F_LOCATION, 0),
+    MS__PLACEHOLDER('g', 0, "agent_key", text, MS_F_AGENT_KEY, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, MS__GUEST),
+    MS__PLACEHOLDER('d', 0, "id", text, MS_F_ID, MS__GUEST),
+    MS__PLACEHOLDER('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
+    MS__PLACEHOLDER('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
+    MS__PLACEHOLDER('j', 0, "joined", joined, 0, MS__GUEST),
+    MS__PLACEHOLDER('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
 };
 
 static const ms__shape ms__framework_shape =
-    MS__SHAPE('m', "", ms__framework_holes);
+    MS__SHAPE('m', "", ms__framework_placeholders);
 
 static const ms__format ms__framework_format = {
     'f', &ms__framework_shape, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
@@ -22810,9 +22828,10 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__chat_content_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->type != MS_T_ACTION || m->content.text.ptr;
 }
 
@@ -22861,9 +22880,9 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__calls_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h;
+    (void)ph;
     return ms__is_call(m) || n > 1;
 }
 
@@ -22885,39 +22904,40 @@ static const ms__as ms__as_args_text = {
 static const ms__as ms__as_custom_input = {
     MS__JSON(STRING), "a string", NULL, NULL, ms__args_text_put};
 
-static const ms__hole ms__chat_text[] = {
-    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+static const ms__placeholder ms__chat_text[] = {
+    MS__PLACEHOLDER('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_assistant[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
-    MS__HOLE('T', 0, "tool_calls", calls, 0, MS__HOLDS),
+static const ms__placeholder ms__chat_assistant[] = {
+    MS__PLACEHOLDER('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('T', 0, "tool_calls", calls, 0, MS__HOLDS),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_result[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+static const ms__placeholder ms__chat_result[] = {
+    MS__PLACEHOLDER('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_call[] = {
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('t', 0, "type", call_type, 0, 0),
-    MS__HOLE('f', 0, "function", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
-    MS__HOLE('A', 'f', "arguments", args_or_text, MS_F_ARGS, MS__OTHERWISE | MS__LENIENT),
+static const ms__placeholder ms__chat_call[] = {
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('t', 0, "type", call_type, 0, 0),
+    MS__PLACEHOLDER('f', 0, "function", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
+    MS__PLACEHOLDER('A', 'f', "arguments", args_or_text, MS_F_ARGS,
+                    MS__OTHERWISE | MS__LENIENT),
     MS__END('f'),
 };
-static const ms__hole ms__chat_custom[] = {
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('f', 0, "custom", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "input", custom_input, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__chat_custom[] = {
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('f', 0, "custom", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "input", custom_input, MS_F_ARGS, MS__NEEDED),
     MS__END('f'),
 };
 
@@ -23068,9 +23088,9 @@ static const char *ms__env_word(ms_type type)
 /* ---- Values. */
 
 /* Returns the word that the writer itself puts; the reader has looked at it before. */
-static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
+static ms_str ms__env_fixed(const ms__placeholder *ph, const ms_envelope *m)
 {
-    return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
+    return ms_str_of(ph->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
 static ms_result ms__env_fixed_read(ms__fit *f)
@@ -23086,8 +23106,8 @@ static ms_result ms__env_fixed_read(ms__fit *f)
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
-    if (w->hole->letter == 'v') ms_json_put_u64(&w->json, 1);
-    else ms_json_put_string(&w->json, ms__env_fixed(w->hole, m));
+    if (w->placeholder->letter == 'v') ms_json_put_u64(&w->json, 1);
+    else ms_json_put_string(&w->json, ms__env_fixed(w->placeholder, m));
 }
 
 static void ms__env_role_put(ms_writer *w, const ms_envelope *m)
@@ -23127,29 +23147,29 @@ static const ms__as ms__as_env_content = {
     ms__has_always, ms__env_content_put};
 
 #define MS__ENV_HEAD                                                      \
-    MS__HOLE('s', 0, "schema", env_fixed, 0, 0),                          \
-    MS__HOLE('v', 0, "version", env_fixed, 0, 0),                         \
-    MS__HOLE('t', 0, "type", env_fixed, 0, 0),                            \
-    MS__HOLE('r', 0, "role", env_role, 0, 0),                             \
-    MS__HOLE('c', 0, "content", env_content, MS_F_CONTENT, 0),            \
-    MS__HOLE('p', 0, "payload", object, 0, MS__NEEDED),                   \
-    MS__HOLE('n', 'p', "tool_name", text, MS_F_TOOL, MS__GUEST | MS__NOT_EMPTY)
+    MS__PLACEHOLDER('s', 0, "schema", env_fixed, 0, 0),                   \
+    MS__PLACEHOLDER('v', 0, "version", env_fixed, 0, 0),                  \
+    MS__PLACEHOLDER('t', 0, "type", env_fixed, 0, 0),                     \
+    MS__PLACEHOLDER('r', 0, "role", env_role, 0, 0),                      \
+    MS__PLACEHOLDER('c', 0, "content", env_content, MS_F_CONTENT, 0),     \
+    MS__PLACEHOLDER('p', 0, "payload", object, 0, MS__NEEDED),            \
+    MS__PLACEHOLDER('n', 'p', "tool_name", text, MS_F_TOOL, MS__GUEST | MS__NOT_EMPTY)
 #define MS__ENV_TAIL                                                      \
     MS__END('p'),                                                         \
-    MS__HOLE('m', 0, "metadata", object, 0, MS__NEEDED),                  \
-    MS__HOLE('k', 'm', "tool_call_id", text, MS_F_CALL_ID,                \
-             MS__GUEST | MS__NOT_EMPTY),                                  \
+    MS__PLACEHOLDER('m', 0, "metadata", object, 0, MS__NEEDED),           \
+    MS__PLACEHOLDER('k', 'm', "tool_call_id", text, MS_F_CALL_ID,         \
+                    MS__GUEST | MS__NOT_EMPTY),                           \
     MS__END('m'),                                                         \
-    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY),     \
-    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),          \
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY), \
+    MS__PLACEHOLDER('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),   \
     MS__PLACE_AND_EXTRA
 
-static const ms__hole ms__env_calls[] = {
+static const ms__placeholder ms__env_calls[] = {
     MS__ENV_HEAD,
-    MS__HOLE('a', 'p', "parameters", args_or_text, MS_F_ARGS, MS__GUEST),
+    MS__PLACEHOLDER('a', 'p', "parameters", args_or_text, MS_F_ARGS, MS__GUEST),
     MS__ENV_TAIL,
 };
-static const ms__hole ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
+static const ms__placeholder ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
 
 static const ms__shape ms__env_shapes[] = {
     MS__SHAPE('m', "", ms__env_others),
@@ -23507,10 +23527,10 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* Present while a stream writes the message. */
-static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__task_open_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
     (void)n;
-    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, ph->name);
 }
 
 static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
@@ -23539,8 +23559,8 @@ static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
 static void ms__task_named_put(ms_writer *w, const ms_envelope *m)
 {
     char derived[MS__DERIVED_ID];
-    ms_str text = ms__field_text(m, w->hole->field);
-    if (!text.ptr && w->hole->field == MS_F_TOOL) text = MS_STR("unknown_tool");
+    ms_str text = ms__field_text(m, w->placeholder->field);
+    if (!text.ptr && w->placeholder->field == MS_F_TOOL) text = MS_STR("unknown_tool");
     if (!text.ptr) text = ms__id_made_up(w, m, derived);
     ms_json_put_string(&w->json, text);
 }
@@ -23553,10 +23573,12 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
         return;
     }
     ms_json_begin(&w->json, MS_JSON_OBJECT);
-    for (size_t i = 0; i < sizeof ms__framework_holes / sizeof ms__framework_holes[0];
+    for (size_t i = 0;
+         i < sizeof ms__framework_placeholders / sizeof ms__framework_placeholders[0];
          i++) {
-        const ms__hole *part = &ms__framework_holes[i];
-        if (!strchr("tcoawkmpefyu", part->letter) || !ms__hole_has(part, m, 1)) continue;
+        const ms__placeholder *part = &ms__framework_placeholders[i];
+        if (!strchr("tcoawkmpefyu", part->letter) || !ms__placeholder_has(part, m, 1))
+            continue;
         w->covered |= (uint32_t)1 << part->field;
         ms__name_put(w, part);
         ms__value_put(w, part, m);
@@ -23579,7 +23601,7 @@ static void ms__task_texts_put(ms_writer *w, const ms_envelope *m)
     ms__reader r;
     memset(&r, 0, sizeof r);
     if (ms__value_is(m->content, MS_JSON_ARRAY) &&
-        ms__task_list(&r, w->hole->name, m->content.text, false) == MS_OK) {
+        ms__task_list(&r, w->placeholder->name, m->content.text, false) == MS_OK) {
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
@@ -23649,58 +23671,58 @@ static const ms__as ms__as_task_updated = {
 /* ---- Shapes. */
 
 #define MS__TASK_HEAD                                                   \
-    MS__HOLE('t', 0, "type", word, 0, MS__NEEDED),                      \
-    MS__HOLE('a', 0, "author", task_author, 0, MS__NEEDED),             \
-    MS__HOLE('S', 0, "style", task_style, 0, 0)
-#define MS__TASK_TAIL MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED),               \
+    MS__PLACEHOLDER('a', 0, "author", task_author, 0, MS__NEEDED),      \
+    MS__PLACEHOLDER('S', 0, "style", task_style, 0, 0)
+#define MS__TASK_TAIL MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
 
-static const ms__hole ms__task_texts[] = {
+static const ms__placeholder ms__task_texts[] = {
     MS__TASK_HEAD,
-    MS__HOLE('c', 0, "content", task_text, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('F', 0, "format", task_format, 0, 0),
-    MS__HOLE('A', 0, "attachments", task_files, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", task_text, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('F', 0, "format", task_format, 0, 0),
+    MS__PLACEHOLDER('A', 0, "attachments", task_files, 0, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_datas[] = {
+static const ms__placeholder ms__task_datas[] = {
     MS__TASK_HEAD,
-    MS__HOLE('c', 0, "data", task_data, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "data", task_data, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_requests[] = {
+static const ms__placeholder ms__task_requests[] = {
     MS__TASK_HEAD,
-    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_responses[] = {
+static const ms__placeholder ms__task_responses[] = {
     MS__TASK_HEAD,
-    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('E', 0, "is_error", failed, 0, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('E', 0, "is_error", failed, 0, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_reasonings[] = {
+static const ms__placeholder ms__task_reasonings[] = {
     MS__TASK_HEAD,
-    MS__HOLE('y', 0, "summary", task_summary, 0, 0),
-    MS__HOLE('c', 0, "content", task_texts, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('y', 0, "summary", task_summary, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", task_texts, MS_F_CONTENT, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_summaries[] = {
+static const ms__placeholder ms__task_summaries[] = {
     MS__TASK_HEAD,
-    MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_wrappers[] = {
-    MS__HOLE('i', 0, "id", text, MS_F_ID, 0),
-    MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
-    MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
-    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, 0),
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
-    MS__HOLE('s', 0, "streaming_status", task_status, 0, MS__ALWAYS),
-    MS__HOLE('u', 0, "updated_at", task_updated, 0, 0),
-    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
+static const ms__placeholder ms__task_wrappers[] = {
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, 0),
+    MS__PLACEHOLDER('k', 0, "task_id", task_id, 0, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
+    MS__PLACEHOLDER('d', 0, "created_at", date, MS__F_TIME, 0),
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+    MS__PLACEHOLDER('s', 0, "streaming_status", task_status, 0, MS__ALWAYS),
+    MS__PLACEHOLDER('u', 0, "updated_at", task_updated, 0, 0),
+    MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
 };
 
 static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
@@ -23875,9 +23897,10 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * without content has null; one of the two must be there. The time is `timestamp`, else
  * `created_at`, else metadata.timestamp: RFC 3339 text or seconds. Tool members count on
  * tool rows only, those of the row before those of its metadata. A member that repeats
- * the field has a hole, too, so that a change shows everywhere; one that differs stays in
- * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
- * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
+ * the field has a placeholder, too, so that a change shows everywhere; one that differs
+ * stays in the template. An assistant's row whose tool_calls is {"items": [one]}, with a
+ * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
+ * they are.
  *
  * The row of each type: an action is a row of the assistant with tool_calls,
  * observation and error are tool rows, all others text of their chat role.
@@ -23947,40 +23970,43 @@ static const ms__as ms__as_row_content = {
     MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has, ms__row_content_put};
 
 #define MS__ROW_HEAD                                                                    \
-    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
-    MS__HOLE('r', 0, "role", row_role, 0, 0),                                           \
-    MS__HOLE('c', 0, "content", row_content, MS_F_CONTENT, 0),                          \
-    MS__HOLE('z', 0, "timestamp", row_time, MS__F_TIME, 0),                         \
-    MS__HOLE('d', 0, "created_at", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN),  \
-    MS__HOLE('m', 0, "metadata", object, 0, MS__GUEST),                                 \
-    MS__HOLE('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, MS__GUEST),                            \
+    MS__PLACEHOLDER('r', 0, "role", row_role, 0, 0),                                    \
+    MS__PLACEHOLDER('c', 0, "content", row_content, MS_F_CONTENT, 0),                   \
+    MS__PLACEHOLDER('z', 0, "timestamp", row_time, MS__F_TIME, 0),                  \
+    MS__PLACEHOLDER('d', 0, "created_at", row_time, MS__F_TIME,                     \
+                    MS__GUEST | MS__FOREIGN),                                       \
+    MS__PLACEHOLDER('m', 0, "metadata", object, 0, MS__GUEST),                          \
+    MS__PLACEHOLDER('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
 
-static const ms__hole ms__row_texts[] = {
+static const ms__placeholder ms__row_texts[] = {
     MS__ROW_HEAD, MS__END('m'), MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_tools[] = {
+static const ms__placeholder ms__row_tools[] = {
     MS__ROW_HEAD,
-    MS__HOLE('N', 'm', "tool_name", row_name, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
-    MS__HOLE('K', 'm', "tool_call_id", row_name, MS_F_CALL_ID, MS__GUEST | MS__FOREIGN),
-    MS__HOLE('A', 'm', "tool_arguments", row_args, MS_F_ARGS, MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('N', 'm', "tool_name", row_name, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('K', 'm', "tool_call_id", row_name, MS_F_CALL_ID,
+                    MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('A', 'm', "tool_arguments", row_args, MS_F_ARGS,
+                    MS__GUEST | MS__FOREIGN),
     MS__END('m'),
-    MS__HOLE('n', 0, "tool_name", row_name, MS_F_TOOL, 0),
-    MS__HOLE('k', 0, "tool_call_id", row_name, MS_F_CALL_ID, 0),
-    MS__HOLE('a', 0, "tool_arguments", row_args, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", row_name, MS_F_TOOL, 0),
+    MS__PLACEHOLDER('k', 0, "tool_call_id", row_name, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('a', 0, "tool_arguments", row_args, MS_F_ARGS, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_actions[] = {
+static const ms__placeholder ms__row_actions[] = {
     MS__ROW_HEAD,
     MS__END('m'),
-    MS__HOLE('T', 0, "tool_calls", object, 0, MS__NEEDED),
-    MS__HOLE('I', 'T', "items", calls, 0, MS__HOLDS),
+    MS__PLACEHOLDER('T', 0, "tool_calls", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('I', 'T', "items", calls, 0, MS__HOLDS),
     MS__END('T'),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_calls[] = {
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('k', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__row_calls[] = {
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('k', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
 };
 
 static const ms__shape ms__row_shapes[] = {
@@ -24158,9 +24184,9 @@ static void ms__text_put(ms_writer *w, const ms_envelope *m)
 }
 
 /* Present unless the arguments are an empty text. */
-static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__args_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->args.json || m->args.text.len > 0;
 }
 
@@ -24209,9 +24235,10 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__anthropic_content_has(const ms__placeholder *ph, const ms_envelope *m,
+                                      size_t n)
 {
-    (void)h;
+    (void)ph;
     return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
            !ms__is_answer(m);
 }
@@ -24229,9 +24256,10 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* Present unless the content is null, which stands for a result without content. */
-static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__anthropic_result_has(const ms__placeholder *ph, const ms_envelope *m,
+                                     size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return !ms__value_is(m->content, MS_JSON_NULL);
 }
 
@@ -24242,34 +24270,35 @@ static const ms__as ms__as_anthropic_result = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
     ms__anthropic_result_read, ms__anthropic_result_has, ms__anthropic_content_put};
 
-static const ms__hole ms__anthropic_message[] = {
-    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__anthropic_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__anthropic_text[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__anthropic_text[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_thinking[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__anthropic_thinking[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_redacted[] = { /* its data stay in the source */
-    MS__HOLE('t', 0, "type", word, 0, 0),
+static const ms__placeholder ms__anthropic_redacted[] = { /* its data stay in the
+                                                             source */
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
 };
-static const ms__hole ms__anthropic_call[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 0, "input", args, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__anthropic_call[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 0, "input", args, MS_F_ARGS, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_result[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('i', 0, "tool_use_id", text, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('c', 0, "content", anthropic_result, MS_F_CONTENT, 0),
-    MS__HOLE('e', 0, "is_error", failed, 0, 0),
+static const ms__placeholder ms__anthropic_result[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('i', 0, "tool_use_id", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", anthropic_result, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('e', 0, "is_error", failed, 0, 0),
 };
 
 static const ms__shape ms__anthropic_shapes[] = {
@@ -24355,7 +24384,8 @@ static ms_result ms__wrapped_read(ms__fit *f)
 static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 {
     ms_json_begin(&w->json, MS_JSON_OBJECT);
-    ms_json_key(&w->json, w->hole->letter == 'e' ? MS_STR("error") : MS_STR("result"));
+    ms_json_key(&w->json,
+                w->placeholder->letter == 'e' ? MS_STR("error") : MS_STR("result"));
     ms__field_put(w, m);
     ms_json_end(&w->json);
 }
@@ -24375,9 +24405,9 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__response_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->content.json && ms__is_response(m->content.text);
 }
 
@@ -24390,32 +24420,34 @@ static const ms__as ms__as_result = {
 static const ms__as ms__as_response = {
     MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has, NULL};
 
-static const ms__hole ms__gemini_message[] = {
-    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, 0),
-    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__gemini_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, 0),
+    MS__PLACEHOLDER('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__gemini_text[] = {
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__gemini_text[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__gemini_thought[] = {
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('h', 0, "thought", true, 0, MS__NEEDED),
+static const ms__placeholder ms__gemini_thought[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('h', 0, "thought", true, 0, MS__NEEDED),
 };
-static const ms__hole ms__gemini_call[] = {
-    MS__HOLE('f', 0, "functionCall", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "args", args_if_any, MS_F_ARGS, 0),
-    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__gemini_call[] = {
+    MS__PLACEHOLDER('f', 0, "functionCall", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "args", args_if_any, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('i', 'f', "id", text, MS_F_CALL_ID, 0),
     MS__END('f'),
 };
-static const ms__hole ms__gemini_result[] = {
-    MS__HOLE('f', 0, "functionResponse", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('e', 'f', "response", error, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('p', 'f', "response", response, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
-    MS__HOLE('u', 'f', "response", result, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
-    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__gemini_result[] = {
+    MS__PLACEHOLDER('f', 0, "functionResponse", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('e', 'f', "response", error, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('p', 'f', "response", response, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__NEEDED),
+    MS__PLACEHOLDER('u', 'f', "response", result, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__NEEDED),
+    MS__PLACEHOLDER('i', 'f', "id", text, MS_F_CALL_ID, 0),
     MS__END('f'),
 };
 
@@ -24500,9 +24532,10 @@ static ms_result ms__prompt_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__prompt_texts_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__prompt_texts_have(const ms__placeholder *ph, const ms_envelope *m,
+                                  size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->content.json && ms__parts_are(m->content.text, true);
 }
 
@@ -24543,38 +24576,38 @@ static const ms__as ms__as_raw_args = {
 static const ms__as ms__as_outcome = {
     MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has, ms__outcome_put};
 
-static const ms__hole ms__pydantic_message[] = {
-    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__pydantic_message[] = {
+    MS__PLACEHOLDER('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__pydantic_text[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('c', 0, "content", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__pydantic_text[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__pydantic_prompt[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('C', 0, "content", prompt_texts, MS_F_CONTENT,
-             MS__OTHERWISE | MS__FOREIGN | MS__NEEDED),
+static const ms__placeholder ms__pydantic_prompt[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('C', 0, "content", prompt_texts, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__FOREIGN | MS__NEEDED),
 };
-static const ms__hole ms__pydantic_call[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 0, "args", raw_args, MS_F_ARGS, 0),
-    MS__HOLE('i', 0, "tool_call_id", call_id, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__pydantic_call[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 0, "args", raw_args, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", call_id, MS_F_CALL_ID, 0),
 };
-static const ms__hole ms__pydantic_return[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('n', 0, "tool_name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('o', 0, "outcome", outcome, 0, MS__GUEST),
+static const ms__placeholder ms__pydantic_return[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('o', 0, "outcome", outcome, 0, MS__GUEST),
 };
-static const ms__hole ms__pydantic_retry[] = {
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, 0),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__pydantic_retry[] = {
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, 0),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
 };
 
 static const ms__shape ms__pydantic_shapes[] = {
@@ -25271,8 +25304,8 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* The templates of each shape; ms__out_form explains their holes. NULL: the shape has no
- * such item. */
+/* The templates of each shape; ms__out_form explains their placeholders. NULL: the shape
+ * has no such item. */
 typedef struct ms__shape_row {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
@@ -26913,7 +26946,7 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
-/* Writes a template. A letter after % is a hole. Of the texts that were gathered:
+/* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
  *   %b texts and pictures in a list %m pictures in a member
@@ -26924,15 +26957,15 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
-    for (const char *hole; *form; form = hole + 2) {
-        hole = strchr(form, '%');
-        if (!hole) {
+    for (const char *placeholder; *form; form = placeholder + 2) {
+        placeholder = strchr(form, '%');
+        if (!placeholder) {
             ms__out(p, form);
             return;
         }
-        ms__json_bytes(&p->json, form, (size_t)(hole - form));
-        bool list = hole[1] == 'c' && ms__has_pictures(parts);
-        switch (hole[1]) {
+        ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
+        bool list = placeholder[1] == 'c' && ms__has_pictures(parts);
+        switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
         case 'x': ms__out_text(p, item->text.text); break;
@@ -26960,7 +26993,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         default: /* t, T, c */
             if (list) ms__out(p, "[");
             if (list) ms__out_blocks(p, parts);
-            else if (hole[1] == 'T' && !parts) ms__out(p, "null");
+            else if (placeholder[1] == 'T' && !parts) ms__out(p, "null");
             else (void)ms__out_texts(p, parts, true);
             if (list) ms__out(p, "]");
         }

@@ -392,7 +392,7 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
-/* Writes a template. A letter after % is a hole. Of the texts that were gathered:
+/* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
  *   %b texts and pictures in a list %m pictures in a member
@@ -403,15 +403,15 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
-    for (const char *hole; *form; form = hole + 2) {
-        hole = strchr(form, '%');
-        if (!hole) {
+    for (const char *placeholder; *form; form = placeholder + 2) {
+        placeholder = strchr(form, '%');
+        if (!placeholder) {
             ms__out(p, form);
             return;
         }
-        ms__json_bytes(&p->json, form, (size_t)(hole - form));
-        bool list = hole[1] == 'c' && ms__has_pictures(parts);
-        switch (hole[1]) {
+        ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
+        bool list = placeholder[1] == 'c' && ms__has_pictures(parts);
+        switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
         case 'x': ms__out_text(p, item->text.text); break;
@@ -439,7 +439,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         default: /* t, T, c */
             if (list) ms__out(p, "[");
             if (list) ms__out_blocks(p, parts);
-            else if (hole[1] == 'T' && !parts) ms__out(p, "null");
+            else if (placeholder[1] == 'T' && !parts) ms__out(p, "null");
             else (void)ms__out_texts(p, parts, true);
             if (list) ms__out(p, "]");
         }

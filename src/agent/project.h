@@ -121,8 +121,8 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* The templates of each shape; ms__out_form explains their holes. NULL: the shape has no
- * such item. */
+/* The templates of each shape; ms__out_form explains their placeholders. NULL: the shape
+ * has no such item. */
 typedef struct ms__shape_row {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */

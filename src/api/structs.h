@@ -164,7 +164,7 @@ struct ms_writer {
     bool array, with_location;
     uint32_t covered;         /* fields, by number */
     const char *word;         /* of the shape that is being written */
-    const struct ms__hole *hole; /* the one that is being filled */
+    const struct ms__placeholder *placeholder; /* the one that is being filled */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
     struct ms__held_text *held_text; /* their fields; stb_ds arrays */

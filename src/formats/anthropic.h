@@ -35,9 +35,10 @@ static ms_result ms__anthropic_content_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__anthropic_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__anthropic_content_has(const ms__placeholder *ph, const ms_envelope *m,
+                                      size_t n)
 {
-    (void)h;
+    (void)ph;
     return n == 1 && m->type != MS_T_ACTION && m->type != MS_T_REASONING &&
            !ms__is_answer(m);
 }
@@ -55,9 +56,10 @@ static ms_result ms__anthropic_result_read(ms__fit *f)
 }
 
 /* Present unless the content is null, which stands for a result without content. */
-static bool ms__anthropic_result_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__anthropic_result_has(const ms__placeholder *ph, const ms_envelope *m,
+                                     size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return !ms__value_is(m->content, MS_JSON_NULL);
 }
 
@@ -68,34 +70,35 @@ static const ms__as ms__as_anthropic_result = {
     MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of blocks",
     ms__anthropic_result_read, ms__anthropic_result_has, ms__anthropic_content_put};
 
-static const ms__hole ms__anthropic_message[] = {
-    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__anthropic_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", anthropic_content, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__anthropic_text[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__anthropic_text[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_thinking[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__anthropic_thinking[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "thinking", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_redacted[] = { /* its data stay in the source */
-    MS__HOLE('t', 0, "type", word, 0, 0),
+static const ms__placeholder ms__anthropic_redacted[] = { /* its data stay in the
+                                                             source */
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
 };
-static const ms__hole ms__anthropic_call[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 0, "input", args, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__anthropic_call[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 0, "input", args, MS_F_ARGS, MS__NEEDED),
 };
-static const ms__hole ms__anthropic_result[] = {
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('i', 0, "tool_use_id", text, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('c', 0, "content", anthropic_result, MS_F_CONTENT, 0),
-    MS__HOLE('e', 0, "is_error", failed, 0, 0),
+static const ms__placeholder ms__anthropic_result[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('i', 0, "tool_use_id", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", anthropic_result, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('e', 0, "is_error", failed, 0, 0),
 };
 
 static const ms__shape ms__anthropic_shapes[] = {

@@ -50,9 +50,9 @@ static void ms__text_put(ms_writer *w, const ms_envelope *m)
 }
 
 /* Present unless the arguments are an empty text. */
-static bool ms__args_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__args_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->args.json || m->args.text.len > 0;
 }
 

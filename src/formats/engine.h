@@ -1,33 +1,34 @@
 
 /* ==== [engine] reads and writes messages by the tables ===============================
- * Reading. The engine looks up each member of an object. If the member has a hole and the
- * value fits, the value goes into the field and the letter of the hole into the template.
- * All other members go into the template as they are spelled. A value that does not fit
- * its hole is an error. It stays in the template instead if the reader is lenient, if the
- * value is null, or if the hole is a GUEST.
+ * Reading. The engine looks up each member of an object. If the member has a placeholder
+ * and the value fits, the value goes into the field and the letter of the placeholder
+ * into the template. All other members go into the template as they are spelled. A value
+ * that does not fit its placeholder is an error. It stays in the template instead if the
+ * reader is lenient, if the value is null, or if the placeholder is a GUEST.
  *
  *   {"role":"tool","tool_call_id":"c1","content":"42","cache":{}}
  *     fields     call_id "c1", content "42"
  *     template   <r><i><c>"cache":{},
  *
  * The engine keeps the template in the field `source` only if it differs from the
- * canonical tokens of the message: the holes whose fields it has, in the shape's order.
+ * canonical tokens of the message: the placeholders whose fields it has, in the shape's
+ * order.
  *
  * Writing. In the format that a message came from, the engine copies the template and
- * fills its holes with the current fields. So a changed field shows, and a member whose
- * field is gone is left out. A new field stands at the end of its object, or in the place
- * of a member that did not fit. A member of `extra` stands in the place of a member of
- * its name. In another format, and after a change of type or role, the engine writes the
- * canonical tokens. Fields without a hole are left out and counted. No writer has to
- * predict a reader: both use the table.
+ * fills its placeholders with the current fields. So a changed field shows, and a member
+ * whose field is gone is left out. A new field stands at the end of its object, or in the
+ * place of a member that did not fit. A member of `extra` stands in the place of a member
+ * of its name. In another format, and after a change of type or role, the engine writes
+ * the canonical tokens. Fields without a placeholder are left out and counted. No writer
+ * has to predict a reader: both use the table.
  *
  * Several messages. One object can become several messages, all but the first JOINED. The
  * first one has the template of the object. A message that is an element of its list has
  * a second template, for that element. So each can change or lose its neighbours.
  *
- * Cost: a template costs 5 bytes, 2 for each hole, and the text of all other members.
- * Reading and writing a trace takes a third of the instructions that it took with a
- * reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
+ * members. Reading and writing a trace takes a third of the instructions that it took
+ * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
  * (T1) Written in its own format, a message with unchanged fields equals its source.
  * (T2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
@@ -94,7 +95,7 @@ static ms_result ms__text_add(ms__reader *r, ms_str s)
     return ms__no_arena(r->err, r->arena, s.len);
 }
 
-/* Puts a member without a hole into the template. */
+/* Puts a member without a placeholder into the template. */
 static ms_result ms__member_keep(ms__reader *r, const ms__member *e)
 {
     ms_str key, value;
@@ -106,10 +107,12 @@ static ms_result ms__member_keep(ms__reader *r, const ms__member *e)
     return ms__text_add(r, MS_STR(","));
 }
 
-/* Puts a hole into the template, with a spelling that differs from the writer's. */
-static ms_result ms__hole_keep(ms__reader *r, const ms__hole *h, ms_str spelled)
+/* Puts a placeholder into the template, with a spelling that differs from the
+ * writer's. */
+static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
+                                      ms_str spelled)
 {
-    char token[3] = {1, h->letter, ':'};
+    char token[3] = {1, ph->letter, ':'};
     MS__TRY(ms__text_add(r, ms_str_n(token, spelled.ptr ? 3 : 2)));
     if (!spelled.ptr) return MS_OK;
     MS__TRY(ms__text_add(r, spelled));
@@ -117,52 +120,56 @@ static ms_result ms__hole_keep(ms__reader *r, const ms__hole *h, ms_str spelled)
 }
 
 
-/* Takes one member: into its field if a form of its hole fits, else into the template. */
+/* Takes one member: into its field if a form of its placeholder fits, else into the
+ * template. */
 static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
-    const ms__hole *h = e->hole, *end = s->holes + s->n;
+    const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
     ms_json_kind kind = ms_json_kind_of(e->value);
     bool fits = false, takes = false; /* takes: there is a form for the kind of value */
-    for (; h; h = h + 1 < end && (h[1].flags & MS__OTHERWISE) ? h + 1 : NULL) {
-        fits = (h->as->kinds >> kind & 1) && (r->lenient || !(h->flags & MS__LENIENT));
+    for (; ph; ph = ph + 1 < end && (ph[1].flags & MS__OTHERWISE) ? ph + 1 : NULL) {
+        fits = (ph->as->kinds >> kind & 1) && (r->lenient || !(ph->flags & MS__LENIENT));
         takes = takes || fits;
-        ms__fit f = {r, h, e->value, m, fits};
-        if (fits) MS__TRY((h->as->read ? h->as->read : ms__field_read)(&f));
+        ms__fit f = {r, ph, e->value, m, fits};
+        if (fits) MS__TRY((ph->as->read ? ph->as->read : ms__field_read)(&f));
         if (fits && f.fits) break;
     }
-    if (e->hole && !takes && !r->lenient && !(e->hole->flags & MS__GUEST) &&
-        (kind != MS_JSON_NULL || ms__hole_needed(r, e->hole)))
-        return ms__read_kind(r, e->hole->name, e->hole->as->expected, e->value);
-    if (!h) return ms__member_keep(r, e);
-    r->seen |= (uint64_t)1 << (h - s->holes);
-    if (h->field != MS__F_TIME) return ms__hole_keep(r, h, ms__absent());
+    if (e->placeholder && !takes && !r->lenient && !(e->placeholder->flags & MS__GUEST) &&
+        (kind != MS_JSON_NULL || ms__placeholder_needed(r, e->placeholder)))
+        return ms__read_kind(r, e->placeholder->name, e->placeholder->as->expected,
+                             e->value);
+    if (!ph) return ms__member_keep(r, e);
+    r->seen |= (uint64_t)1 << (ph - s->placeholders);
+    if (ph->field != MS__F_TIME) return ms__placeholder_keep(r, ph, ms__absent());
     char own[MS__SPELLED_MAX];
-    bool same = ms_str_equal(e->value, ms__time_spell(h, m, own));
-    return ms__hole_keep(r, h, same ? ms__absent() : e->value);
+    bool same = ms_str_equal(e->value, ms__time_spell(ph, m, own));
+    return ms__placeholder_keep(r, ph, same ? ms__absent() : e->value);
 }
 
-/* Finds the holes of the members from base on. Of repeated members the last counts. */
+/* Finds the placeholders of the members from base on. Of repeated members the last
+ * counts. */
 static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, char inside)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
         ms__member *e = &r->members[i];
-        const ms__hole *h = ms__hole_named(s, inside, e->key);
-        uint64_t bit = h ? (uint64_t)1 << (h - s->holes) : 0;
+        const ms__placeholder *ph = ms__placeholder_named(s, inside, e->key);
+        uint64_t bit = ph ? (uint64_t)1 << (ph - s->placeholders) : 0;
         e->repeated = (seen & bit) != 0;
-        e->hole = h && (h->flags & MS__WRITTEN) ? NULL : h;
+        e->placeholder = ph && (ph->flags & MS__WRITTEN) ? NULL : ph;
         seen |= bit;
     }
 }
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
-static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside)
+static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
-        const ms__hole *h = &s->holes[i];
-        if (h->inside != inside || !(h->flags & MS__NEEDED)) continue;
-        if (!(r->seen & ms__hole_forms(s, h))) return ms__read_missing(r, h->name);
+        const ms__placeholder *ph = &s->placeholders[i];
+        if (ph->inside != inside || !(ph->flags & MS__NEEDED)) continue;
+        if (!(r->seen & ms__placeholder_forms(s, ph)))
+            return ms__read_missing(r, ph->name);
     }
     return MS_OK;
 }
@@ -171,20 +178,20 @@ static ms_result ms__holes_needed(ms__reader *r, const ms__shape *s, char inside
 static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__member *e,
                                  ms_envelope *m)
 {
-    const ms__hole *h = e->hole;
-    char open[3] = {1, h->letter, '{'};
+    const ms__placeholder *ph = e->placeholder;
+    char open[3] = {1, ph->letter, '{'};
     size_t base;
     ms_result code = MS_OK;
-    r->seen |= (uint64_t)1 << (h - s->holes);
+    r->seen |= (uint64_t)1 << (ph - s->placeholders);
     MS__TRY(ms__members_list(r, e->value, &base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    ms__members_match(r, s, base, h->letter);
+    ms__members_match(r, s, base, ph->letter);
     for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
         ms__member inner = r->members[i];
         if (!inner.repeated) code = ms__member_take(r, s, &inner, m);
     }
-    if (code == MS_OK) code = ms__holes_needed(r, s, h->letter);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", h->name);
+    if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
+    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
     stbds_arrsetlen(r->members, base);
     return ms__text_add(r, MS_STR("}"));
 }
@@ -199,13 +206,13 @@ static ms_result ms__object_take(ms__reader *r, const ms__shape *s, size_t base,
     ms__members_match(r, s, base, 0);
     for (size_t i = base; i < end; i++) {
         ms__member e = r->members[i];
-        bool object = e.hole && e.hole->as == &ms__as_object &&
+        bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
         MS__TRY(object ? ms__inside_take(r, s, &e, m) : ms__member_take(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
-    return ms__holes_needed(r, s, 0);
+    return ms__placeholders_needed(r, s, 0);
 }
 
 static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
@@ -247,7 +254,7 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
 static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
-    char room[3 * MS__HOLES_MAX];
+    char room[3 * MS__PLACEHOLDERS_MAX];
     if (s != own) return false;
     return ms_str_equal(tokens, ms_str_n(room, ms__canonical(s, m, n, room)));
 }
@@ -336,14 +343,14 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__sh
                                 ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
-    const ms__hole *h = ms__list_hole(s);
+    const ms__placeholder *ph = ms__list_placeholder(s);
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
-        if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", h->name, i);
+        if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
     if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
         r->items[first + 1].content = m->content;
@@ -434,11 +441,11 @@ typedef struct ms__object {
     size_t n;              /* messages in the object */
     bool source;           /* the tokens are a template's */
     ms_str tokens, rest;
-    uint64_t put;          /* holes, by index */
-    uint64_t kept;         /* holes with a member of their name in the template */
+    uint64_t put;          /* placeholders, by index */
+    uint64_t kept;         /* placeholders with a member of their name in the template */
     uint32_t covered;      /* fields, by number */
     char inside;           /* letter of the object inside that is open; 0: none */
-    char room[3 * MS__HOLES_MAX];
+    char room[3 * MS__PLACEHOLDERS_MAX];
 } ms__object;
 
 /* Returns whether a template has a place for the list of the messages, if they need
@@ -446,12 +453,12 @@ typedef struct ms__object {
 static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
                              size_t n)
 {
-    const ms__hole *h = ms__list_hole(s);
-    if (!h) return n == 1;
-    if (!ms__hole_has(h, m, n)) return true;
-    uint64_t forms = ms__hole_forms(s, h);
-    for (h = s->holes; forms; forms >>= 1, h++)
-        if ((forms & 1) && ms__token_find(tokens, h->letter)) return true;
+    const ms__placeholder *ph = ms__list_placeholder(s);
+    if (!ph) return n == 1;
+    if (!ms__placeholder_has(ph, m, n)) return true;
+    uint64_t forms = ms__placeholder_forms(s, ph);
+    for (ph = s->placeholders; forms; forms >>= 1, ph++)
+        if ((forms & 1) && ms__token_find(tokens, ph->letter)) return true;
     return false;
 }
 
@@ -479,9 +486,9 @@ static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
 }
 
 /* Returns whether the value is one that a lenient reader sets for a missing member. */
-static bool ms__is_neutral(const ms__hole *h, const ms_envelope *m)
+static bool ms__is_neutral(const ms__placeholder *ph, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, h->field);
+    ms_str text = ms__field_text(m, ph->field);
     return text.len == 0 || ms_str_equal(text, MS_STR("{}")) ||
            ms_str_equal(text, MS_STR("null"));
 }
@@ -510,7 +517,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__hole_lettered(o->shape, 'X'))
+    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->shape, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -526,9 +533,9 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     bool all = true;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
-        const ms__hole *h = ms__hole_named(o->shape, 0, it.key);
-        if (h && (h->field || (h->flags & MS__HOLDS) ||
-                  (o->put >> (h - o->shape->holes) & 1)))
+        const ms__placeholder *ph = ms__placeholder_named(o->shape, 0, it.key);
+        if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
+                   (o->put >> (ph - o->shape->placeholders) & 1)))
             all = false;
         else if (!o->source ||
                  !ms__token_member(o->tokens, ms__same_key, it.key, &value))
@@ -538,90 +545,95 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
 }
 
 /* Writes the name of a member, which needs no escapes. */
-static void ms__name_put(ms_writer *w, const ms__hole *h)
+static void ms__name_put(ms_writer *w, const ms__placeholder *ph)
 {
     ms__json_before(&w->json, true);
     ms__json_byte(&w->json, '"');
-    ms__json_bytes(&w->json, h->name, h->len);
+    ms__json_bytes(&w->json, ph->name, ph->len);
     ms__json_byte(&w->json, '"');
     ms__json_colon(&w->json);
 }
 
-/* Returns the form in which the message has a member, the hole's own one first. NULL: it
- * has none. */
-static const ms__hole *ms__hole_form(const ms__object *o, const ms__hole *h)
+/* Returns the form in which the message has a member, the placeholder's own one first.
+ * NULL: it has none. */
+static const ms__placeholder *ms__placeholder_form(const ms__object *o,
+                                                   const ms__placeholder *ph)
 {
-    if (!h || ms__hole_has(h, o->m, o->n)) return h;
-    uint64_t forms = ms__hole_forms(o->shape, h);
-    for (h = o->shape->holes; forms; forms >>= 1, h++)
-        if ((forms & 1) && ms__hole_has(h, o->m, o->n)) return h;
+    if (!ph || ms__placeholder_has(ph, o->m, o->n)) return ph;
+    uint64_t forms = ms__placeholder_forms(o->shape, ph);
+    for (ph = o->shape->placeholders; forms; forms >>= 1, ph++)
+        if ((forms & 1) && ms__placeholder_has(ph, o->m, o->n)) return ph;
     return NULL;
 }
 
 /* Writes a member whose field is present. */
-static void ms__hole_fill(ms_writer *w, ms__object *o, const ms__hole *h, ms_str spelled)
+static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placeholder *ph,
+                                 ms_str spelled)
 {
-    bool place = h->field == MS_F_LOCATION || h->field == MS_F_AGENT_KEY;
+    bool place = ph->field == MS_F_LOCATION || ph->field == MS_F_AGENT_KEY;
     if (place && !w->with_location) return;
-    o->put |= (uint64_t)1 << (h - o->shape->holes);
-    o->covered |= (uint32_t)1 << h->field;
+    o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+    o->covered |= (uint32_t)1 << ph->field;
     w->word = o->shape->word;
     w->covered = 0;
-    if (h->as == &ms__as_extra) {
+    if (ph->as == &ms__as_extra) {
         ms__extra_fill(w, o);
         return;
     }
-    ms__name_put(w, h);
-    if (h->field == MS__F_TIME) {
+    ms__name_put(w, ph);
+    if (ph->field == MS__F_TIME) {
         char own[MS__SPELLED_MAX];
         int64_t ns;
         bool source = spelled.ptr && ms__json_time(spelled, &ns) && ns == o->m->time_ns &&
-                      (h->as->kinds >> ms_json_kind_of(spelled) & 1);
-        ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(h, o->m, own));
+                      (ph->as->kinds >> ms_json_kind_of(spelled) & 1);
+        ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(ph, o->m, own));
     } else {
-        ms__value_put(w, h, o->m);
+        ms__value_put(w, ph, o->m);
     }
     o->covered |= w->covered;
 }
 
 /* Returns whether a form of a member has a value since the template was made. */
-static bool ms__is_new(const ms__object *o, const ms__hole *h)
+static bool ms__is_new(const ms__object *o, const ms__placeholder *ph)
 {
-    bool once = h->field != MS_F_CONTENT && h->field != MS_F_EXTRA;
-    if ((h->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
-        (o->put & ms__hole_forms(o->shape, h)) || !ms__hole_has(h, o->m, o->n))
+    bool once = ph->field != MS_F_CONTENT && ph->field != MS_F_EXTRA;
+    if ((ph->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
+        (o->put & ms__placeholder_forms(o->shape, ph)) ||
+        !ms__placeholder_has(ph, o->m, o->n))
         return false;
-    if (h->flags & MS__ALWAYS) return true;
-    if (!h->field || (once && (o->covered >> h->field & 1))) return false;
-    return h->field == MS__F_TIME || !ms__is_neutral(h, o->m);
+    if (ph->flags & MS__ALWAYS) return true;
+    if (!ph->field || (once && (o->covered >> ph->field & 1))) return false;
+    return ph->field == MS__F_TIME || !ms__is_neutral(ph, o->m);
 }
 
 /* Returns whether a member that stayed in the template gives way to its field: the field
  * is new, has another value, and stands nowhere else in the template. What the writer
  * has found leaves the member as it came. So do a time and a location, which are of the
  * store as well. */
-static bool ms__gives_way(const ms__object *o, const ms__hole *h, ms_str value)
+static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str value)
 {
     static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
-    if (!h || !h->field || (stays >> h->field & 1) || !ms__is_new(o, h)) return false;
-    if (o->m != o->given && !ms__field_has(h, o->given)) return false;
-    for (const ms__hole *i = o->shape->holes; i < o->shape->holes + o->shape->n; i++)
-        if (i->field == h->field && ms__token_find(o->tokens, i->letter)) return false;
-    ms_str text = ms__field_text(o->m, h->field);
-    return ms__field_is_json(o->m, h->field) ? !ms_str_equal(value, text)
-                                             : !ms_json_string_is(value, text);
+    if (!ph || !ph->field || (stays >> ph->field & 1) || !ms__is_new(o, ph)) return false;
+    if (o->m != o->given && !ms__field_has(ph, o->given)) return false;
+    for (const ms__placeholder *i = o->shape->placeholders;
+         i < o->shape->placeholders + o->shape->n;
+         i++)
+        if (i->field == ph->field && ms__token_find(o->tokens, i->letter)) return false;
+    ms_str text = ms__field_text(o->m, ph->field);
+    return ms__field_is_json(o->m, ph->field) ? !ms_str_equal(value, text)
+                                              : !ms_json_string_is(value, text);
 }
 
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__hole *h = ms__hole_named(o->shape, o->inside, token->key);
-    const ms__hole *form = ms__hole_form(o, h);
+    const ms__placeholder *ph = ms__placeholder_named(o->shape, o->inside, token->key);
+    const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
-        ms__hole_fill(w, o, form, ms__absent());
+        ms__placeholder_fill(w, o, form, ms__absent());
         return;
     }
-    if (h) o->kept |= ms__hole_forms(o->shape, h);
+    if (ph) o->kept |= ms__placeholder_forms(o->shape, ph);
     ms__member_put(w, token->key, ms__member_now(o, token));
 }
 
@@ -631,41 +643,42 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     char inside = o->inside;
     for (size_t i = 0; o->source && i < o->shape->n; i++) {
-        const ms__hole *h = &o->shape->holes[i];
-        if (h->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, h))
-            ms__hole_fill(w, o, h, ms__absent());
+        const ms__placeholder *ph = &o->shape->placeholders[i];
+        if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
+            ms__placeholder_fill(w, o, ph, ms__absent());
     }
     o->inside = 0;
     if (inside) ms_json_end(&w->json);
 }
 
-/* Writes members up to the end, or up to the list of the messages: then returns its hole,
- * and the next call continues after it. */
-static const ms__hole *ms__object_fill(ms_writer *w, ms__object *o)
+/* Writes members up to the end, or up to the list of the messages: then returns its
+ * placeholder, and the next call continues after it. */
+static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
 {
     ms__token token;
     ms__token_kind kind;
     while ((kind = ms__token_next(&o->rest, &token)) != MS__TOKEN_END) {
-        const ms__hole *h = NULL;
-        if (kind == MS__TOKEN_HOLE || kind == MS__TOKEN_OPEN)
-            h = ms__hole_lettered(o->shape, token.letter);
-        if (h && (kind == MS__TOKEN_HOLE) != (h->as == &ms__as_object))
-            o->put |= (uint64_t)1 << (h - o->shape->holes);
-        if (kind == MS__TOKEN_OPEN && h && h->as == &ms__as_object && !o->inside) {
-            ms__name_put(w, h);
+        const ms__placeholder *ph = NULL;
+        if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
+            ph = ms__placeholder_lettered(o->shape, token.letter);
+        if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
+            o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
+            ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
-            o->inside = h->letter;
+            o->inside = ph->letter;
         } else if (kind == MS__TOKEN_CLOSE && o->inside) {
             ms__object_rest(w, o);
         } else if (kind == MS__TOKEN_MEMBER) {
             ms__kept_put(w, o, &token);
-        } else if (kind == MS__TOKEN_HOLE && (h = ms__hole_form(o, h)) != NULL) {
-            if (!(h->flags & MS__HOLDS)) {
-                ms__hole_fill(w, o, h, token.value);
+        } else if (kind == MS__TOKEN_PLACEHOLDER &&
+                   (ph = ms__placeholder_form(o, ph)) != NULL) {
+            if (!(ph->flags & MS__HOLDS)) {
+                ms__placeholder_fill(w, o, ph, token.value);
                 continue;
             }
-            ms__name_put(w, h);
-            return h;
+            ms__name_put(w, ph);
+            return ph;
         }
     }
     if (o->inside) ms__object_rest(w, o);
@@ -756,7 +769,7 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
     char derived[MS__DERIVED_ID];
     ms_envelope own;
     ms__object o;
-    const ms__hole *list;
+    const ms__placeholder *list;
     uint32_t first = 0;
     own = *m;
     if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));

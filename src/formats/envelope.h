@@ -80,9 +80,9 @@ static const char *ms__env_word(ms_type type)
 /* ---- Values. */
 
 /* Returns the word that the writer itself puts; the reader has looked at it before. */
-static ms_str ms__env_fixed(const ms__hole *h, const ms_envelope *m)
+static ms_str ms__env_fixed(const ms__placeholder *ph, const ms_envelope *m)
 {
-    return ms_str_of(h->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
+    return ms_str_of(ph->letter == 's' ? "agents-api.message" : ms__env_word(m->type));
 }
 
 static ms_result ms__env_fixed_read(ms__fit *f)
@@ -98,8 +98,8 @@ static ms_result ms__env_fixed_read(ms__fit *f)
 
 static void ms__env_fixed_put(ms_writer *w, const ms_envelope *m)
 {
-    if (w->hole->letter == 'v') ms_json_put_u64(&w->json, 1);
-    else ms_json_put_string(&w->json, ms__env_fixed(w->hole, m));
+    if (w->placeholder->letter == 'v') ms_json_put_u64(&w->json, 1);
+    else ms_json_put_string(&w->json, ms__env_fixed(w->placeholder, m));
 }
 
 static void ms__env_role_put(ms_writer *w, const ms_envelope *m)
@@ -139,29 +139,29 @@ static const ms__as ms__as_env_content = {
     ms__has_always, ms__env_content_put};
 
 #define MS__ENV_HEAD                                                      \
-    MS__HOLE('s', 0, "schema", env_fixed, 0, 0),                          \
-    MS__HOLE('v', 0, "version", env_fixed, 0, 0),                         \
-    MS__HOLE('t', 0, "type", env_fixed, 0, 0),                            \
-    MS__HOLE('r', 0, "role", env_role, 0, 0),                             \
-    MS__HOLE('c', 0, "content", env_content, MS_F_CONTENT, 0),            \
-    MS__HOLE('p', 0, "payload", object, 0, MS__NEEDED),                   \
-    MS__HOLE('n', 'p', "tool_name", text, MS_F_TOOL, MS__GUEST | MS__NOT_EMPTY)
+    MS__PLACEHOLDER('s', 0, "schema", env_fixed, 0, 0),                   \
+    MS__PLACEHOLDER('v', 0, "version", env_fixed, 0, 0),                  \
+    MS__PLACEHOLDER('t', 0, "type", env_fixed, 0, 0),                     \
+    MS__PLACEHOLDER('r', 0, "role", env_role, 0, 0),                      \
+    MS__PLACEHOLDER('c', 0, "content", env_content, MS_F_CONTENT, 0),     \
+    MS__PLACEHOLDER('p', 0, "payload", object, 0, MS__NEEDED),            \
+    MS__PLACEHOLDER('n', 'p', "tool_name", text, MS_F_TOOL, MS__GUEST | MS__NOT_EMPTY)
 #define MS__ENV_TAIL                                                      \
     MS__END('p'),                                                         \
-    MS__HOLE('m', 0, "metadata", object, 0, MS__NEEDED),                  \
-    MS__HOLE('k', 'm', "tool_call_id", text, MS_F_CALL_ID,                \
-             MS__GUEST | MS__NOT_EMPTY),                                  \
+    MS__PLACEHOLDER('m', 0, "metadata", object, 0, MS__NEEDED),           \
+    MS__PLACEHOLDER('k', 'm', "tool_call_id", text, MS_F_CALL_ID,         \
+                    MS__GUEST | MS__NOT_EMPTY),                           \
     MS__END('m'),                                                         \
-    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY),     \
-    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),          \
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, MS__GUEST | MS__NOT_EMPTY), \
+    MS__PLACEHOLDER('d', 0, "created_at", date, MS__F_TIME, MS__GUEST),   \
     MS__PLACE_AND_EXTRA
 
-static const ms__hole ms__env_calls[] = {
+static const ms__placeholder ms__env_calls[] = {
     MS__ENV_HEAD,
-    MS__HOLE('a', 'p', "parameters", args_or_text, MS_F_ARGS, MS__GUEST),
+    MS__PLACEHOLDER('a', 'p', "parameters", args_or_text, MS_F_ARGS, MS__GUEST),
     MS__ENV_TAIL,
 };
-static const ms__hole ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
+static const ms__placeholder ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
 
 static const ms__shape ms__env_shapes[] = {
     MS__SHAPE('m', "", ms__env_others),

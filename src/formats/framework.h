@@ -37,7 +37,7 @@ static ms_result ms__framework_args_read(ms__fit *f)
 {
     ms_json_kind kind = ms_json_kind_of(f->value);
     f->fits = kind == MS_JSON_OBJECT || kind == MS_JSON_STRING ||
-              !ms__hole_needed(f->r, f->h);
+              !ms__placeholder_needed(f->r, f->h);
     return f->fits ? ms__field_read(f) : ms__fit_refuse(f);
 }
 
@@ -51,9 +51,9 @@ static void ms__framework_args_put(ms_writer *w, const ms_envelope *m)
         ms__field_put(w, m);
 }
 
-static bool ms__role_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__role_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->role != MS_ROLE_NONE || m->type == MS_T_TEXT;
 }
 
@@ -68,9 +68,9 @@ static ms_result ms__joined_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__joined_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__joined_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return (m->flags & MS_FLAG_JOINED) != 0;
 }
 
@@ -85,9 +85,9 @@ static ms_result ms__source_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__source_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__source_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->source.len > 3 && m->source.ptr[0] != 'f';
 }
 
@@ -107,33 +107,33 @@ static const ms__as ms__as_joined = {
 static const ms__as ms__as_source = {
     MS__JSON(STRING), "a template", ms__source_read, ms__source_has, NULL};
 
-static const ms__hole ms__framework_holes[] = {
-    MS__HOLE('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, 0),
-    MS__HOLE('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
-    MS__HOLE('a', 0, "args", framework_args, MS_F_ARGS, MS__NOT_EMPTY),
-    MS__HOLE('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
-    MS__HOLE('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
-    MS__HOLE('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
-    MS__HOLE('s', 0, "timestamp", seconds, MS__F_TIME, 0),
-    MS__HOLE('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
-    MS__HOLE('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
-    MS__HOLE('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
-    MS__HOLE('y', 0, "summary", text, MS_F_SUMMARY, MS__NOT_EMPTY),
-    MS__HOLE('u', 0, "turn_id", text, MS_F_TURN_ID, MS__NOT_EMPTY),
-    MS__HOLE('l', 0, "location", text, MS_F_LOCATION, 0),
-    MS__HOLE('g', 0, "agent_key", text, MS_F_AGENT_KEY, 0),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, MS__GUEST),
-    MS__HOLE('d', 0, "id", text, MS_F_ID, MS__GUEST),
-    MS__HOLE('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
-    MS__HOLE('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
-    MS__HOLE('j', 0, "joined", joined, 0, MS__GUEST),
-    MS__HOLE('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+static const ms__placeholder ms__framework_placeholders[] = {
+    MS__PLACEHOLDER('t', 0, "type", type, MS_F_TYPE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('o', 0, "tool", text, MS_F_TOOL, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('a', 0, "args", framework_args, MS_F_ARGS, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('w', 0, "worker", text, MS_F_WORKER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('k', 0, "task", text, MS_F_TASK, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('m', 0, "from_manager", text, MS_F_FROM_MANAGER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('s', 0, "timestamp", seconds, MS__F_TIME, 0),
+    MS__PLACEHOLDER('p', 0, "phase_id", phase, MS_F_PHASE_ID, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('e', 0, "error_type", text, MS_F_ERROR_TYPE, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('f', 0, "from_worker", text, MS_F_FROM_WORKER, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('y', 0, "summary", text, MS_F_SUMMARY, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('u', 0, "turn_id", text, MS_F_TURN_ID, MS__NOT_EMPTY),
+    MS__PLACEHOLDER('l', 0, "location", text, MS_F_LOCATION, 0),
+    MS__PLACEHOLDER('g', 0, "agent_key", text, MS_F_AGENT_KEY, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, MS__GUEST),
+    MS__PLACEHOLDER('d', 0, "id", text, MS_F_ID, MS__GUEST),
+    MS__PLACEHOLDER('q', 0, "idempotency_key", text, MS_F_KEY, MS__GUEST),
+    MS__PLACEHOLDER('r', 0, "role", role, MS_F_ROLE_NAME, MS__GUEST),
+    MS__PLACEHOLDER('j', 0, "joined", joined, 0, MS__GUEST),
+    MS__PLACEHOLDER('S', 0, "source", source, MS_F_SOURCE, MS__GUEST),
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
 };
 
 static const ms__shape ms__framework_shape =
-    MS__SHAPE('m', "", ms__framework_holes);
+    MS__SHAPE('m', "", ms__framework_placeholders);
 
 static const ms__format ms__framework_format = {
     'f', &ms__framework_shape, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,

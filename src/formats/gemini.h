@@ -29,7 +29,8 @@ static ms_result ms__wrapped_read(ms__fit *f)
 static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 {
     ms_json_begin(&w->json, MS_JSON_OBJECT);
-    ms_json_key(&w->json, w->hole->letter == 'e' ? MS_STR("error") : MS_STR("result"));
+    ms_json_key(&w->json,
+                w->placeholder->letter == 'e' ? MS_STR("error") : MS_STR("result"));
     ms__field_put(w, m);
     ms_json_end(&w->json);
 }
@@ -49,9 +50,9 @@ static ms_result ms__response_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__response_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__response_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->content.json && ms__is_response(m->content.text);
 }
 
@@ -64,32 +65,34 @@ static const ms__as ms__as_result = {
 static const ms__as ms__as_response = {
     MS__JSON(OBJECT), "an object", ms__response_read, ms__response_has, NULL};
 
-static const ms__hole ms__gemini_message[] = {
-    MS__HOLE('r', 0, "role", side, MS_F_ROLE_NAME, 0),
-    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__gemini_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, 0),
+    MS__PLACEHOLDER('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__gemini_text[] = {
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__gemini_text[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__gemini_thought[] = {
-    MS__HOLE('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('h', 0, "thought", true, 0, MS__NEEDED),
+static const ms__placeholder ms__gemini_thought[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('h', 0, "thought", true, 0, MS__NEEDED),
 };
-static const ms__hole ms__gemini_call[] = {
-    MS__HOLE('f', 0, "functionCall", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "args", args_if_any, MS_F_ARGS, 0),
-    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__gemini_call[] = {
+    MS__PLACEHOLDER('f', 0, "functionCall", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "args", args_if_any, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('i', 'f', "id", text, MS_F_CALL_ID, 0),
     MS__END('f'),
 };
-static const ms__hole ms__gemini_result[] = {
-    MS__HOLE('f', 0, "functionResponse", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('e', 'f', "response", error, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('p', 'f', "response", response, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
-    MS__HOLE('u', 'f', "response", result, MS_F_CONTENT, MS__OTHERWISE | MS__NEEDED),
-    MS__HOLE('i', 'f', "id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__gemini_result[] = {
+    MS__PLACEHOLDER('f', 0, "functionResponse", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('e', 'f', "response", error, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('p', 'f', "response", response, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__NEEDED),
+    MS__PLACEHOLDER('u', 'f', "response", result, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__NEEDED),
+    MS__PLACEHOLDER('i', 'f', "id", text, MS_F_CALL_ID, 0),
     MS__END('f'),
 };
 

@@ -15,9 +15,10 @@ static ms_result ms__chat_content_read(ms__fit *f)
 }
 
 /* A call has the content only if its source has one. */
-static bool ms__chat_content_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__chat_content_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->type != MS_T_ACTION || m->content.text.ptr;
 }
 
@@ -66,9 +67,9 @@ static void ms__chat_role_put(ms_writer *w, const ms_envelope *m)
 
 static bool ms__is_call(const ms_envelope *m) { return m->type == MS_T_ACTION; }
 
-static bool ms__calls_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__calls_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h;
+    (void)ph;
     return ms__is_call(m) || n > 1;
 }
 
@@ -90,39 +91,40 @@ static const ms__as ms__as_args_text = {
 static const ms__as ms__as_custom_input = {
     MS__JSON(STRING), "a string", NULL, NULL, ms__args_text_put};
 
-static const ms__hole ms__chat_text[] = {
-    MS__HOLE('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+static const ms__placeholder ms__chat_text[] = {
+    MS__PLACEHOLDER('r', 0, "role", chat_role, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_assistant[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
-    MS__HOLE('T', 0, "tool_calls", calls, 0, MS__HOLDS),
+static const ms__placeholder ms__chat_assistant[] = {
+    MS__PLACEHOLDER('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('T', 0, "tool_calls", calls, 0, MS__HOLDS),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_result[] = {
-    MS__HOLE('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
-    MS__HOLE('c', 0, "content", chat_content, MS_F_CONTENT, 0),
+static const ms__placeholder ms__chat_result[] = {
+    MS__PLACEHOLDER('r', 0, "role", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__GUEST),
+    MS__PLACEHOLDER('c', 0, "content", chat_content, MS_F_CONTENT, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__chat_call[] = {
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('t', 0, "type", call_type, 0, 0),
-    MS__HOLE('f', 0, "function", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
-    MS__HOLE('A', 'f', "arguments", args_or_text, MS_F_ARGS, MS__OTHERWISE | MS__LENIENT),
+static const ms__placeholder ms__chat_call[] = {
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('t', 0, "type", call_type, 0, 0),
+    MS__PLACEHOLDER('f', 0, "function", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "arguments", args_text, MS_F_ARGS, MS__NEEDED),
+    MS__PLACEHOLDER('A', 'f', "arguments", args_or_text, MS_F_ARGS,
+                    MS__OTHERWISE | MS__LENIENT),
     MS__END('f'),
 };
-static const ms__hole ms__chat_custom[] = {
-    MS__HOLE('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('t', 0, "type", word, 0, 0),
-    MS__HOLE('f', 0, "custom", object, 0, MS__NEEDED),
-    MS__HOLE('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 'f', "input", custom_input, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__chat_custom[] = {
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('f', 0, "custom", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'f', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'f', "input", custom_input, MS_F_ARGS, MS__NEEDED),
     MS__END('f'),
 };
 

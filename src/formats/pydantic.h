@@ -27,9 +27,10 @@ static ms_result ms__prompt_read(ms__fit *f)
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
-static bool ms__prompt_texts_have(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__prompt_texts_have(const ms__placeholder *ph, const ms_envelope *m,
+                                  size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->content.json && ms__parts_are(m->content.text, true);
 }
 
@@ -70,38 +71,38 @@ static const ms__as ms__as_raw_args = {
 static const ms__as ms__as_outcome = {
     MS__JSON(STRING), "a word", ms__failed_read, ms__failed_has, ms__outcome_put};
 
-static const ms__hole ms__pydantic_message[] = {
-    MS__HOLE('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
-    MS__HOLE('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
+static const ms__placeholder ms__pydantic_message[] = {
+    MS__PLACEHOLDER('k', 0, "kind", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('l', 0, "parts", list, 0, MS__HOLDS | MS__NEEDED),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__pydantic_text[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('c', 0, "content", spoken, MS_F_CONTENT, MS__NEEDED),
+static const ms__placeholder ms__pydantic_text[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", spoken, MS_F_CONTENT, MS__NEEDED),
 };
-static const ms__hole ms__pydantic_prompt[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('C', 0, "content", prompt_texts, MS_F_CONTENT,
-             MS__OTHERWISE | MS__FOREIGN | MS__NEEDED),
+static const ms__placeholder ms__pydantic_prompt[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", prompt, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('C', 0, "content", prompt_texts, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__FOREIGN | MS__NEEDED),
 };
-static const ms__hole ms__pydantic_call[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('a', 0, "args", raw_args, MS_F_ARGS, 0),
-    MS__HOLE('i', 0, "tool_call_id", call_id, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__pydantic_call[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 0, "args", raw_args, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", call_id, MS_F_CALL_ID, 0),
 };
-static const ms__hole ms__pydantic_return[] = {
-    MS__HOLE('k', 0, "part_kind", word, 0, 0),
-    MS__HOLE('n', 0, "tool_name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('o', 0, "outcome", outcome, 0, MS__GUEST),
+static const ms__placeholder ms__pydantic_return[] = {
+    MS__PLACEHOLDER('k', 0, "part_kind", word, 0, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('o', 0, "outcome", outcome, 0, MS__GUEST),
 };
-static const ms__hole ms__pydantic_retry[] = {
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, 0),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+static const ms__placeholder ms__pydantic_retry[] = {
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, 0),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
 };
 
 static const ms__shape ms__pydantic_shapes[] = {

@@ -13,9 +13,10 @@
  * without content has null; one of the two must be there. The time is `timestamp`, else
  * `created_at`, else metadata.timestamp: RFC 3339 text or seconds. Tool members count on
  * tool rows only, those of the row before those of its metadata. A member that repeats
- * the field has a hole, too, so that a change shows everywhere; one that differs stays in
- * the template. An assistant's row whose tool_calls is {"items": [one]}, with a tool_name
- * and tool_arguments in it, is an action. More calls, or other forms, stay as they are.
+ * the field has a placeholder, too, so that a change shows everywhere; one that differs
+ * stays in the template. An assistant's row whose tool_calls is {"items": [one]}, with a
+ * tool_name and tool_arguments in it, is an action. More calls, or other forms, stay as
+ * they are.
  *
  * The row of each type: an action is a row of the assistant with tool_calls,
  * observation and error are tool rows, all others text of their chat role.
@@ -85,40 +86,43 @@ static const ms__as ms__as_row_content = {
     MS__JSON_ANY & ~MS__JSON(NULL), "", NULL, ms__chat_content_has, ms__row_content_put};
 
 #define MS__ROW_HEAD                                                                    \
-    MS__HOLE('i', 0, "id", text, MS_F_ID, MS__GUEST),                                   \
-    MS__HOLE('r', 0, "role", row_role, 0, 0),                                           \
-    MS__HOLE('c', 0, "content", row_content, MS_F_CONTENT, 0),                          \
-    MS__HOLE('z', 0, "timestamp", row_time, MS__F_TIME, 0),                         \
-    MS__HOLE('d', 0, "created_at", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN),  \
-    MS__HOLE('m', 0, "metadata", object, 0, MS__GUEST),                                 \
-    MS__HOLE('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, MS__GUEST),                            \
+    MS__PLACEHOLDER('r', 0, "role", row_role, 0, 0),                                    \
+    MS__PLACEHOLDER('c', 0, "content", row_content, MS_F_CONTENT, 0),                   \
+    MS__PLACEHOLDER('z', 0, "timestamp", row_time, MS__F_TIME, 0),                  \
+    MS__PLACEHOLDER('d', 0, "created_at", row_time, MS__F_TIME,                     \
+                    MS__GUEST | MS__FOREIGN),                                       \
+    MS__PLACEHOLDER('m', 0, "metadata", object, 0, MS__GUEST),                          \
+    MS__PLACEHOLDER('Z', 'm', "timestamp", row_time, MS__F_TIME, MS__GUEST | MS__FOREIGN)
 
-static const ms__hole ms__row_texts[] = {
+static const ms__placeholder ms__row_texts[] = {
     MS__ROW_HEAD, MS__END('m'), MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_tools[] = {
+static const ms__placeholder ms__row_tools[] = {
     MS__ROW_HEAD,
-    MS__HOLE('N', 'm', "tool_name", row_name, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
-    MS__HOLE('K', 'm', "tool_call_id", row_name, MS_F_CALL_ID, MS__GUEST | MS__FOREIGN),
-    MS__HOLE('A', 'm', "tool_arguments", row_args, MS_F_ARGS, MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('N', 'm', "tool_name", row_name, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('K', 'm', "tool_call_id", row_name, MS_F_CALL_ID,
+                    MS__GUEST | MS__FOREIGN),
+    MS__PLACEHOLDER('A', 'm', "tool_arguments", row_args, MS_F_ARGS,
+                    MS__GUEST | MS__FOREIGN),
     MS__END('m'),
-    MS__HOLE('n', 0, "tool_name", row_name, MS_F_TOOL, 0),
-    MS__HOLE('k', 0, "tool_call_id", row_name, MS_F_CALL_ID, 0),
-    MS__HOLE('a', 0, "tool_arguments", row_args, MS_F_ARGS, 0),
+    MS__PLACEHOLDER('n', 0, "tool_name", row_name, MS_F_TOOL, 0),
+    MS__PLACEHOLDER('k', 0, "tool_call_id", row_name, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('a', 0, "tool_arguments", row_args, MS_F_ARGS, 0),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_actions[] = {
+static const ms__placeholder ms__row_actions[] = {
     MS__ROW_HEAD,
     MS__END('m'),
-    MS__HOLE('T', 0, "tool_calls", object, 0, MS__NEEDED),
-    MS__HOLE('I', 'T', "items", calls, 0, MS__HOLDS),
+    MS__PLACEHOLDER('T', 0, "tool_calls", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('I', 'T', "items", calls, 0, MS__HOLDS),
     MS__END('T'),
     MS__PLACE_AND_EXTRA,
 };
-static const ms__hole ms__row_calls[] = {
-    MS__HOLE('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('k', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
-    MS__HOLE('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
+static const ms__placeholder ms__row_calls[] = {
+    MS__PLACEHOLDER('n', 0, "tool_name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('k', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
+    MS__PLACEHOLDER('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
 };
 
 static const ms__shape ms__row_shapes[] = {

@@ -77,10 +77,10 @@ static ms_result ms__task_check(ms__fit *f)
 }
 
 /* Present while a stream writes the message. */
-static bool ms__task_open_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__task_open_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
     (void)n;
-    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, h->name);
+    return (m->flags & MS_FLAG_UNFINISHED) && !ms__has_member(m->extra, ph->name);
 }
 
 static void ms__task_open_put(ms_writer *w, const ms_envelope *m)
@@ -109,8 +109,8 @@ static void ms__task_text_put(ms_writer *w, const ms_envelope *m)
 static void ms__task_named_put(ms_writer *w, const ms_envelope *m)
 {
     char derived[MS__DERIVED_ID];
-    ms_str text = ms__field_text(m, w->hole->field);
-    if (!text.ptr && w->hole->field == MS_F_TOOL) text = MS_STR("unknown_tool");
+    ms_str text = ms__field_text(m, w->placeholder->field);
+    if (!text.ptr && w->placeholder->field == MS_F_TOOL) text = MS_STR("unknown_tool");
     if (!text.ptr) text = ms__id_made_up(w, m, derived);
     ms_json_put_string(&w->json, text);
 }
@@ -123,10 +123,12 @@ static void ms__task_data_put(ms_writer *w, const ms_envelope *m)
         return;
     }
     ms_json_begin(&w->json, MS_JSON_OBJECT);
-    for (size_t i = 0; i < sizeof ms__framework_holes / sizeof ms__framework_holes[0];
+    for (size_t i = 0;
+         i < sizeof ms__framework_placeholders / sizeof ms__framework_placeholders[0];
          i++) {
-        const ms__hole *part = &ms__framework_holes[i];
-        if (!strchr("tcoawkmpefyu", part->letter) || !ms__hole_has(part, m, 1)) continue;
+        const ms__placeholder *part = &ms__framework_placeholders[i];
+        if (!strchr("tcoawkmpefyu", part->letter) || !ms__placeholder_has(part, m, 1))
+            continue;
         w->covered |= (uint32_t)1 << part->field;
         ms__name_put(w, part);
         ms__value_put(w, part, m);
@@ -149,7 +151,7 @@ static void ms__task_texts_put(ms_writer *w, const ms_envelope *m)
     ms__reader r;
     memset(&r, 0, sizeof r);
     if (ms__value_is(m->content, MS_JSON_ARRAY) &&
-        ms__task_list(&r, w->hole->name, m->content.text, false) == MS_OK) {
+        ms__task_list(&r, w->placeholder->name, m->content.text, false) == MS_OK) {
         ms_json_put_raw(&w->json, m->content.text);
         return;
     }
@@ -219,58 +221,58 @@ static const ms__as ms__as_task_updated = {
 /* ---- Shapes. */
 
 #define MS__TASK_HEAD                                                   \
-    MS__HOLE('t', 0, "type", word, 0, MS__NEEDED),                      \
-    MS__HOLE('a', 0, "author", task_author, 0, MS__NEEDED),             \
-    MS__HOLE('S', 0, "style", task_style, 0, 0)
-#define MS__TASK_TAIL MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED),               \
+    MS__PLACEHOLDER('a', 0, "author", task_author, 0, MS__NEEDED),      \
+    MS__PLACEHOLDER('S', 0, "style", task_style, 0, 0)
+#define MS__TASK_TAIL MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
 
-static const ms__hole ms__task_texts[] = {
+static const ms__placeholder ms__task_texts[] = {
     MS__TASK_HEAD,
-    MS__HOLE('c', 0, "content", task_text, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('F', 0, "format", task_format, 0, 0),
-    MS__HOLE('A', 0, "attachments", task_files, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", task_text, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('F', 0, "format", task_format, 0, 0),
+    MS__PLACEHOLDER('A', 0, "attachments", task_files, 0, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_datas[] = {
+static const ms__placeholder ms__task_datas[] = {
     MS__TASK_HEAD,
-    MS__HOLE('c', 0, "data", task_data, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "data", task_data, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_requests[] = {
+static const ms__placeholder ms__task_requests[] = {
     MS__TASK_HEAD,
-    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('g', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_responses[] = {
+static const ms__placeholder ms__task_responses[] = {
     MS__TASK_HEAD,
-    MS__HOLE('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
-    MS__HOLE('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
-    MS__HOLE('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
-    MS__HOLE('E', 0, "is_error", failed, 0, 0),
+    MS__PLACEHOLDER('i', 0, "tool_call_id", task_named, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", task_named, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", any, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('E', 0, "is_error", failed, 0, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_reasonings[] = {
+static const ms__placeholder ms__task_reasonings[] = {
     MS__TASK_HEAD,
-    MS__HOLE('y', 0, "summary", task_summary, 0, 0),
-    MS__HOLE('c', 0, "content", task_texts, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('y', 0, "summary", task_summary, 0, 0),
+    MS__PLACEHOLDER('c', 0, "content", task_texts, MS_F_CONTENT, 0),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_summaries[] = {
+static const ms__placeholder ms__task_summaries[] = {
     MS__TASK_HEAD,
-    MS__HOLE('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('y', 0, "summary", task_texts, MS_F_CONTENT, MS__NEEDED),
     MS__TASK_TAIL,
 };
-static const ms__hole ms__task_wrappers[] = {
-    MS__HOLE('i', 0, "id", text, MS_F_ID, 0),
-    MS__HOLE('k', 0, "task_id", task_id, 0, MS__NEEDED),
-    MS__HOLE('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
-    MS__HOLE('d', 0, "created_at", date, MS__F_TIME, 0),
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
-    MS__HOLE('s', 0, "streaming_status", task_status, 0, MS__ALWAYS),
-    MS__HOLE('u', 0, "updated_at", task_updated, 0, 0),
-    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
+static const ms__placeholder ms__task_wrappers[] = {
+    MS__PLACEHOLDER('i', 0, "id", text, MS_F_ID, 0),
+    MS__PLACEHOLDER('k', 0, "task_id", task_id, 0, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "content", task_content, 0, MS__NEEDED | MS__HOLDS),
+    MS__PLACEHOLDER('d', 0, "created_at", date, MS__F_TIME, 0),
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
+    MS__PLACEHOLDER('s', 0, "streaming_status", task_status, 0, MS__ALWAYS),
+    MS__PLACEHOLDER('u', 0, "updated_at", task_updated, 0, 0),
+    MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
 };
 
 static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {

@@ -1,29 +1,30 @@
 
-/* ==== [template] holes, shapes, and the tokens of a template =========================
- * A format is tables. A *hole* is a member of a JSON object that stands for a field of
- * the message. A *shape* lists the holes of one kind of object in the order in which the
- * writer puts them. A *template* is what a message keeps of its source beside its fields:
- * the members without a field, and where each hole stood.
+/* ==== [template] placeholders, shapes, and the tokens of a template ==================
+ * A format is tables. A *placeholder* is a member of a JSON object that stands for a
+ * field of the message. A *shape* lists the placeholders of one kind of object in the
+ * order in which the writer puts them. A *template* is what a message keeps of its source
+ * beside its fields: the members without a field, and where each placeholder stood.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
  *   outer     = nothing (canonical), or letter of the shape, tokens
  *   block     = the same, for an element of a list
- *   tokens    = byte 1, letter of the hole                 a member with a field
+ *   tokens    = byte 1, letter of the placeholder          a member with a field
  *             | byte 1, letter, ":", value, ","            the same, with its spelling
  *             | byte 1, letter, "{", tokens, "}"           an object inside
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of holes, shapes and formats: a letter
- * never gets another meaning. A template may come from a hostile file. The engine checks
- * each token, ends the template at the first wrong one, and goes on with the fields. It
- * does not use the template of a block that has a list of messages.
+ * holds (times). Stored templates have the letters of placeholders, shapes and formats: a
+ * letter never gets another meaning. A template may come from a hostile file. The engine
+ * checks each token, ends the template at the first wrong one, and goes on with the
+ * fields. It does not use the template of a block that has a list of messages.
  *
  * How to write a format:
- *   1. List the holes of each kind of object with MS__HOLE. An object inside stands
- *      between its own hole (ms__as_object) and MS__END. `as` is how value and field
- *      stand for each other: ms__as_text, ms__as_any, ms__as_word, or one of your own.
- *      Two forms of one member are two holes of one name, the second one OTHERWISE.
+ *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
+ *      inside stands between its own placeholder (ms__as_object) and MS__END. `as` is how
+ *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
+ *      of your own. Two forms of one member are two placeholders of one name, the second
+ *      one OTHERWISE.
  *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
  *      role and the shape of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
@@ -35,14 +36,15 @@ enum {
     MS__GUEST = 2,      /* a value that does not fit stays in the template */
     MS__OTHERWISE = 4,  /* another form of the member before it, of the same name */
     MS__LENIENT = 8,    /* read only by a lenient reader; never the writer's own form */
-    MS__WRITTEN = 16,   /* written; a reader treats it as a member without a hole */
+    MS__WRITTEN = 16,   /* written; a reader treats it as a member without a
+                           placeholder */
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
     MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
     MS__ALWAYS = 256    /* written even if the template lacks it */
 };
 
-typedef struct ms__hole ms__hole;
+typedef struct ms__placeholder ms__placeholder;
 typedef struct ms__shape ms__shape;
 
 #define MS__JSON(kind) (1u << MS_JSON_##kind)
@@ -50,7 +52,7 @@ typedef struct ms__shape ms__shape;
 
 #define MS__SPELLED_MAX 64
 
-/* The field number of a hole for the time, which is not a text field. */
+/* The field number of a placeholder for the time, which is not a text field. */
 #define MS__F_TIME 31
 #define MS__ONE_TIME ((uint32_t)1 << MS__F_TIME)
 MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
@@ -59,7 +61,7 @@ MS__STATIC_ASSERT(fields_leave_room_for_the_time, MS_FIELD_COUNT <= MS__F_TIME);
 
 typedef struct ms__member {
     ms_str key, value;
-    const ms__hole *hole;
+    const ms__placeholder *placeholder;
     bool repeated; /* a later member of the same name replaces it */
 } ms__member;
 
@@ -74,7 +76,7 @@ typedef struct ms__reader {
                                  array */
     ms_buf outer, block, *text; /* templates; text: the one being written */
     ms_str list;              /* elements to read after the object */
-    uint64_t seen;            /* holes of the object, by index */
+    uint64_t seen;            /* placeholders of the object, by index */
     uint32_t needed;          /* fields, by number */
     const char *word;         /* of the shape */
     bool whole;               /* values that need a second template stay members */
@@ -117,10 +119,10 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
-/* A value that a reader tries to put into the field of a hole. */
+/* A value that a reader tries to put into the field of a placeholder. */
 typedef struct ms__fit {
     ms__reader *r;
-    const ms__hole *h;
+    const ms__placeholder *h;
     ms_str value;
     ms_envelope *m;
     bool fits;
@@ -132,11 +134,11 @@ typedef struct ms__as {
     unsigned kinds;       /* kinds of JSON values that it accepts, by bits */
     const char *expected; /* the same in words, for errors */
     ms_result (*read)(ms__fit *f);
-    bool (*has)(const ms__hole *h, const ms_envelope *m, size_t n);
-    void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->hole */
+    bool (*has)(const ms__placeholder *h, const ms_envelope *m, size_t n);
+    void (*put)(ms_writer *w, const ms_envelope *m); /* the value of w->placeholder */
 } ms__as;
 
-struct ms__hole {
+struct ms__placeholder {
     char letter;
     char inside;          /* letter of the object that contains it; 0: the outermost */
     uint16_t flags;
@@ -146,21 +148,21 @@ struct ms__hole {
     const ms__as *as;
 };
 
-#define MS__HOLE(letter, inside, name, as, field, flags) \
+#define MS__PLACEHOLDER(letter, inside, name, as, field, flags) \
     {letter, inside, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
 #define MS__END(inside) {'}', inside, 0, 0, 0, "", &ms__as_end}
 
-#define MS__HOLES_MAX 40
+#define MS__PLACEHOLDERS_MAX 40
 
 struct ms__shape {
     char letter;
-    const char *word;     /* value of its holes that are ms__as_word */
-    const ms__hole *holes;
-    size_t n;             /* at most MS__HOLES_MAX */
+    const char *word;     /* value of its placeholders that are ms__as_word */
+    const ms__placeholder *placeholders;
+    size_t n;             /* at most MS__PLACEHOLDERS_MAX */
 };
 
-#define MS__SHAPE(letter, word, holes) \
-    {letter, word, holes, sizeof holes / sizeof holes[0]}
+#define MS__SHAPE(letter, word, placeholders) \
+    {letter, word, placeholders, sizeof placeholders / sizeof placeholders[0]}
 
 /* Ids that a writer adds to calls and results without one. */
 typedef enum ms__pairing {
@@ -210,9 +212,9 @@ static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *
 
 /* ---- Values and fields. */
 
-static bool ms__hole_needed(const ms__reader *r, const ms__hole *h)
+static bool ms__placeholder_needed(const ms__reader *r, const ms__placeholder *ph)
 {
-    return (h->flags & MS__NEEDED) || (h->field && (r->needed >> h->field & 1));
+    return (ph->flags & MS__NEEDED) || (ph->field && (r->needed >> ph->field & 1));
 }
 
 /* Fields by which messages are found; their text has rules, see ms__key_check. */
@@ -234,7 +236,7 @@ static ms_result ms__field_read(ms__fit *f)
     bool strict = !f->r->lenient && !(f->h->flags & MS__GUEST);
     MS__TRY((json ? ms__read_json : ms__read_text)(f->r, f->value, &text));
     f->fits = text.len > 0 || !(f->h->flags & MS__NOT_EMPTY) ||
-              ms__hole_needed(f->r, f->h);
+              ms__placeholder_needed(f->r, f->h);
     if (f->fits && (MS__NAMES >> f->h->field & 1)) {
         ms_result code = ms__key_check(text, f->h->name, f->h->field == MS_F_TURN_ID,
                                        strict ? f->r->err : NULL);
@@ -245,29 +247,30 @@ static ms_result ms__field_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__field_has(const ms__hole *h, const ms_envelope *m)
+static bool ms__field_has(const ms__placeholder *ph, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, h->field);
-    if (!text.ptr || text.len > 0 || !(h->flags & MS__NOT_EMPTY)) return text.ptr != NULL;
-    return ms__type_row_of(m->type)->required >> h->field & 1;
+    ms_str text = ms__field_text(m, ph->field);
+    if (!text.ptr || text.len > 0 || !(ph->flags & MS__NOT_EMPTY))
+        return text.ptr != NULL;
+    return ms__type_row_of(m->type)->required >> ph->field & 1;
 }
 
 static void ms__field_put(ms_writer *w, const ms_envelope *m)
 {
-    ms_str text = ms__field_text(m, w->hole->field);
-    if (ms__field_is_json(m, w->hole->field)) ms_json_put_raw(&w->json, text);
+    ms_str text = ms__field_text(m, w->placeholder->field);
+    if (ms__field_is_json(m, w->placeholder->field)) ms_json_put_raw(&w->json, text);
     else ms_json_put_string(&w->json, text);
 }
 
-static void ms__value_put(ms_writer *w, const ms__hole *h, const ms_envelope *m)
+static void ms__value_put(ms_writer *w, const ms__placeholder *ph, const ms_envelope *m)
 {
-    w->hole = h;
-    (h->as->put ? h->as->put : ms__field_put)(w, m);
+    w->placeholder = ph;
+    (ph->as->put ? ph->as->put : ms__field_put)(w, m);
 }
 
-static bool ms__has_always(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__has_always(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)m, (void)n;
+    (void)ph, (void)m, (void)n;
     return true;
 }
 
@@ -312,10 +315,10 @@ static ms_result ms__time_read(ms__fit *f)
 }
 
 /* Returns the writer's own spelling of a time. */
-static ms_str ms__time_spell(const ms__hole *h, const ms_envelope *m,
+static ms_str ms__time_spell(const ms__placeholder *ph, const ms_envelope *m,
                              char out[MS__SPELLED_MAX])
 {
-    if (h->as->kinds == MS__JSON(NUMBER))
+    if (ph->as->kinds == MS__JSON(NUMBER))
         return ms_str_n(out, ms__seconds_write(m->time_ns, out));
     size_t len = 1 + ms_iso_write(m->time_ns, out + 1);
     out[0] = out[len] = '"';
@@ -408,9 +411,9 @@ static ms_result ms__failed_read(ms__fit *f)
     return MS_OK;
 }
 
-static bool ms__failed_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__failed_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    (void)h, (void)n;
+    (void)ph, (void)n;
     return m->type == MS_T_ERROR;
 }
 
@@ -457,54 +460,56 @@ static const ms__as ms__as_object = {MS__JSON(OBJECT), "an object", NULL, NULL, 
 static const ms__as ms__as_end = {0, "", NULL, NULL, NULL};
 static const ms__as ms__as_extra = {0, "", NULL, NULL, NULL};
 
-/* The holes that end a message object: its location on request, and the caller's
+/* The placeholders that end a message object: its location on request, and the caller's
  * members. */
 #define MS__PLACE_AND_EXTRA                                                        \
-    MS__HOLE('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),                \
-    MS__HOLE('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),              \
-    MS__HOLE('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
+    MS__PLACEHOLDER('L', 0, "location", text, MS_F_LOCATION, MS__WRITTEN),         \
+    MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),       \
+    MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN)
 
-static bool ms__hole_has(const ms__hole *h, const ms_envelope *m, size_t n)
+static bool ms__placeholder_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
 {
-    if (h->field == MS__F_TIME) return m->has_time;
-    if (h->as->has) return h->as->has(h, m, n);
-    return h->field != 0 && ms__field_has(h, m);
+    if (ph->field == MS__F_TIME) return m->has_time;
+    if (ph->as->has) return ph->as->has(ph, m, n);
+    return ph->field != 0 && ms__field_has(ph, m);
 }
 
 /* Returns the bits of all forms of a member. */
-static uint64_t ms__hole_forms(const ms__shape *s, const ms__hole *h)
+static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder *ph)
 {
     uint64_t bits = 0;
-    while (h->flags & MS__OTHERWISE) h--;
-    do bits |= (uint64_t)1 << (h - s->holes);
-    while (++h < s->holes + s->n && (h->flags & MS__OTHERWISE));
+    while (ph->flags & MS__OTHERWISE) ph--;
+    do bits |= (uint64_t)1 << (ph - s->placeholders);
+    while (++ph < s->placeholders + s->n && (ph->flags & MS__OTHERWISE));
     return bits;
 }
 
-static const ms__hole *ms__hole_lettered(const ms__shape *s, char letter)
+static const ms__placeholder *ms__placeholder_lettered(const ms__shape *s, char letter)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (s->holes[i].letter == letter) return &s->holes[i];
+        if (s->placeholders[i].letter == letter) return &s->placeholders[i];
     return NULL;
 }
 
-/* Returns the hole of the list of messages; NULL: the shape has none. */
-static const ms__hole *ms__list_hole(const ms__shape *s)
+/* Returns the placeholder of the list of messages; NULL: the shape has none. */
+static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
 {
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++)
-        if (h->flags & MS__HOLDS) return h;
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++)
+        if (ph->flags & MS__HOLDS) return ph;
     return NULL;
 }
 
-/* Returns the hole of a member: the first one of its name. */
-static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str key)
+/* Returns the placeholder of a member: the first one of its name. */
+static const ms__placeholder *ms__placeholder_named(const ms__shape *s, char inside,
+                                                    ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
-        if (h->inside != inside || h->len == 0) continue;
-        if (escaped ? ms_json_string_is(key, ms_str_n(h->name, h->len))
-                    : h->len + 2u == key.len && memcmp(h->name, key.ptr + 1, h->len) == 0)
-            return h;
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
+        if (ph->inside != inside || ph->len == 0) continue;
+        if (escaped ? ms_json_string_is(key, ms_str_n(ph->name, ph->len))
+                    : ph->len + 2u == key.len &&
+                    memcmp(ph->name, key.ptr + 1, ph->len) == 0)
+            return ph;
     }
     return NULL;
 }
@@ -513,15 +518,15 @@ static const ms__hole *ms__hole_named(const ms__shape *s, char inside, ms_str ke
 
 typedef enum ms__token_kind {
     MS__TOKEN_END, /* or a wrong token */
-    MS__TOKEN_HOLE,
+    MS__TOKEN_PLACEHOLDER,
     MS__TOKEN_OPEN,
     MS__TOKEN_CLOSE,
     MS__TOKEN_MEMBER
 } ms__token_kind;
 
 typedef struct ms__token {
-    char letter;       /* HOLE, OPEN */
-    ms_str key, value; /* MEMBER; value: of a HOLE its spelling, or absent */
+    char letter;       /* PLACEHOLDER, OPEN */
+    ms_str key, value; /* MEMBER; value: of a PLACEHOLDER its spelling, or absent */
 } ms__token;
 
 /* Steps over a valid value and the comma after it. */
@@ -550,7 +555,7 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     } else if (*s.p == 1 && s.end - s.p >= 2) {
         token->letter = s.p[1];
         s.p += 2;
-        kind = MS__TOKEN_HOLE;
+        kind = MS__TOKEN_PLACEHOLDER;
         if (s.p < s.end && *s.p == '{') s.p++, kind = MS__TOKEN_OPEN;
         else if (s.p < s.end && *s.p == ':') {
             s.p++;
@@ -567,13 +572,13 @@ static ms__token_kind ms__token_next(ms_str *rest, ms__token *token)
     return kind;
 }
 
-/* Returns whether a template has a hole of that letter. */
+/* Returns whether a template has a placeholder of that letter. */
 static bool ms__token_find(ms_str tokens, char letter)
 {
     ms__token token;
     ms__token_kind kind;
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END)
-        if (kind == MS__TOKEN_HOLE && token.letter == letter) return true;
+        if (kind == MS__TOKEN_PLACEHOLDER && token.letter == letter) return true;
     return false;
 }
 
@@ -596,27 +601,27 @@ static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name
     return found;
 }
 
-/* Writes the canonical tokens of a message to out and returns their length: the holes
- * whose fields it has, in the shape's order. An object inside is there if one of its
- * holes is, or if it is NEEDED. */
+/* Writes the canonical tokens of a message to out and returns their length: the
+ * placeholders whose fields it has, in the shape's order. An object inside is there if
+ * one of its placeholders is, or if it is NEEDED. */
 static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
-                            char out[3 * MS__HOLES_MAX])
+                            char out[3 * MS__PLACEHOLDERS_MAX])
 {
-    const ms__hole *open = NULL; /* an object that is not begun yet */
+    const ms__placeholder *open = NULL; /* an object that is not begun yet */
     size_t len = 0;
     bool begun = false, put = false; /* put: a form of the member */
-    for (const ms__hole *h = s->holes; h < s->holes + s->n; h++) {
-        bool object = h->as == &ms__as_object;
-        if (h->as == &ms__as_end) {
+    for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
+        bool object = ph->as == &ms__as_object;
+        if (ph->as == &ms__as_end) {
             if (begun) out[len++] = '}';
             open = NULL;
             begun = false;
             continue;
         }
-        if (object) open = h;
-        if (!(h->flags & MS__OTHERWISE)) put = false;
-        if (put || (h->flags & (MS__LENIENT | MS__FOREIGN)) ||
-            (object ? !(h->flags & MS__NEEDED) : !ms__hole_has(h, m, n)))
+        if (object) open = ph;
+        if (!(ph->flags & MS__OTHERWISE)) put = false;
+        if (put || (ph->flags & (MS__LENIENT | MS__FOREIGN)) ||
+            (object ? !(ph->flags & MS__NEEDED) : !ms__placeholder_has(ph, m, n)))
             continue;
         if (open && !begun) {
             out[len++] = 1;
@@ -626,7 +631,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
         }
         if (object) continue;
         out[len++] = 1;
-        out[len++] = h->letter;
+        out[len++] = ph->letter;
         put = true;
     }
     return len;
@@ -658,7 +663,7 @@ static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
     for (size_t i = 0; i < f->n_shapes; i++)
         if (f->shapes[i].letter == part.ptr[0]) {
             *shape = &f->shapes[i];
-            return outer || !ms__list_hole(*shape);
+            return outer || !ms__list_placeholder(*shape);
         }
     return false;
 }

@@ -494,7 +494,7 @@ controls()
         answer_is_its_only_choice_whatever_the_index 100 \
         ms__answer_choose 'if (!a->chosen && !a->choice.ptr)' 'if (false)'
     control found_id_instead_of_null gcc test_formats pydantic-ai/null_id_stays 100 \
-        ms__gives_way 'if (o->m != o->given && !ms__field_has(h, o->given)) return false;' ''
+        ms__gives_way 'if (o->m != o->given && !ms__field_has(ph, o->given)) return false;' ''
     control failed_answer_is_complete gcc test_answer \
         streamed_answer_is_unfinished_when_its_messages_could_not_begin 100 \
         ms__answer_ends 'if (b->seq == 0) ms__bit_stream(a, b);' \
@@ -866,7 +866,7 @@ controls()
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
-        ms__source_of 'return outer || !ms__list_hole(*shape);' 'return true;'
+        ms__source_of 'return outer || !ms__list_placeholder(*shape);' 'return true;'
     control derived_index_moves_places gcc test_log_index \
         queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''
