@@ -25514,7 +25514,7 @@ typedef struct ms__projector {
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
 
-static void *ms__take(ms__projector *p, size_t size)
+static void *ms__project_alloc(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
     if (room) memset(room, 0, size);
@@ -25536,7 +25536,7 @@ static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str se
             ms_str_equal(n->second, second))
             return n;
     if (!make) return NULL;
-    n = (ms__name *)ms__take(p, sizeof *n);
+    n = (ms__name *)ms__project_alloc(p, sizeof *n);
     if (n) *at = n;
     else {
         memset(&p->spare, 0, sizeof p->spare);
@@ -25715,7 +25715,7 @@ static bool ms__is_base64(ms__projector *p, ms_str *s)
         url += c == '-' || c == '_';
     }
     if (n == 0 || n % 4 == 1) return false;
-    char *copy = url > 0 ? (char *)ms__take(p, s->len) : NULL;
+    char *copy = url > 0 ? (char *)ms__project_alloc(p, s->len) : NULL;
     for (size_t i = 0; copy && i < s->len; i++)
         copy[i] = s->ptr[i] == '-' ? '+' : s->ptr[i] == '_' ? '/' : s->ptr[i];
     if (copy) s->ptr = copy;
@@ -25802,7 +25802,7 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
-        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
             *first = NULL;
             return false;
@@ -25914,7 +25914,7 @@ static ms_str ms__tool_named(ms__projector *p, ms_str name)
     if (!name.len) return MS_STR("unknown_tool");
     while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
     if (i == name.len && i <= most) return name;
-    char *text = (char *)ms__take(p, name.len);
+    char *text = (char *)ms__project_alloc(p, name.len);
     p->report.renamed++;
     if (!text) return name;
     for (i = 0; i < name.len && n < most; n++) {
@@ -26024,7 +26024,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 
 static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_kind kind)
 {
-    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
     if (!item) return NULL;
     item->kind = kind;
     item->seq = m->seq;
@@ -26147,7 +26147,7 @@ static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *tho
     ms_str of;
     if (!(m->flags & MS_FLAG_JOINED)) p->signer = NULL;
     if (thought && !p->signer) {
-        p->signer = (ms__signer *)ms__take(p, sizeof *p->signer);
+        p->signer = (ms__signer *)ms__project_alloc(p, sizeof *p->signer);
         if (!p->signer) return;
         p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
                             ms_json_u64(of, &p->signer->of) == MS_OK;
@@ -26229,7 +26229,7 @@ static ms_str ms__id_give(ms__projector *p, ms_str own)
         from->taken = true;
         return own;
     }
-    char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
+    char *text = (char *)ms__project_alloc(p, own.len + MS__ID_TAIL);
     if (!text) return own;
     p->report.renamed++;
     if (fits && from->tries == 0) from->tries = 1;
@@ -26291,7 +26291,7 @@ static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
 /* Begins a group of that kind after the last; NULL: no memory. */
 static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str agent)
 {
-    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    ms__group *g = (ms__group *)ms__project_alloc(p, sizeof *g);
     if (!g) return NULL;
     if (kind == MS__ITEM_ASSISTANT)
         ms__name_of(p, MS__NAME_AGENT, agent, ms__absent(), true)->turn = g;
@@ -26716,7 +26716,7 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 {
     for (ms__item *call; g; g = g->next) {
         if (!(call = ms__call_given_up(g))) continue;
-        ms__group *rest = (ms__group *)ms__take(p, sizeof *rest);
+        ms__group *rest = (ms__group *)ms__project_alloc(p, sizeof *rest);
         if (!rest) return;
         *rest = *g;
         rest->before = g;
@@ -26742,7 +26742,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
     if (r->parts && !anthropic) return;
     if (r->parts && !r->parts->text.ptr) {
-        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x) return;
         x->text = MS_STR("");
         x->next = r->parts;
@@ -26762,7 +26762,7 @@ static void ms__reply(ms__projector *p, ms__item *call)
 {
     ms__item *r = call->result;
     if (!r) {
-        r = call->result = (ms__item *)ms__take(p, sizeof *r);
+        r = call->result = (ms__item *)ms__project_alloc(p, sizeof *r);
         if (!r) return;
         p->report.synthesised++;
         r->failed = !call->delegation;
@@ -26782,8 +26782,8 @@ static void ms__reply(ms__projector *p, ms__item *call)
 static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind,
                             const char *text)
 {
-    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
-    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
+    ms__group *g = (ms__group *)ms__project_alloc(p, sizeof *g);
     if (!item || !g) return;
     item->kind = g->kind = kind;
     item->text = ms_text(text);
@@ -26850,7 +26850,7 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
     ms__element *x = item->parts;
-    if (!x) x = (ms__element *)ms__take(p, sizeof *x);
+    if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
     if (!x) return;
     if (!item->parts) x->text = item->text.text;
     if (p->parts) p->report.merged++;
@@ -27139,9 +27139,10 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
-    if (p->opts.shorten && p->opts.key) p->key = (char *)ms__take(p, MS_ENTITY_KEY_MAX);
+    if (p->opts.shorten && p->opts.key)
+        p->key = (char *)ms__project_alloc(p, MS_ENTITY_KEY_MAX);
     if (!ms__is_blank(p->opts.system)) {
-        ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+        ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
         if (item) item->kind = MS__ITEM_SYSTEM;
         if (item) item->text.text = p->opts.system;
         if (item) ms__item_put(p, item, ms__absent());

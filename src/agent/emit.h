@@ -162,7 +162,7 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 {
     for (ms__item *call; g; g = g->next) {
         if (!(call = ms__call_given_up(g))) continue;
-        ms__group *rest = (ms__group *)ms__take(p, sizeof *rest);
+        ms__group *rest = (ms__group *)ms__project_alloc(p, sizeof *rest);
         if (!rest) return;
         *rest = *g;
         rest->before = g;
@@ -188,7 +188,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
     if (r->parts && !anthropic) return;
     if (r->parts && !r->parts->text.ptr) {
-        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x) return;
         x->text = MS_STR("");
         x->next = r->parts;
@@ -208,7 +208,7 @@ static void ms__reply(ms__projector *p, ms__item *call)
 {
     ms__item *r = call->result;
     if (!r) {
-        r = call->result = (ms__item *)ms__take(p, sizeof *r);
+        r = call->result = (ms__item *)ms__project_alloc(p, sizeof *r);
         if (!r) return;
         p->report.synthesised++;
         r->failed = !call->delegation;
@@ -228,8 +228,8 @@ static void ms__reply(ms__projector *p, ms__item *call)
 static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind,
                             const char *text)
 {
-    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
-    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
+    ms__group *g = (ms__group *)ms__project_alloc(p, sizeof *g);
     if (!item || !g) return;
     item->kind = g->kind = kind;
     item->text = ms_text(text);
@@ -296,7 +296,7 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
     ms__element *x = item->parts;
-    if (!x) x = (ms__element *)ms__take(p, sizeof *x);
+    if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
     if (!x) return;
     if (!item->parts) x->text = item->text.text;
     if (p->parts) p->report.merged++;

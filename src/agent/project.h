@@ -331,7 +331,7 @@ typedef struct ms__projector {
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
 
-static void *ms__take(ms__projector *p, size_t size)
+static void *ms__project_alloc(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
     if (room) memset(room, 0, size);
@@ -353,7 +353,7 @@ static ms__name *ms__name_of(ms__projector *p, int kind, ms_str first, ms_str se
             ms_str_equal(n->second, second))
             return n;
     if (!make) return NULL;
-    n = (ms__name *)ms__take(p, sizeof *n);
+    n = (ms__name *)ms__project_alloc(p, sizeof *n);
     if (n) *at = n;
     else {
         memset(&p->spare, 0, sizeof p->spare);
@@ -532,7 +532,7 @@ static bool ms__is_base64(ms__projector *p, ms_str *s)
         url += c == '-' || c == '_';
     }
     if (n == 0 || n % 4 == 1) return false;
-    char *copy = url > 0 ? (char *)ms__take(p, s->len) : NULL;
+    char *copy = url > 0 ? (char *)ms__project_alloc(p, s->len) : NULL;
     for (size_t i = 0; copy && i < s->len; i++)
         copy[i] = s->ptr[i] == '-' ? '+' : s->ptr[i] == '_' ? '/' : s->ptr[i];
     if (copy) s->ptr = copy;
@@ -619,7 +619,7 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
-        ms__element *x = (ms__element *)ms__take(p, sizeof *x);
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
             *first = NULL;
             return false;
@@ -731,7 +731,7 @@ static ms_str ms__tool_named(ms__projector *p, ms_str name)
     if (!name.len) return MS_STR("unknown_tool");
     while (i < name.len && ms__is_word_char(name.ptr[i])) i++;
     if (i == name.len && i <= most) return name;
-    char *text = (char *)ms__take(p, name.len);
+    char *text = (char *)ms__project_alloc(p, name.len);
     p->report.renamed++;
     if (!text) return name;
     for (i = 0; i < name.len && n < most; n++) {
@@ -841,7 +841,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 
 static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_kind kind)
 {
-    ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+    ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
     if (!item) return NULL;
     item->kind = kind;
     item->seq = m->seq;
@@ -964,7 +964,7 @@ static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *tho
     ms_str of;
     if (!(m->flags & MS_FLAG_JOINED)) p->signer = NULL;
     if (thought && !p->signer) {
-        p->signer = (ms__signer *)ms__take(p, sizeof *p->signer);
+        p->signer = (ms__signer *)ms__project_alloc(p, sizeof *p->signer);
         if (!p->signer) return;
         p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
                             ms_json_u64(of, &p->signer->of) == MS_OK;
@@ -1046,7 +1046,7 @@ static ms_str ms__id_give(ms__projector *p, ms_str own)
         from->taken = true;
         return own;
     }
-    char *text = (char *)ms__take(p, own.len + MS__ID_TAIL);
+    char *text = (char *)ms__project_alloc(p, own.len + MS__ID_TAIL);
     if (!text) return own;
     p->report.renamed++;
     if (fits && from->tries == 0) from->tries = 1;
@@ -1108,7 +1108,7 @@ static void ms__item_count(ms__projector *p, ms__group *g, ms__item *item)
 /* Begins a group of that kind after the last; NULL: no memory. */
 static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str agent)
 {
-    ms__group *g = (ms__group *)ms__take(p, sizeof *g);
+    ms__group *g = (ms__group *)ms__project_alloc(p, sizeof *g);
     if (!g) return NULL;
     if (kind == MS__ITEM_ASSISTANT)
         ms__name_of(p, MS__NAME_AGENT, agent, ms__absent(), true)->turn = g;

@@ -18,9 +18,10 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
-    if (p->opts.shorten && p->opts.key) p->key = (char *)ms__take(p, MS_ENTITY_KEY_MAX);
+    if (p->opts.shorten && p->opts.key)
+        p->key = (char *)ms__project_alloc(p, MS_ENTITY_KEY_MAX);
     if (!ms__is_blank(p->opts.system)) {
-        ms__item *item = (ms__item *)ms__take(p, sizeof *item);
+        ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
         if (item) item->kind = MS__ITEM_SYSTEM;
         if (item) item->text.text = p->opts.system;
         if (item) ms__item_put(p, item, ms__absent());
