@@ -80,7 +80,7 @@ static void ms__answer_choose(ms_answer_stream *a, ms_str list)
 
 /* Returns the value at a path of members, "usage.prompt_tokens". Absent if it is missing
  * or null. */
-static ms_str ms__at(ms_str v, const char *path)
+static ms_str ms__json_path(ms_str v, const char *path)
 {
     for (size_t len; *path && v.ptr; path += len + (path[len] == '.')) {
         ms_str of = v;
@@ -203,7 +203,7 @@ static void ms__bit_last(ms_answer_stream *a, ms__bit *b)
 static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
                         ms__bit_part part, ms_str object, const char *path)
 {
-    ms_str text = ms__at(object, path);
+    ms_str text = ms__json_path(object, path);
     if (!text.ptr || a->code != MS_OK) return;
     if (ms_json_kind_of(text) == MS_JSON_STRING &&
         ms_json_string(text, ms__answer_arena(a), &text) != MS_OK) {
@@ -236,7 +236,7 @@ static bool ms__bit_ends(const ms__bit *b, ms_str name)
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
-    ms_str id = ms__at(object, "id"), word = ms__at(object, name);
+    ms_str id = ms__json_path(object, "id"), word = ms__json_path(object, name);
     for (ms__bit *b = a->bits; word.len > 2 && b; b = b->next) {
         ms_str known = ms_buf_text(&b->part[MS__BIT_ID]);
         bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
@@ -296,25 +296,26 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
  * for DeepSeek's reasoning_content, or send both. */
 static void ms__answer_said(ms_answer_stream *a, ms_str m)
 {
-    ms_str content = ms__at(m, "content");
+    ms_str content = ms__json_path(m, "content");
     ms_json_iter it = ms_json_iterate(content);
     ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
-                ms__at(m, "reasoning_content").ptr ? "reasoning_content" : "reasoning");
+                ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
+                                                          : "reasoning");
     ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
     while (ms_json_next(&it)) {
-        ms_json_iter thinks = ms_json_iterate(ms__at(it.value, "thinking"));
+        ms_json_iter thinks = ms_json_iterate(ms__json_path(it.value, "thinking"));
         ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, it.value, "text");
         while (ms_json_next(&thinks))
             ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, thinks.value, "text");
     }
-    if (ms__at(m, "function_call").ptr)
+    if (ms__json_path(m, "function_call").ptr)
         ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
-    it = ms_json_iterate(ms__at(m, "tool_calls"));
+    it = ms_json_iterate(ms__json_path(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
-        (void)ms_json_i64(ms__at(it.value, "index"), &index);
+        (void)ms_json_i64(ms__json_path(it.value, "index"), &index);
         if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
@@ -325,7 +326,8 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
  * delta. It is read only while no delta has had a content: then it may be the whole. */
 static void ms__answer_chat(ms_answer_stream *a)
 {
-    ms_str m = ms__at(a->choice, "message"), delta = ms__at(a->choice, "delta");
+    ms_str m = ms__json_path(a->choice, "message"),
+               delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
     ms__answer_said(a, delta);
     if (!delta.ptr || !a->bits) ms__answer_said(a, m);
@@ -334,11 +336,11 @@ static void ms__answer_chat(ms_answer_stream *a)
 /* Reads a block of anthropic, complete or as it begins. */
 static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms_str type = ms__at(block, "type");
+    ms_str type = ms__json_path(block, "type");
     if (ms_json_string_is(type, MS_STR("text"))) {
         ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, block, "text");
     } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
-        ms_json_iter it = ms_json_iterate(ms__at(block, "input"));
+        ms_json_iter it = ms_json_iterate(ms__json_path(block, "input"));
         bool has = ms_json_next(&it); /* {}: deltas may follow */
         ms__answer_call(a, index, block, "name", has ? "input" : "-");
     } else if (ms_json_string_is(type, MS_STR("thinking")) ||
@@ -354,10 +356,11 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
-    ms_str block = ms__at(event, "content_block"), delta = ms__at(event, "delta");
-    ms_json_iter it = ms_json_iterate(ms__at(event, "content"));
+    ms_str block = ms__json_path(event, "content_block"),
+                   delta = ms__json_path(event, "delta");
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "content"));
     for (; ms_json_next(&it); index++) ms__answer_block(a, index, it.value);
-    (void)ms_json_i64(ms__at(event, "index"), &index);
+    (void)ms_json_i64(ms__json_path(event, "index"), &index);
     if (block.ptr) ms__answer_block(a, index, block);
     ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
     ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
@@ -372,12 +375,13 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a)
 {
-    ms_json_iter it = ms_json_iterate(ms__at(a->choice, "content.parts"));
+    ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
-        bool call = ms__at(it.value, "functionCall").ptr != NULL;
-        bool thought = ms_json_kind_of(ms__at(it.value, "thought")) == MS_JSON_TRUE;
+        bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
+        bool thought =
+            ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
         ms__bit_kind kind = call                           ? MS__BIT_CALL
-                            : !ms__at(it.value, "text").ptr ? MS__BIT_OTHER
+                            : !ms__json_path(it.value, "text").ptr ? MS__BIT_OTHER
                             : thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
         if (kind >= MS__BIT_CALL || a->last_kind != (unsigned)kind) a->n_bits++;
         a->last_kind = kind;
@@ -392,12 +396,12 @@ static void ms__answer_gemini(ms_answer_stream *a)
 
 static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 {
-    ms_json_iter it = ms_json_iterate(ms__at(event, "message.tool_calls"));
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "message.tool_calls"));
     ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, event, "message.thinking");
     ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, event, "message.content");
     while (ms_json_next(&it))
         ms__answer_call(a, a->n_bits++, it.value, "function.name", "function.arguments");
-    if (ms_json_kind_of(ms__at(event, "done")) == MS_JSON_TRUE) a->whole = true;
+    if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
 /* The path of each count of tokens and nanoseconds, of the model and of the stop reason
@@ -452,8 +456,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
         const struct ms__answer_place *f = &ms__answer_places[i];
         if (f->shape != a->desc.profile->shape) continue;
-        ms_str v = *f->path == '.' ? ms__at(a->choice, f->path + 1)
-                                   : ms__at(event, f->path);
+        ms_str v = *f->path == '.' ? ms__json_path(a->choice, f->path + 1)
+                                   : ms__json_path(event, f->path);
         if (!v.ptr) continue;
         if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
         if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
@@ -473,11 +477,13 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
-    ms_str error = ms__at(event, "error"), message = ms__at(error, "message");
+    ms_str error = ms__json_path(event, "error"),
+                   message = ms__json_path(error, "message");
     if (!message.ptr) message = error;
-    if (!message.ptr && ms_json_string_is(ms__at(event, "object"), MS_STR("error")))
-        message = ms__at(event, "message");
-    if (!message.ptr) message = ms__at(event, "promptFeedback.blockReason");
+    if (!message.ptr &&
+        ms_json_string_is(ms__json_path(event, "object"), MS_STR("error")))
+        message = ms__json_path(event, "message");
+    if (!message.ptr) message = ms__json_path(event, "promptFeedback.blockReason");
     if (!message.ptr) return false;
     (void)ms_json_string(message, ms__answer_arena(a), &message);
     a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(message));
@@ -502,10 +508,10 @@ static void ms__answer_event(ms_answer_stream *a)
     ms__answer_join(&a->object);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
-    message = ms__at(event, "message");
+    message = ms__json_path(event, "message");
     if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
     bool gemini = shape == MS_SHAPE_GEMINI;
-    ms__answer_choose(a, ms__at(event, gemini ? "candidates" : "choices"));
+    ms__answer_choose(a, ms__json_path(event, gemini ? "candidates" : "choices"));
     ms__answer_facts(a, event);
     if (shape == MS_SHAPE_CHAT) ms__answer_chat(a);
     else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
