@@ -9486,9 +9486,9 @@ static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
  * (f->damaged) it may be a damaged one, or *result. */
-static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t end,
-                                    uint64_t seq, bool locked, ms__sought *f,
-                                    ms_result *result)
+static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
+                                              uint32_t end, uint64_t seq, bool locked,
+                                              ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
     return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
@@ -10191,7 +10191,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms__sought f;
     if (about) {
         bool there =
-            ms__own(core, s->tail, end, about, s->locked, &f, &s->result) != NULL;
+            ms__record_by_seq(core, s->tail, end, about, s->locked, &f,
+                              &s->result) != NULL;
         if (s->result != MS_OK) return ms__no_memory(err, 0);
         if (!there || f.place < from || f.place >= to) return MS_OK;
         s->from = f.place;
@@ -10294,7 +10295,8 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &f, &s->result))
+    if (ms__raw_of(q) &&
+        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
         s->from = f.place + 1; /* its changes may come before the next message */
     else
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
@@ -10423,7 +10425,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     uint32_t end = ms__load32(&t->end);
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
+    const unsigned char *own = ms__record_by_seq(core, t, end, seq, false, &f, &result),
+                               *r = own;
     const ms__edits *c =
         own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
     if (result != MS_OK) return ms__no_memory(err, 0);
@@ -10619,7 +10622,7 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
         return result == MS_OK ? MS_OK : ms__no_memory(err, 0);
     }
     const unsigned char *own =
-        ms__own(core, t, t->filled, e->seq, true, &f, &result);
+        ms__record_by_seq(core, t, t->filled, e->seq, true, &f, &result);
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)

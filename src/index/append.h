@@ -94,7 +94,7 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
         return result == MS_OK ? MS_OK : ms__no_memory(err, 0);
     }
     const unsigned char *own =
-        ms__own(core, t, t->filled, e->seq, true, &f, &result);
+        ms__record_by_seq(core, t, t->filled, e->seq, true, &f, &result);
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)

@@ -255,9 +255,9 @@ static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
  * (f->damaged) it may be a damaged one, or *result. */
-static const unsigned char *ms__own(ms__core *core, const ms__tail *t, uint32_t end,
-                                    uint64_t seq, bool locked, ms__sought *f,
-                                    ms_result *result)
+static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
+                                              uint32_t end, uint64_t seq, bool locked,
+                                              ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
     return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;

@@ -555,7 +555,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     ms__sought f;
     if (about) {
         bool there =
-            ms__own(core, s->tail, end, about, s->locked, &f, &s->result) != NULL;
+            ms__record_by_seq(core, s->tail, end, about, s->locked, &f,
+                              &s->result) != NULL;
         if (s->result != MS_OK) return ms__no_memory(err, 0);
         if (!there || f.place < from || f.place >= to) return MS_OK;
         s->from = f.place;
@@ -658,7 +659,8 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) && ms__own(core, t, end, q->after_seq, s->locked, &f, &s->result))
+    if (ms__raw_of(q) &&
+        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
         s->from = f.place + 1; /* its changes may come before the next message */
     else
         s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
@@ -787,7 +789,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     uint32_t end = ms__load32(&t->end);
     if (seq == 0 || seq == UINT64_MAX)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    const unsigned char *own = ms__own(core, t, end, seq, false, &f, &result), *r = own;
+    const unsigned char *own = ms__record_by_seq(core, t, end, seq, false, &f, &result),
+                               *r = own;
     const ms__edits *c =
         own ? ms__edits_of(core, ms__location(ms__msg(own)), false, &result) : NULL;
     if (result != MS_OK) return ms__no_memory(err, 0);

@@ -229,9 +229,9 @@ typedef struct ms__room { int n, at, *p; } ms__room;
 typedef struct ms__log {
     ms__room room;
 } ms__log;
-static void ms__own(ms__log *log) { log->room.n = log->room.at == 1; }' \
+static void ms__record_by_seq(ms__log *log) { log->room.n = log->room.at == 1; }' \
     log 'static void ms__late(ms__log *log) { log->room.n += log->room.at; }' \
-    log 'static void ms__atomic(ms__log *log) { ms__own(log); --log->room.at; }'
+    log 'static void ms__atomic(ms__log *log) { ms__record_by_seq(log); --log->room.at; }'
 
 # Every kind of name, used in the first section and defined in the last one.
 for name in ms__last MS__LAST 'struct ms__last_type' ms__last_object ms__last_pointer \

@@ -635,8 +635,8 @@ TEST(change_fails_when_its_message_is_damaged)
     ms__sought f;
     ms_result result = MS_OK;
     drive.rw[tail_record_at(log, 4) + 9] ^= 1;
-    assert_null(ms__own(&log->core, log->core.tail, log->core.tail->end, 5, false, &f,
-                        &result));
+    assert_null(ms__record_by_seq(&log->core, log->core.tail, log->core.tail->end, 5,
+                                  false, &f, &result));
     memset(&opts, 0, sizeof opts);
     change.envelope.location = MS_STR("place_1");
     change.envelope.seq = 5;
