@@ -2559,17 +2559,17 @@ typedef enum ms_call_ids {
     MS_IDS_ALNUM              /* letters and digits */
 } ms_call_ids;
 
-typedef enum ms_shape {       /* how messages, requests and answers are written */
-    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
-    MS_SHAPE_OLLAMA,          /* /api/chat */
-    MS_SHAPE_ANTHROPIC,       /* Messages */
-    MS_SHAPE_GEMINI,          /* generateContent */
-    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
-} ms_shape;
+typedef enum ms_wire {        /* how messages, requests and answers are written */
+    MS_WIRE_CHAT,             /* OpenAI chat completions, and all that copy them */
+    MS_WIRE_OLLAMA,           /* /api/chat */
+    MS_WIRE_ANTHROPIC,        /* Messages */
+    MS_WIRE_GEMINI,           /* generateContent */
+    MS_WIRE_PYDANTIC          /* ModelMessagesTypeAdapter: a list only, no request */
+} ms_wire;
 
 struct ms_profile {
     const char *name;         /* thinking is sent back only to a provider of this name */
-    ms_shape shape;
+    ms_wire wire;
     ms_system_place system;
     ms_call_ids ids;
     size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */
@@ -25227,7 +25227,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   8  Groups of one role form a run, which becomes one message, with a blank line
  *      between texts. The run of an assistant ends with a group that has calls; their
  *      results follow, in the order of the calls. [emit] writes each message by the
- *      templates of ms__shapes.
+ *      templates of ms__wire_templates.
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
@@ -25286,30 +25286,30 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__BRIDGE "(The results are there.)"
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
-/* Adding a provider. One that copies a known shape needs a row here and its rules in
- * tests/tables/project.jsonl. A new shape also needs, in this order: a value of ms_shape,
- * a row of ms__shapes, its members of a request in ms__request_head, its places in
- * ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
- * Search comparisons of `shape` with a constant for the other differences. */
+/* Adding a provider. One that copies a known wire needs a row here and its rules in
+ * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire,
+ * a row of ms__wire_templates, its members of a request in ms__request_head, its places
+ * in ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
+ * Search comparisons of `wire` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
-    {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+    {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
-    {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+    {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
-    {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
+    {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+    {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL},
-    {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
+    {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+    {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* The templates of each shape; ms__out_form explains their placeholders. NULL: the shape
+/* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
  * has no such item. */
-typedef struct ms__shape_row {
+typedef struct ms__wire_template {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around any other message; turn_end NULL:
@@ -25325,10 +25325,10 @@ typedef struct ms__shape_row {
     bool outcomes;                  /* a result has the member outcome */
     bool signatures;                /* the first call of a message is signed */
     bool pictures;                  /* a result may hold pictures */
-} ms__shape_row;
+} ms__wire_template;
 
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
-static const ms__shape_row ms__shapes[] = {
+static const ms__wire_template ms__wire_templates[] = {
     {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
      "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
      NULL, "{\"type\":\"text\",\"text\":",
@@ -25493,7 +25493,7 @@ typedef struct ms__name {
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
-    const ms__shape_row *shape;
+    const ms__wire_template *templates;
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t lost;              /* bytes of the allocation that failed; 0: none */
@@ -25772,7 +25772,7 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
     return profile->image_urls && (known || !x->mime.ptr) &&
            (ms__starts_with(x->url, MS_STR("https://")) ||
             ms__starts_with(x->url, MS_STR("http://")) ||
-            (profile->shape == MS_SHAPE_GEMINI &&
+            (profile->wire == MS_WIRE_GEMINI &&
              ms__starts_with(x->url, MS_STR("gs://"))));
 }
 
@@ -25859,7 +25859,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
-        bool taken = result ? p->shape->pictures
+        bool taken = result ? p->templates->pictures
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
         if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
@@ -25870,7 +25870,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         item->text.text = MS_STR("");
     } else {
-        item->text.json = result && p->shape->json;
+        item->text.json = result && p->templates->json;
     }
 }
 
@@ -25942,7 +25942,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* its reader does it */
+    if (p->profile->wire == MS_WIRE_PYDANTIC) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -26016,7 +26016,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    if (!p->shape->outcomes) return;
+    if (!p->templates->outcomes) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
     if (item->failed) item->beside = MS_STR("\"failed\"");
     else if (ms_json_string_is(outcome, MS_STR("success")) ||
@@ -26122,14 +26122,14 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
-    bool chat = p->profile->shape == MS_SHAPE_CHAT;
-    bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool chat = p->profile->wire == MS_WIRE_CHAT;
+    bool signs = p->profile->wire == MS_WIRE_ANTHROPIC;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
     if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
         beside = ms__string_of(m, beside, "reasoning_content");
     if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
-                        !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED)))
+                        !p->templates->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
     if (!item) return NULL;
@@ -26407,7 +26407,7 @@ static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
-    if (p->shape->signatures)
+    if (p->templates->signatures)
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
@@ -26442,7 +26442,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
-    if (p->shape->signatures && !object) p->report.wrapped++;
+    if (p->templates->signatures && !object) p->report.wrapped++;
     if (!call && !brings && m->call_id.len == 0) {
         ms__observed_add(p, m, item);
         return;
@@ -26559,8 +26559,8 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
- * each item for a provider is a text in ms__shapes, which ms__out_form fills. These
- * templates are not those of [template].
+ * each item for a provider is a text in ms__wire_templates, which ms__out_form fills.
+ * These templates are not those of [template].
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
@@ -26660,10 +26660,10 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
-        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
+        if (p->templates->signatures && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
-        if (p->profile->shape == MS_SHAPE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+        if (p->profile->wire == MS_WIRE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
             return false; /* it must be first */
     }
     return false;
@@ -26674,7 +26674,7 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
-           (g->kind == MS__ITEM_SYSTEM && !p->shape->turn_end);
+           (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
@@ -26687,11 +26687,11 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
-    if (!last->has_calls && (p->shape->turn_end || last != p->last)) return;
+    if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
         if (ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
@@ -26742,7 +26742,7 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;
-    bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool anthropic = p->profile->wire == MS_WIRE_ANTHROPIC;
     if (r->parts && !anthropic) return;
     if (r->parts && !r->parts->text.ptr) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
@@ -26896,7 +26896,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
     bool data = x->data.ptr != NULL;
-    const char *form = data ? p->shape->data : p->shape->url;
+    const char *form = data ? p->templates->data : p->templates->url;
     for (; *form; form++) {
         if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
                                                      : data         ? x->data : x->url);
@@ -26910,9 +26910,9 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
         if (x->text.ptr) {
-            ms__out(p, p->shape->text);
+            ms__out(p, p->templates->text);
             x = ms__out_texts(p, x, false);
-            ms__out(p, *p->shape->text ? "}" : "");
+            ms__out(p, *p->templates->text ? "}" : "");
         } else {
             ms__out_picture(p, x);
             x = x->next;
@@ -26938,7 +26938,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
 static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
     bool object = r->text.json && ms__is_response(r->text.text);
-    bool wraps = p->shape->signatures && (r->failed || !object); /* gemini */
+    bool wraps = p->templates->signatures && (r->failed || !object); /* gemini */
     if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
     if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
@@ -27015,17 +27015,18 @@ static void ms__message_begin(ms__projector *p)
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
-        const char *form = shape->call;
+        const char *form = templates->call;
         if (item->kind == MS__ITEM_CALL) {
-            if (shape->signatures && !first && !item->beside.ptr) form = shape->sibling;
+            if (templates->signatures && !first && !item->beside.ptr)
+                form = templates->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->block;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = templates->block;
         else if (!ms__thought_goes(p, item)) continue;
-        else form = item->redacted ? shape->redacted : shape->thought;
+        else form = item->redacted ? templates->redacted : templates->thought;
         if (some) ms__out(p, ",");
         some = true;
         ms__out_form(p, form, item);
@@ -27036,7 +27037,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
-    ms__out(p, p->shape->thought);
+    ms__out(p, p->templates->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
@@ -27045,20 +27046,20 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 /* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool thinks = false, calls = last->has_calls;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
-    if (shape->plain && !calls && !thinks) {
-        ms__out_form(p, shape->plain, NULL);
+    if (templates->plain && !calls && !thinks) {
+        ms__out_form(p, templates->plain, NULL);
         return;
     }
-    ms__out_form(p, shape->turn, NULL);
-    if (shape->turn_end) { /* a list of blocks */
+    ms__out_form(p, templates->turn, NULL);
+    if (templates->turn_end) { /* a list of blocks */
         bool texts = !thinks && p->parts;
-        if (texts) ms__out_form(p, shape->texts, NULL);
+        if (texts) ms__out_form(p, templates->texts, NULL);
         ms__out_turns(p, from, last, thinks, texts);
-        ms__out(p, shape->turn_end);
+        ms__out(p, templates->turn_end);
         return;
     }
     if (thinks) ms__out_reasoning(p, from, last);
@@ -27080,22 +27081,22 @@ static const ms__group *ms__run_last(const ms__group *g)
  * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
         if (call->kind != MS__ITEM_CALL) continue;
-        if (some && shape->results) ms__out(p, ",");
+        if (some && templates->results) ms__out(p, ",");
         else ms__message_begin(p);
-        if (!some && shape->results) ms__out(p, shape->results);
+        if (!some && templates->results) ms__out(p, templates->results);
         some = true;
-        ms__out_form(p, shape->reply, call);
+        ms__out_form(p, templates->reply, call);
     }
-    const ms__group *last = user && shape->after ? ms__run_last(g->next) : g;
+    const ms__group *last = user && templates->after ? ms__run_last(g->next) : g;
     if (last != g) {
         ms__gather(p, g->next, last);
-        ms__out_form(p, shape->after, NULL);
+        ms__out_form(p, templates->after, NULL);
     }
-    if (shape->results) ms__out(p, "]}");
+    if (templates->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -27110,7 +27111,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->shape->system : p->shape->user,
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->templates->system
+                                                  : p->templates->user,
                  NULL);
     return last->next;
 }
@@ -27135,7 +27137,7 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
-    p->shape = &ms__shapes[profile->shape];
+    p->templates = &ms__wire_templates[profile->wire];
     p->opts = desc->opts;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
@@ -27203,7 +27205,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 /* Writes the members of a request before the list. */
 static void ms__request_head(ms__projector *p)
 {
-    bool gemini = p->profile->shape == MS_SHAPE_GEMINI;
+    bool gemini = p->profile->wire == MS_WIRE_GEMINI;
     ms_str model = p->opts.model, system = p->report.system;
     ms__out(p, "{");
     if (model.len > 0 && !gemini) {
@@ -27285,7 +27287,8 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
     int sources = (desc->store != NULL) + (desc->memory != NULL) +
                   (desc->cursor != NULL) + (desc->next != NULL);
     if (report) memset(report, 0, sizeof *report);
-    if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
+    if (!profile || (unsigned)profile->wire >= sizeof ms__wire_templates /
+        sizeof ms__wire_templates[0])
         return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
@@ -27321,7 +27324,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};
     ms_str value;
-    if (desc->profile->shape == MS_SHAPE_PYDANTIC)
+    if (desc->profile->wire == MS_WIRE_PYDANTIC)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
@@ -27753,39 +27756,39 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 }
 
 /* The path of each count of tokens and nanoseconds, of the model and of the stop reason
- * in each shape; one that begins with '.' is in the choice. The counts come before
+ * of each wire; one that begins with '.' is in the choice. The counts come before
  * MS__MODEL. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {
-    ms_shape shape;
+    ms_wire wire;
     int what;
     const char *path;
 } ms__answer_places[] = {
-    {MS_SHAPE_CHAT, MS__MODEL, "model"},
-    {MS_SHAPE_CHAT, MS__STOP, ".finish_reason"},
-    {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
-    {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
-    {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
-    {MS_SHAPE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__MODEL, "model"},
-    {MS_SHAPE_ANTHROPIC, MS__STOP, "stop_reason"},
-    {MS_SHAPE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
-    {MS_SHAPE_ANTHROPIC, MS__IN, "usage.input_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
-    {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
-    {MS_SHAPE_GEMINI, MS__STOP, ".finishReason"},
-    {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
-    {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
-    {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
-    {MS_SHAPE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
-    {MS_SHAPE_OLLAMA, MS__MODEL, "model"},
-    {MS_SHAPE_OLLAMA, MS__STOP, "done_reason"},
-    {MS_SHAPE_OLLAMA, MS__IN, "prompt_eval_count"},
-    {MS_SHAPE_OLLAMA, MS__OUT, "eval_count"},
-    {MS_SHAPE_OLLAMA, MS__NS, "total_duration"},
+    {MS_WIRE_CHAT, MS__MODEL, "model"},
+    {MS_WIRE_CHAT, MS__STOP, ".finish_reason"},
+    {MS_WIRE_CHAT, MS__IN, "usage.prompt_tokens"},
+    {MS_WIRE_CHAT, MS__OUT, "usage.completion_tokens"},
+    {MS_WIRE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
+    {MS_WIRE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__MODEL, "model"},
+    {MS_WIRE_ANTHROPIC, MS__STOP, "stop_reason"},
+    {MS_WIRE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
+    {MS_WIRE_ANTHROPIC, MS__IN, "usage.input_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
+    {MS_WIRE_GEMINI, MS__MODEL, "modelVersion"},
+    {MS_WIRE_GEMINI, MS__STOP, ".finishReason"},
+    {MS_WIRE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
+    {MS_WIRE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
+    {MS_WIRE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
+    {MS_WIRE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
+    {MS_WIRE_OLLAMA, MS__MODEL, "model"},
+    {MS_WIRE_OLLAMA, MS__STOP, "done_reason"},
+    {MS_WIRE_OLLAMA, MS__IN, "prompt_eval_count"},
+    {MS_WIRE_OLLAMA, MS__OUT, "eval_count"},
+    {MS_WIRE_OLLAMA, MS__NS, "total_duration"},
 };
 
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
@@ -27803,7 +27806,7 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     ms_str word;
     for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
         const struct ms__answer_place *f = &ms__answer_places[i];
-        if (f->shape != a->desc.profile->shape) continue;
+        if (f->wire != a->desc.profile->wire) continue;
         ms_str v = *f->path == '.' ? ms__json_path(a->choice, f->path + 1)
                                    : ms__json_path(event, f->path);
         if (!v.ptr) continue;
@@ -27852,18 +27855,18 @@ static void ms__answer_event(ms_answer_stream *a)
 {
     static const ms_json_opts repair = {0, true};
     ms_str event, message;
-    ms_shape shape = a->desc.profile->shape;
+    ms_wire wire = a->desc.profile->wire;
     ms__answer_join(&a->object);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__json_path(event, "message");
-    if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
-    bool gemini = shape == MS_SHAPE_GEMINI;
+    if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
+    bool gemini = wire == MS_WIRE_GEMINI;
     ms__answer_choose(a, ms__json_path(event, gemini ? "candidates" : "choices"));
     ms__answer_facts(a, event);
-    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a);
-    else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
-    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a);
+    if (wire == MS_WIRE_CHAT) ms__answer_chat(a);
+    else if (wire == MS_WIRE_ANTHROPIC) ms__answer_anthropic(a, event);
+    else if (wire == MS_WIRE_GEMINI) ms__answer_gemini(a);
     else ms__answer_ollama(a, event);
 }
 
@@ -27873,7 +27876,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!desc->profile || (unsigned)desc->profile->shape >= MS_SHAPE_PYDANTIC ||
+    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
@@ -28009,10 +28012,10 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
-    ms_shape shape = a->desc.profile->shape;
+    ms_wire wire = a->desc.profile->wire;
     u->input_tokens = n[MS__IN];
-    if (shape == MS_SHAPE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
-    u->output_tokens = n[MS__OUT] + (shape == MS_SHAPE_GEMINI ? n[MS__THOUGHT] : 0);
+    if (wire == MS_WIRE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (wire == MS_WIRE_GEMINI ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];

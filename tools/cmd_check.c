@@ -72,7 +72,7 @@ static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
-    bool gemini = provider->shape == MS_SHAPE_GEMINI;
+    bool gemini = provider->wire == MS_WIRE_GEMINI;
     ms_str list = gemini ? MS_STR("contents") : MS_STR("messages");
     ms_str system = gemini ? MS_STR("systemInstruction") : MS_STR("system");
     ms_buf buf = {&c->arena, NULL, 0, 0};

@@ -56,7 +56,7 @@ static void print_report(const ms_project_report *r)
 static void emit_projection(output *out, const ms_profile *provider,
                             const ms_project_report *report, ms_str list)
 {
-    bool gemini = provider->shape == MS_SHAPE_GEMINI;
+    bool gemini = provider->wire == MS_WIRE_GEMINI;
     ms_json_writer w;
     if (provider->system == MS_SYSTEM_APART) {
         emit_text(out, "{");

@@ -405,39 +405,39 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 }
 
 /* The path of each count of tokens and nanoseconds, of the model and of the stop reason
- * in each shape; one that begins with '.' is in the choice. The counts come before
+ * of each wire; one that begins with '.' is in the choice. The counts come before
  * MS__MODEL. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
 
 static const struct ms__answer_place {
-    ms_shape shape;
+    ms_wire wire;
     int what;
     const char *path;
 } ms__answer_places[] = {
-    {MS_SHAPE_CHAT, MS__MODEL, "model"},
-    {MS_SHAPE_CHAT, MS__STOP, ".finish_reason"},
-    {MS_SHAPE_CHAT, MS__IN, "usage.prompt_tokens"},
-    {MS_SHAPE_CHAT, MS__OUT, "usage.completion_tokens"},
-    {MS_SHAPE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
-    {MS_SHAPE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__MODEL, "model"},
-    {MS_SHAPE_ANTHROPIC, MS__STOP, "stop_reason"},
-    {MS_SHAPE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
-    {MS_SHAPE_ANTHROPIC, MS__IN, "usage.input_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
-    {MS_SHAPE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
-    {MS_SHAPE_GEMINI, MS__MODEL, "modelVersion"},
-    {MS_SHAPE_GEMINI, MS__STOP, ".finishReason"},
-    {MS_SHAPE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
-    {MS_SHAPE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
-    {MS_SHAPE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
-    {MS_SHAPE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
-    {MS_SHAPE_OLLAMA, MS__MODEL, "model"},
-    {MS_SHAPE_OLLAMA, MS__STOP, "done_reason"},
-    {MS_SHAPE_OLLAMA, MS__IN, "prompt_eval_count"},
-    {MS_SHAPE_OLLAMA, MS__OUT, "eval_count"},
-    {MS_SHAPE_OLLAMA, MS__NS, "total_duration"},
+    {MS_WIRE_CHAT, MS__MODEL, "model"},
+    {MS_WIRE_CHAT, MS__STOP, ".finish_reason"},
+    {MS_WIRE_CHAT, MS__IN, "usage.prompt_tokens"},
+    {MS_WIRE_CHAT, MS__OUT, "usage.completion_tokens"},
+    {MS_WIRE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
+    {MS_WIRE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__MODEL, "model"},
+    {MS_WIRE_ANTHROPIC, MS__STOP, "stop_reason"},
+    {MS_WIRE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
+    {MS_WIRE_ANTHROPIC, MS__IN, "usage.input_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
+    {MS_WIRE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
+    {MS_WIRE_GEMINI, MS__MODEL, "modelVersion"},
+    {MS_WIRE_GEMINI, MS__STOP, ".finishReason"},
+    {MS_WIRE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
+    {MS_WIRE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
+    {MS_WIRE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
+    {MS_WIRE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
+    {MS_WIRE_OLLAMA, MS__MODEL, "model"},
+    {MS_WIRE_OLLAMA, MS__STOP, "done_reason"},
+    {MS_WIRE_OLLAMA, MS__IN, "prompt_eval_count"},
+    {MS_WIRE_OLLAMA, MS__OUT, "eval_count"},
+    {MS_WIRE_OLLAMA, MS__NS, "total_duration"},
 };
 
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
@@ -455,7 +455,7 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     ms_str word;
     for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
         const struct ms__answer_place *f = &ms__answer_places[i];
-        if (f->shape != a->desc.profile->shape) continue;
+        if (f->wire != a->desc.profile->wire) continue;
         ms_str v = *f->path == '.' ? ms__json_path(a->choice, f->path + 1)
                                    : ms__json_path(event, f->path);
         if (!v.ptr) continue;
@@ -504,18 +504,18 @@ static void ms__answer_event(ms_answer_stream *a)
 {
     static const ms_json_opts repair = {0, true};
     ms_str event, message;
-    ms_shape shape = a->desc.profile->shape;
+    ms_wire wire = a->desc.profile->wire;
     ms__answer_join(&a->object);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__json_path(event, "message");
-    if (shape == MS_SHAPE_ANTHROPIC && message.ptr) event = message; /* message_start */
-    bool gemini = shape == MS_SHAPE_GEMINI;
+    if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
+    bool gemini = wire == MS_WIRE_GEMINI;
     ms__answer_choose(a, ms__json_path(event, gemini ? "candidates" : "choices"));
     ms__answer_facts(a, event);
-    if (shape == MS_SHAPE_CHAT) ms__answer_chat(a);
-    else if (shape == MS_SHAPE_ANTHROPIC) ms__answer_anthropic(a, event);
-    else if (shape == MS_SHAPE_GEMINI) ms__answer_gemini(a);
+    if (wire == MS_WIRE_CHAT) ms__answer_chat(a);
+    else if (wire == MS_WIRE_ANTHROPIC) ms__answer_anthropic(a, event);
+    else if (wire == MS_WIRE_GEMINI) ms__answer_gemini(a);
     else ms__answer_ollama(a, event);
 }
 
@@ -525,7 +525,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!desc->profile || (unsigned)desc->profile->shape >= MS_SHAPE_PYDANTIC ||
+    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
@@ -661,10 +661,10 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
-    ms_shape shape = a->desc.profile->shape;
+    ms_wire wire = a->desc.profile->wire;
     u->input_tokens = n[MS__IN];
-    if (shape == MS_SHAPE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
-    u->output_tokens = n[MS__OUT] + (shape == MS_SHAPE_GEMINI ? n[MS__THOUGHT] : 0);
+    if (wire == MS_WIRE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (wire == MS_WIRE_GEMINI ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];

@@ -2,8 +2,8 @@
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
- * each item for a provider is a text in ms__shapes, which ms__out_form fills. These
- * templates are not those of [template].
+ * each item for a provider is a text in ms__wire_templates, which ms__out_form fills.
+ * These templates are not those of [template].
  * ================================================================================== */
 
 /* ---- Step 5: the window. */
@@ -103,10 +103,10 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
-        if (p->shape->signatures && item->kind == MS__ITEM_CALL)
+        if (p->templates->signatures && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
-        if (p->profile->shape == MS_SHAPE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+        if (p->profile->wire == MS_WIRE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
             return false; /* it must be first */
     }
     return false;
@@ -117,7 +117,7 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
-           (g->kind == MS__ITEM_SYSTEM && !p->shape->turn_end);
+           (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
@@ -130,11 +130,11 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
-    if (!last->has_calls && (p->shape->turn_end || last != p->last)) return;
+    if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
         if (ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
@@ -185,7 +185,7 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;
-    bool anthropic = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool anthropic = p->profile->wire == MS_WIRE_ANTHROPIC;
     if (r->parts && !anthropic) return;
     if (r->parts && !r->parts->text.ptr) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
@@ -339,7 +339,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
     bool data = x->data.ptr != NULL;
-    const char *form = data ? p->shape->data : p->shape->url;
+    const char *form = data ? p->templates->data : p->templates->url;
     for (; *form; form++) {
         if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
                                                      : data         ? x->data : x->url);
@@ -353,9 +353,9 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
         if (x->text.ptr) {
-            ms__out(p, p->shape->text);
+            ms__out(p, p->templates->text);
             x = ms__out_texts(p, x, false);
-            ms__out(p, *p->shape->text ? "}" : "");
+            ms__out(p, *p->templates->text ? "}" : "");
         } else {
             ms__out_picture(p, x);
             x = x->next;
@@ -381,7 +381,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
 static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
     bool object = r->text.json && ms__is_response(r->text.text);
-    bool wraps = p->shape->signatures && (r->failed || !object); /* gemini */
+    bool wraps = p->templates->signatures && (r->failed || !object); /* gemini */
     if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
     if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
@@ -458,17 +458,18 @@ static void ms__message_begin(ms__projector *p)
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
-        const char *form = shape->call;
+        const char *form = templates->call;
         if (item->kind == MS__ITEM_CALL) {
-            if (shape->signatures && !first && !item->beside.ptr) form = shape->sibling;
+            if (templates->signatures && !first && !item->beside.ptr)
+                form = templates->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = shape->block;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = templates->block;
         else if (!ms__thought_goes(p, item)) continue;
-        else form = item->redacted ? shape->redacted : shape->thought;
+        else form = item->redacted ? templates->redacted : templates->thought;
         if (some) ms__out(p, ",");
         some = true;
         ms__out_form(p, form, item);
@@ -479,7 +480,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
-    ms__out(p, p->shape->thought);
+    ms__out(p, p->templates->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
@@ -488,20 +489,20 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 /* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool thinks = false, calls = last->has_calls;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
-    if (shape->plain && !calls && !thinks) {
-        ms__out_form(p, shape->plain, NULL);
+    if (templates->plain && !calls && !thinks) {
+        ms__out_form(p, templates->plain, NULL);
         return;
     }
-    ms__out_form(p, shape->turn, NULL);
-    if (shape->turn_end) { /* a list of blocks */
+    ms__out_form(p, templates->turn, NULL);
+    if (templates->turn_end) { /* a list of blocks */
         bool texts = !thinks && p->parts;
-        if (texts) ms__out_form(p, shape->texts, NULL);
+        if (texts) ms__out_form(p, templates->texts, NULL);
         ms__out_turns(p, from, last, thinks, texts);
-        ms__out(p, shape->turn_end);
+        ms__out(p, templates->turn_end);
         return;
     }
     if (thinks) ms__out_reasoning(p, from, last);
@@ -523,22 +524,22 @@ static const ms__group *ms__run_last(const ms__group *g)
  * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
-    const ms__shape_row *shape = p->shape;
+    const ms__wire_template *templates = p->templates;
     bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
         if (call->kind != MS__ITEM_CALL) continue;
-        if (some && shape->results) ms__out(p, ",");
+        if (some && templates->results) ms__out(p, ",");
         else ms__message_begin(p);
-        if (!some && shape->results) ms__out(p, shape->results);
+        if (!some && templates->results) ms__out(p, templates->results);
         some = true;
-        ms__out_form(p, shape->reply, call);
+        ms__out_form(p, templates->reply, call);
     }
-    const ms__group *last = user && shape->after ? ms__run_last(g->next) : g;
+    const ms__group *last = user && templates->after ? ms__run_last(g->next) : g;
     if (last != g) {
         ms__gather(p, g->next, last);
-        ms__out_form(p, shape->after, NULL);
+        ms__out_form(p, templates->after, NULL);
     }
-    if (shape->results) ms__out(p, "]}");
+    if (templates->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -553,7 +554,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->shape->system : p->shape->user,
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->templates->system
+                                                  : p->templates->user,
                  NULL);
     return last->next;
 }

@@ -41,7 +41,7 @@
  *   8  Groups of one role form a run, which becomes one message, with a blank line
  *      between texts. The run of an assistant ends with a group that has calls; their
  *      results follow, in the order of the calls. [emit] writes each message by the
- *      templates of ms__shapes.
+ *      templates of ms__wire_templates.
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
@@ -100,30 +100,30 @@
 #define MS__BRIDGE "(The results are there.)"
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
-/* Adding a provider. One that copies a known shape needs a row here and its rules in
- * tests/tables/project.jsonl. A new shape also needs, in this order: a value of ms_shape,
- * a row of ms__shapes, its members of a request in ms__request_head, its places in
- * ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
- * Search comparisons of `shape` with a constant for the other differences. */
+/* Adding a provider. One that copies a known wire needs a row here and its rules in
+ * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire,
+ * a row of ms__wire_templates, its members of a request in ms__request_head, its places
+ * in ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
+ * Search comparisons of `wire` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
-    {"openai", MS_SHAPE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+    {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
-    {"chat-strict", MS_SHAPE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+    {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
-    {"anthropic", MS_SHAPE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
+    {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"gemini", MS_SHAPE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+    {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL},
-    {"pydantic-ai", MS_SHAPE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
+    {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"ollama", MS_SHAPE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
+    {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
 };
 
-/* The templates of each shape; ms__out_form explains their placeholders. NULL: the shape
+/* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
  * has no such item. */
-typedef struct ms__shape_row {
+typedef struct ms__wire_template {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around any other message; turn_end NULL:
@@ -139,10 +139,10 @@ typedef struct ms__shape_row {
     bool outcomes;                  /* a result has the member outcome */
     bool signatures;                /* the first call of a message is signed */
     bool pictures;                  /* a result may hold pictures */
-} ms__shape_row;
+} ms__wire_template;
 
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
-static const ms__shape_row ms__shapes[] = {
+static const ms__wire_template ms__wire_templates[] = {
     {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
      "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
      NULL, "{\"type\":\"text\",\"text\":",
@@ -307,7 +307,7 @@ typedef struct ms__name {
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
-    const ms__shape_row *shape;
+    const ms__wire_template *templates;
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t lost;              /* bytes of the allocation that failed; 0: none */
@@ -586,7 +586,7 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
     return profile->image_urls && (known || !x->mime.ptr) &&
            (ms__starts_with(x->url, MS_STR("https://")) ||
             ms__starts_with(x->url, MS_STR("http://")) ||
-            (profile->shape == MS_SHAPE_GEMINI &&
+            (profile->wire == MS_WIRE_GEMINI &&
              ms__starts_with(x->url, MS_STR("gs://"))));
 }
 
@@ -673,7 +673,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
-        bool taken = result ? p->shape->pictures
+        bool taken = result ? p->templates->pictures
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
         if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
@@ -684,7 +684,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         item->text.text = MS_STR("");
     } else {
-        item->text.json = result && p->shape->json;
+        item->text.json = result && p->templates->json;
     }
 }
 
@@ -756,7 +756,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->shape == MS_SHAPE_PYDANTIC) return; /* its reader does it */
+    if (p->profile->wire == MS_WIRE_PYDANTIC) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -830,7 +830,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    if (!p->shape->outcomes) return;
+    if (!p->templates->outcomes) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
     if (item->failed) item->beside = MS_STR("\"failed\"");
     else if (ms_json_string_is(outcome, MS_STR("success")) ||
@@ -936,14 +936,14 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
-    bool chat = p->profile->shape == MS_SHAPE_CHAT;
-    bool signs = p->profile->shape == MS_SHAPE_ANTHROPIC;
+    bool chat = p->profile->wire == MS_WIRE_CHAT;
+    bool signs = p->profile->wire == MS_WIRE_ANTHROPIC;
     bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
     if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
         beside = ms__string_of(m, beside, "reasoning_content");
     if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
-                        !p->shape->thought || (m->flags & MS_FLAG_UNFINISHED)))
+                        !p->templates->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
     if (!item) return NULL;
@@ -1221,7 +1221,7 @@ static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
-    if (p->shape->signatures)
+    if (p->templates->signatures)
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
@@ -1256,7 +1256,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
-    if (p->shape->signatures && !object) p->report.wrapped++;
+    if (p->templates->signatures && !object) p->report.wrapped++;
     if (!call && !brings && m->call_id.len == 0) {
         ms__observed_add(p, m, item);
         return;

@@ -11,7 +11,7 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
-    p->shape = &ms__shapes[profile->shape];
+    p->templates = &ms__wire_templates[profile->wire];
     p->opts = desc->opts;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
@@ -79,7 +79,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 /* Writes the members of a request before the list. */
 static void ms__request_head(ms__projector *p)
 {
-    bool gemini = p->profile->shape == MS_SHAPE_GEMINI;
+    bool gemini = p->profile->wire == MS_WIRE_GEMINI;
     ms_str model = p->opts.model, system = p->report.system;
     ms__out(p, "{");
     if (model.len > 0 && !gemini) {
@@ -161,7 +161,8 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
     int sources = (desc->store != NULL) + (desc->memory != NULL) +
                   (desc->cursor != NULL) + (desc->next != NULL);
     if (report) memset(report, 0, sizeof *report);
-    if (!profile || (unsigned)profile->shape >= sizeof ms__shapes / sizeof ms__shapes[0])
+    if (!profile || (unsigned)profile->wire >= sizeof ms__wire_templates /
+        sizeof ms__wire_templates[0])
         return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
     if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
@@ -197,7 +198,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};
     ms_str value;
-    if (desc->profile->shape == MS_SHAPE_PYDANTIC)
+    if (desc->profile->wire == MS_WIRE_PYDANTIC)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));

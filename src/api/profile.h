@@ -15,17 +15,17 @@ typedef enum ms_call_ids {
     MS_IDS_ALNUM              /* letters and digits */
 } ms_call_ids;
 
-typedef enum ms_shape {       /* how messages, requests and answers are written */
-    MS_SHAPE_CHAT,            /* OpenAI chat completions, and all that copy them */
-    MS_SHAPE_OLLAMA,          /* /api/chat */
-    MS_SHAPE_ANTHROPIC,       /* Messages */
-    MS_SHAPE_GEMINI,          /* generateContent */
-    MS_SHAPE_PYDANTIC         /* ModelMessagesTypeAdapter: a list only, no request */
-} ms_shape;
+typedef enum ms_wire {        /* how messages, requests and answers are written */
+    MS_WIRE_CHAT,             /* OpenAI chat completions, and all that copy them */
+    MS_WIRE_OLLAMA,           /* /api/chat */
+    MS_WIRE_ANTHROPIC,        /* Messages */
+    MS_WIRE_GEMINI,           /* generateContent */
+    MS_WIRE_PYDANTIC          /* ModelMessagesTypeAdapter: a list only, no request */
+} ms_wire;
 
 struct ms_profile {
     const char *name;         /* thinking is sent back only to a provider of this name */
-    ms_shape shape;
+    ms_wire wire;
     ms_system_place system;
     ms_call_ids ids;
     size_t id_min, id_max;    /* bytes of a call id; 0: no bound. id_min: 24 at most */

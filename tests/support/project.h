@@ -43,8 +43,8 @@ static inline const ms_dialect *projection_dialect(const ms_profile *profile)
 {
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
                                         "pydantic-ai"};
-    if (profile->shape == MS_SHAPE_OLLAMA) return NULL;
-    return ms_dialect_find(ms_str_of(names[profile->shape]));
+    if (profile->wire == MS_WIRE_OLLAMA) return NULL;
+    return ms_dialect_find(ms_str_of(names[profile->wire]));
 }
 
 /* Writes the list, or a whole request if system text is a member of its own, so that one

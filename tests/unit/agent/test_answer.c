@@ -291,7 +291,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.shape = (ms_shape)(MS_SHAPE_PYDANTIC + 1);
+    odd.wire = (ms_wire)(MS_WIRE_PYDANTIC + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");
@@ -490,7 +490,7 @@ TEST(answer_is_a_code_when_its_bytes_are_wrong)
         }
         size_t begin = test_below(&random, 3) == 0 ? test_below(&random, len) : 0;
         if (round % 5 == 0) desc.profile = ms_profile_at(test_below(&random, 4));
-        if (desc.profile->shape == MS_SHAPE_PYDANTIC) desc.profile = ms_profile_at(0);
+        if (desc.profile->wire == MS_WIRE_PYDANTIC) desc.profile = ms_profile_at(0);
         assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
         for (bytes += begin, len -= begin; len > 0;) {
             size_t n = 1 + test_below(&random, len);

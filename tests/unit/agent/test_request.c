@@ -268,7 +268,7 @@ TEST(thinking_goes_to_its_model_alone_whatever_its_date)
  * The n-th step has texts, ids and thinking of that number. */
 static void add_steps(const ms_request_desc *desc, const char *steps)
 {
-    bool chat = desc->profile->shape == MS_SHAPE_CHAT;
+    bool chat = desc->profile->wire == MS_WIRE_CHAT;
     for (int n = 1; *steps != '\0'; steps++, n++) {
         char body[512], id[16];
         ms_request_desc by = *desc;
