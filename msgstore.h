@@ -2755,7 +2755,7 @@ struct ms_writer {
     ms_left_out left_out;     /* so far; read it when the writer is finished */
     bool array, with_location;
     uint32_t covered;         /* fields, by number */
-    const char *word;         /* of the shape that is being written */
+    const char *word;         /* of the object form that is being written */
     const struct ms__placeholder *placeholder; /* the one that is being filled */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */
@@ -21119,14 +21119,15 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
     return m;
 }
 
-/* ==== [template] placeholders, shapes, and the tokens of a template ==================
+/* ==== [template] placeholders, object forms, and the tokens of a template ============
  * A format is tables. A *placeholder* is a member of a JSON object that stands for a
- * field of the message. A *shape* lists the placeholders of one kind of object in the
- * order in which the writer puts them. A *template* is what a message keeps of its source
- * beside its fields: the members without a field, and where each placeholder stood.
+ * field of the message. An *object form* lists the placeholders of one kind of object in
+ * the order in which the writer puts them. A *template* is what a message keeps of its
+ * source beside its fields: the members without a field, and where each placeholder
+ * stood.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
- *   outer     = nothing (canonical), or letter of the shape, tokens
+ *   outer     = nothing (canonical), or letter of the form, tokens
  *   block     = the same, for an element of a list
  *   tokens    = byte 1, letter of the placeholder          a member with a field
  *             | byte 1, letter, ":", value, ","            the same, with its spelling
@@ -21134,7 +21135,7 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of placeholders, shapes and formats: a
+ * holds (times). Stored templates have the letters of placeholders, forms and formats: a
  * letter never gets another meaning. A template may come from a hostile file. The engine
  * checks each token, ends the template at the first wrong one, and goes on with the
  * fields. It does not use the template of a block that has a list of messages.
@@ -21145,8 +21146,8 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
  *      of your own. Two forms of one member are two placeholders of one name, the second
  *      one OTHERWISE.
- *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
- *      role and the shape of an object (ms__member_of, ms__side_word).
+ *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
+ *      type, the role and the object form of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
@@ -21165,7 +21166,7 @@ enum {
 };
 
 typedef struct ms__placeholder ms__placeholder;
-typedef struct ms__shape ms__shape;
+typedef struct ms__object_form ms__object_form;
 
 #define MS__JSON(kind) (1u << MS_JSON_##kind)
 #define MS__JSON_ANY 0xFEu
@@ -21198,7 +21199,7 @@ typedef struct ms__reader {
     ms_str list;              /* elements to read after the object */
     uint64_t seen;            /* placeholders of the object, by index */
     uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
+    const char *word;         /* of the object form */
     bool whole;               /* values that need a second template stay members */
     bool keeps;               /* lenient: values that do not fit stay as they are */
 } ms__reader;
@@ -21274,14 +21275,14 @@ struct ms__placeholder {
 
 #define MS__PLACEHOLDERS_MAX 40
 
-struct ms__shape {
+struct ms__object_form {
     char letter;
     const char *word;     /* value of its placeholders that are ms__as_word */
     const ms__placeholder *placeholders;
     size_t n;             /* at most MS__PLACEHOLDERS_MAX */
 };
 
-#define MS__SHAPE(letter, word, placeholders) \
+#define MS__OBJECT_FORM(letter, word, placeholders) \
     {letter, word, placeholders, sizeof placeholders / sizeof placeholders[0]}
 
 /* Ids that a writer adds to calls and results without one. */
@@ -21302,32 +21303,33 @@ typedef enum ms__listing {
 
 typedef struct ms__format {
     char letter;
-    const ms__shape *shapes;
-    size_t n_shapes;
-    /* Returns the writer's own shape of an object with n messages. NULL: the first
-     * shape. */
-    const ms__shape *(*outer)(const ms_envelope *m, size_t n);
-    /* Returns the writer's own shape of an element of the list. NULL: the content is a
+    const ms__object_form *forms;
+    size_t n_forms;
+    /* Returns the writer's own form of an object with n messages. NULL: the first
+     * form. */
+    const ms__object_form *(*outer)(const ms_envelope *m, size_t n);
+    /* Returns the writer's own form of an element of the list. NULL: the content is a
      * list of such objects. */
-    const ms__shape *(*block)(const ms_envelope *m);
+    const ms__object_form *(*block)(const ms_envelope *m);
     /* Returns whether a message is in the object of one that it is joined to. NULL: none
      * is. */
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
     /* Sets type and role of an element of the list, whose members are listed, and returns
-     * its shape; NULL: not of the format. */
-    const ms__shape *(*element)(ms__reader *r, size_t base, ms_role role, ms_envelope *m);
+     * its form; NULL: not of the format. */
+    const ms__object_form *(*element)(ms__reader *r, size_t base, ms_role role,
+                                      ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
-    /* Sets type, role and shape of an object whose members are listed. NULL: the format
+    /* Sets type, role and form of an object whose members are listed. NULL: the format
      * has a reader of its own. */
     ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
-                       const ms__shape **shape);
+                       const ms__object_form **form);
 } ms__format;
 
-static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *m,
-                                        size_t n)
+static const ms__object_form *ms__outer_form(const ms__format *f, const ms_envelope *m,
+                                             size_t n)
 {
-    return f->outer ? f->outer(m, n) : &f->shapes[0];
+    return f->outer ? f->outer(m, n) : &f->forms[0];
 }
 
 /* ---- Values and fields. */
@@ -21402,7 +21404,7 @@ static bool ms__has_always(const ms__placeholder *ph, const ms_envelope *m, size
 static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL};
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
-/* Accepts the word of the shape. Another word stays in the template. */
+/* Accepts the word of the object form. Another word stays in the template. */
 static ms_result ms__word_read(ms__fit *f)
 {
     f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
@@ -21595,7 +21597,7 @@ static bool ms__placeholder_has(const ms__placeholder *ph, const ms_envelope *m,
 }
 
 /* Returns the bits of all forms of a member. */
-static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder *ph)
+static uint64_t ms__placeholder_forms(const ms__object_form *s, const ms__placeholder *ph)
 {
     uint64_t bits = 0;
     while (ph->flags & MS__OTHERWISE) ph--;
@@ -21604,15 +21606,16 @@ static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder 
     return bits;
 }
 
-static const ms__placeholder *ms__placeholder_lettered(const ms__shape *s, char letter)
+static const ms__placeholder *ms__placeholder_lettered(const ms__object_form *s,
+                                                       char letter)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->placeholders[i].letter == letter) return &s->placeholders[i];
     return NULL;
 }
 
-/* Returns the placeholder of the list of messages; NULL: the shape has none. */
-static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
+/* Returns the placeholder of the list of messages; NULL: the object form has none. */
+static const ms__placeholder *ms__list_placeholder(const ms__object_form *s)
 {
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++)
         if (ph->flags & MS__HOLDS) return ph;
@@ -21620,7 +21623,7 @@ static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
 }
 
 /* Returns the placeholder of a member: the first one of its name. */
-static const ms__placeholder *ms__placeholder_named(const ms__shape *s, char inside,
+static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char inside,
                                                     ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
@@ -21722,9 +21725,9 @@ static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name
 }
 
 /* Writes the canonical tokens of a message to out and returns their length: the
- * placeholders whose fields it has, in the shape's order. An object inside is there if
- * one of its placeholders is, or if it is NEEDED. */
-static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
+ * placeholders whose fields it has, in the object form's order. An object inside is there
+ * if one of its placeholders is, or if it is NEEDED. */
+static size_t ms__canonical(const ms__object_form *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__PLACEHOLDERS_MAX])
 {
     const ms__placeholder *open = NULL; /* an object that is not begun yet */
@@ -21757,7 +21760,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
     return len;
 }
 
-/* Returns the outer part of a template, or its block: the letter of the shape, then the
+/* Returns the outer part of a template, or its block: the letter of the form, then the
  * tokens. Empty if the message has no such part. */
 static ms_str ms__source_part(const ms_envelope *m, bool outer)
 {
@@ -21768,11 +21771,11 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
     return ms_str_n(from, (size_t)((outer ? split : s.ptr + s.len) - from));
 }
 
-/* Sets the shape and the tokens of a message's template in a format, of its outer object
- * or its block. Returns false if the message is canonical there, or if its block has a
- * list of messages. */
+/* Sets the object form and the tokens of a message's template in a format, of its outer
+ * object or its block. Returns false if the message is canonical there, or if its block
+ * has a list of messages. */
 static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
-                          const ms__shape **shape, ms_str *tokens)
+                          const ms__object_form **form, ms_str *tokens)
 {
     ms_str part = ms__source_part(m, outer);
     const char *s = m->source.ptr;
@@ -21780,10 +21783,10 @@ static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
         s[2] != (char)(m->role + 32))
         return false;
     *tokens = ms_str_n(part.ptr + 1, part.len - 1);
-    for (size_t i = 0; i < f->n_shapes; i++)
-        if (f->shapes[i].letter == part.ptr[0]) {
-            *shape = &f->shapes[i];
-            return outer || !ms__list_placeholder(*shape);
+    for (size_t i = 0; i < f->n_forms; i++)
+        if (f->forms[i].letter == part.ptr[0]) {
+            *form = &f->forms[i];
+            return outer || !ms__list_placeholder(*form);
         }
     return false;
 }
@@ -21812,8 +21815,8 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  *     template   <r><i><c>"cache":{},
  *
  * The engine keeps the template in the field `source` only if it differs from the
- * canonical tokens of the message: the placeholders whose fields it has, in the shape's
- * order.
+ * canonical tokens of the message: the placeholders whose fields it has, in the object
+ * form's order.
  *
  * Writing. In the format that a message came from, the engine copies the template and
  * fills its placeholders with the current fields. So a changed field shows, and a member
@@ -21923,8 +21926,8 @@ static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
 
 /* Takes one member: into its field if a form of its placeholder fits, else into the
  * template. */
-static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__member *e,
-                                 ms_envelope *m)
+static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
+                                 const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
     ms_json_kind kind = ms_json_kind_of(e->value);
@@ -21950,7 +21953,8 @@ static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__me
 
 /* Finds the placeholders of the members from base on. Of repeated members the last
  * counts. */
-static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, char inside)
+static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t base,
+                              char inside)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
@@ -21964,7 +21968,8 @@ static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, ch
 }
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
-static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char inside)
+static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s,
+                                         char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__placeholder *ph = &s->placeholders[i];
@@ -21976,8 +21981,8 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__member *e,
-                                 ms_envelope *m)
+static ms_result ms__inside_take(ms__reader *r, const ms__object_form *s,
+                                 const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
@@ -21998,7 +22003,7 @@ static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__me
 }
 
 /* Takes the members that ms__object_begin has listed, into m and r->text. */
-static ms_result ms__object_take(ms__reader *r, const ms__shape *s, size_t base,
+static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
     size_t end = stbds_arrlenu(r->members);
@@ -22027,7 +22032,7 @@ static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
 
 /* Sets the source of m. An absent part is canonical. */
 static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope *m,
-                                char outer_shape, ms_str outer, char block_shape,
+                                char outer_form, ms_str outer, char block_form,
                                 ms_str block)
 {
     size_t size = 6 + outer.len + block.len;
@@ -22037,13 +22042,13 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
     *at++ = (char)(m->type + 32);
     *at++ = (char)(m->role + 32);
     if (outer.ptr) {
-        *at++ = outer_shape;
+        *at++ = outer_form;
         if (outer.len > 0) memcpy(at, outer.ptr, outer.len);
         at += outer.len;
     }
     *at++ = 2;
     if (block.ptr) {
-        *at++ = block_shape;
+        *at++ = block_form;
         if (block.len > 0) memcpy(at, block.ptr, block.len);
         at += block.len;
     }
@@ -22052,7 +22057,7 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
 }
 
 /* Returns whether the tokens that were read are the canonical ones. */
-static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
+static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
     char room[3 * MS__PLACEHOLDERS_MAX];
@@ -22061,8 +22066,8 @@ static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
 }
 
 /* Adds a message that is an element of a list. */
-static ms_result ms__block_add(ms__reader *r, const ms__format *f, const ms__shape *s,
-                               ms_envelope *m)
+static ms_result ms__block_add(ms__reader *r, const ms__format *f,
+                               const ms__object_form *s, ms_envelope *m)
 {
     ms_str tokens = ms_buf_text(&r->block);
     if (!ms__is_canonical(s, f->block(m), m, 1, tokens))
@@ -22098,10 +22103,11 @@ static bool ms__is_memory(ms_result code)
     return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
 }
 
-/* Reads the listed members of an element as a message of a shape, and adds that. *fits:
- * false if they are no such message, or one on the wrong side. */
-static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                 ms_role role, size_t base, ms_envelope *m, bool *fits)
+/* Reads the listed members of an element as a message of an object form, and adds that.
+ * *fits: false if they are no such message, or one on the wrong side. */
+static ms_result ms__element_add(ms__reader *r, const ms__format *f,
+                                 const ms__object_form *s, ms_role role, size_t base,
+                                 ms_envelope *m, bool *fits)
 {
     ms_result code = ms__object_take(r, s, base, m);
     *fits = code == MS_OK &&
@@ -22110,7 +22116,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__s
 }
 
 /* Adds the message of one element of the list, in an object of that role. An element that
- * is no message of a known shape is kept as it is, where the reader keeps such elements;
+ * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
 static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
@@ -22124,7 +22130,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));
-    const ms__shape *s = f->element(r, base, role, &m);
+    const ms__object_form *s = f->element(r, base, role, &m);
     if (s) {
         bool fits;
         ms_error *err = r->err;
@@ -22140,8 +22146,8 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                ms_envelope *m)
+static ms_result ms__items_take(ms__reader *r, const ms__format *f,
+                                const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
     const ms__placeholder *ph = ms__list_placeholder(s);
@@ -22165,27 +22171,27 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__sh
 }
 
 /* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
-static ms_result ms__outer_close(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                 size_t first)
+static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
+                                 const ms__object_form *s, size_t first)
 {
-    const ms__shape *shape = s;
+    const ms__object_form *form = s;
     ms_envelope *m = &r->items[first];
     size_t n = stbds_arrlenu(r->items) - first;
     ms_str tokens = ms_buf_text(&r->outer), block = ms__absent();
     for (size_t i = 1; i < n; i++) m[i].flags |= MS_FLAG_JOINED;
-    if (ms__is_canonical(s, ms__outer_shape(f, m, n), m, n, tokens)) return MS_OK;
-    if (!ms__source_of(f, m, false, &shape, &block)) block = ms__absent();
-    return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
+    if (ms__is_canonical(s, ms__outer_form(f, m, n), m, n, tokens)) return MS_OK;
+    if (!ms__source_of(f, m, false, &form, &block)) block = ms__absent();
+    return ms__source_set(r, f, m, s->letter, tokens, form->letter, block);
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
 static ms_result ms__outer_take(ms__reader *r, const ms__format *f, ms_envelope *m,
-                                const ms__shape **shape)
+                                const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
-    MS__TRY(f->begin(r, base, m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, m));
+    MS__TRY(f->begin(r, base, m, form));
+    MS__TRY(ms__object_take(r, *form, base, m));
     if (m->content.text.ptr || r->list.ptr) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
@@ -22214,17 +22220,17 @@ static ms_result ms__raw_take(ms__reader *r)
 static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
-    const ms__shape *shape = NULL;
+    const ms__object_form *form = NULL;
     ms_envelope m;
     ms_error *err = r->err;
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
     r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-    ms_result code = ms__outer_take(r, f, &m, &shape);
-    if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
+    ms_result code = ms__outer_take(r, f, &m, &form);
+    if (code == MS_OK) code = ms__items_take(r, f, form, &m);
     r->err = err;
     r->lenient = r->keeps;
-    if (code == MS_OK) return ms__outer_close(r, f, shape, first);
+    if (code == MS_OK) return ms__outer_close(r, f, form, first);
     if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
     if (!r->lenient) return code;
     stbds_arrsetlen(r->items, first);
@@ -22236,7 +22242,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 
 /* An object that is being written. */
 typedef struct ms__object {
-    const ms__shape *shape;
+    const ms__object_form *form;
     const ms_envelope *m;
     const ms_envelope *given; /* m without what the writer has found for it */
     size_t n;              /* messages in the object */
@@ -22251,8 +22257,8 @@ typedef struct ms__object {
 
 /* Returns whether a template has a place for the list of the messages, if they need
  * one. */
-static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
-                             size_t n)
+static bool ms__has_its_list(const ms__object_form *s, ms_str tokens,
+                             const ms_envelope *m, size_t n)
 {
     const ms__placeholder *ph = ms__list_placeholder(s);
     if (!ph) return n == 1;
@@ -22268,21 +22274,21 @@ static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelop
 static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
                            const ms_envelope *m, const ms_envelope *own, size_t n)
 {
-    const ms__shape *shape;
+    const ms__object_form *form;
     ms_str tokens;
-    bool source = ms__source_of(f, m, outer, &shape, &tokens);
-    source = source && (!outer || ms__has_its_list(shape, tokens, m, n));
+    bool source = ms__source_of(f, m, outer, &form, &tokens);
+    source = source && (!outer || ms__has_its_list(form, tokens, m, n));
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->given = m;
     o->n = n;
     o->source = source;
     o->put = o->kept = o->covered = 0;
     o->inside = 0;
-    o->shape = source ? shape : outer ? ms__outer_shape(f, own, n) : f->block(own);
+    o->form = source ? form : outer ? ms__outer_form(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
         o->tokens =
-            ms_str_n(o->room, ms__canonical(o->shape, own, n, o->room));
+            ms_str_n(o->room, ms__canonical(o->form, own, n, o->room));
     o->rest = o->tokens;
 }
 
@@ -22318,7 +22324,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->shape, 'X'))
+    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->form, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -22334,9 +22340,9 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     bool all = true;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
-        const ms__placeholder *ph = ms__placeholder_named(o->shape, 0, it.key);
+        const ms__placeholder *ph = ms__placeholder_named(o->form, 0, it.key);
         if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
-                   (o->put >> (ph - o->shape->placeholders) & 1)))
+                   (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
                  !ms__token_member(o->tokens, ms__same_key, it.key, &value))
@@ -22361,8 +22367,8 @@ static const ms__placeholder *ms__placeholder_form(const ms__object *o,
                                                    const ms__placeholder *ph)
 {
     if (!ph || ms__placeholder_has(ph, o->m, o->n)) return ph;
-    uint64_t forms = ms__placeholder_forms(o->shape, ph);
-    for (ph = o->shape->placeholders; forms; forms >>= 1, ph++)
+    uint64_t forms = ms__placeholder_forms(o->form, ph);
+    for (ph = o->form->placeholders; forms; forms >>= 1, ph++)
         if ((forms & 1) && ms__placeholder_has(ph, o->m, o->n)) return ph;
     return NULL;
 }
@@ -22373,9 +22379,9 @@ static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placehol
 {
     bool place = ph->field == MS_F_LOCATION || ph->field == MS_F_AGENT_KEY;
     if (place && !w->with_location) return;
-    o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+    o->put |= (uint64_t)1 << (ph - o->form->placeholders);
     o->covered |= (uint32_t)1 << ph->field;
-    w->word = o->shape->word;
+    w->word = o->form->word;
     w->covered = 0;
     if (ph->as == &ms__as_extra) {
         ms__extra_fill(w, o);
@@ -22399,7 +22405,7 @@ static bool ms__is_new(const ms__object *o, const ms__placeholder *ph)
 {
     bool once = ph->field != MS_F_CONTENT && ph->field != MS_F_EXTRA;
     if ((ph->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
-        (o->put & ms__placeholder_forms(o->shape, ph)) ||
+        (o->put & ms__placeholder_forms(o->form, ph)) ||
         !ms__placeholder_has(ph, o->m, o->n))
         return false;
     if (ph->flags & MS__ALWAYS) return true;
@@ -22416,8 +22422,8 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
     static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
     if (!ph || !ph->field || (stays >> ph->field & 1) || !ms__is_new(o, ph)) return false;
     if (o->m != o->given && !ms__field_has(ph, o->given)) return false;
-    for (const ms__placeholder *i = o->shape->placeholders;
-         i < o->shape->placeholders + o->shape->n;
+    for (const ms__placeholder *i = o->form->placeholders;
+         i < o->form->placeholders + o->form->n;
          i++)
         if (i->field == ph->field && ms__token_find(o->tokens, i->letter)) return false;
     ms_str text = ms__field_text(o->m, ph->field);
@@ -22428,13 +22434,13 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__placeholder *ph = ms__placeholder_named(o->shape, o->inside, token->key);
+    const ms__placeholder *ph = ms__placeholder_named(o->form, o->inside, token->key);
     const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
         ms__placeholder_fill(w, o, form, ms__absent());
         return;
     }
-    if (ph) o->kept |= ms__placeholder_forms(o->shape, ph);
+    if (ph) o->kept |= ms__placeholder_forms(o->form, ph);
     ms__member_put(w, token->key, ms__member_now(o, token));
 }
 
@@ -22443,8 +22449,8 @@ static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     char inside = o->inside;
-    for (size_t i = 0; o->source && i < o->shape->n; i++) {
-        const ms__placeholder *ph = &o->shape->placeholders[i];
+    for (size_t i = 0; o->source && i < o->form->n; i++) {
+        const ms__placeholder *ph = &o->form->placeholders[i];
         if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
@@ -22461,9 +22467,9 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
     while ((kind = ms__token_next(&o->rest, &token)) != MS__TOKEN_END) {
         const ms__placeholder *ph = NULL;
         if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
-            ph = ms__placeholder_lettered(o->shape, token.letter);
+            ph = ms__placeholder_lettered(o->form, token.letter);
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
-            o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+            o->put |= (uint64_t)1 << (ph - o->form->placeholders);
         if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
@@ -22741,11 +22747,11 @@ static const ms__placeholder ms__framework_placeholders[] = {
     MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
 };
 
-static const ms__shape ms__framework_shape =
-    MS__SHAPE('m', "", ms__framework_placeholders);
+static const ms__object_form ms__framework_form =
+    MS__OBJECT_FORM('m', "", ms__framework_placeholders);
 
 static const ms__format ms__framework_format = {
-    'f', &ms__framework_shape, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    'f', &ms__framework_form, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
 /* Reads the type first, because it decides which members are required. */
@@ -22790,8 +22796,8 @@ static ms_result ms__framework_read(ms__reader *r)
         MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
         MS__TRY(ms__framework_type(r, base, &m));
         r->needed = ms__type_row_of(m.type)->required;
-        MS__TRY(ms__object_take(r, &ms__framework_shape, base, &m));
-        if (!m.source.ptr || ms__is_canonical(&ms__framework_shape, &ms__framework_shape,
+        MS__TRY(ms__object_take(r, &ms__framework_form, base, &m));
+        if (!m.source.ptr || ms__is_canonical(&ms__framework_form, &ms__framework_form,
                                               &m, 1, ms_buf_text(&r->outer)))
             break;
     }
@@ -22803,7 +22809,7 @@ static ms_result ms__framework_read(ms__reader *r)
     }
     MS__TRY(ms__reader_add(r, &m));
     if (m.source.ptr) return MS_OK;
-    return ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
+    return ms__outer_close(r, &ms__framework_format, &ms__framework_form, first);
 }
 
 static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,
@@ -22944,26 +22950,26 @@ static const ms__placeholder ms__chat_custom[] = {
     MS__END('f'),
 };
 
-static const ms__shape ms__chat_shapes[] = {
-    MS__SHAPE('m', "", ms__chat_text),
-    MS__SHAPE('a', "assistant", ms__chat_assistant),
-    MS__SHAPE('t', "tool", ms__chat_result),
-    MS__SHAPE('f', "function", ms__chat_result),
-    MS__SHAPE('c', "function", ms__chat_call),
-    MS__SHAPE('u', "custom", ms__chat_custom),
+static const ms__object_form ms__chat_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__chat_text),
+    MS__OBJECT_FORM('a', "assistant", ms__chat_assistant),
+    MS__OBJECT_FORM('t', "tool", ms__chat_result),
+    MS__OBJECT_FORM('f', "function", ms__chat_result),
+    MS__OBJECT_FORM('c', "function", ms__chat_call),
+    MS__OBJECT_FORM('u', "custom", ms__chat_custom),
 };
 
-static const ms__shape *ms__openai_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__openai_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    if (ms__is_answer(m)) return &ms__chat_shapes[m->call_id.ptr ? 2 : 0];
-    return &ms__chat_shapes[ms__chat_role(m) == MS_ROLE_ASSISTANT];
+    if (ms__is_answer(m)) return &ms__chat_forms[m->call_id.ptr ? 2 : 0];
+    return &ms__chat_forms[ms__chat_role(m) == MS_ROLE_ASSISTANT];
 }
 
-static const ms__shape *ms__openai_block(const ms_envelope *m)
+static const ms__object_form *ms__openai_block(const ms_envelope *m)
 {
     (void)m;
-    return &ms__chat_shapes[4];
+    return &ms__chat_forms[4];
 }
 
 static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
@@ -22971,18 +22977,18 @@ static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
     return ms__chat_role(first) == MS_ROLE_ASSISTANT && ms__is_call(m);
 }
 
-static const ms__shape *ms__openai_element(ms__reader *r, size_t base, ms_role role,
-                                           ms_envelope *m)
+static const ms__object_form *ms__openai_element(ms__reader *r, size_t base, ms_role role,
+                                                 ms_envelope *m)
 {
     bool custom = ms_json_string_is(ms__member_of(r, base, "type"), MS_STR("custom")) &&
                   !ms__member_of(r, base, "function").ptr;
     (void)role;
     *m = ms_message(MS_T_ACTION, ms_text(NULL));
-    return &ms__chat_shapes[custom ? 5 : 4];
+    return &ms__chat_forms[custom ? 5 : 4];
 }
 
 static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     /* members of an assistant that needs no content beside them */
     static const char *const alone[] = {"refusal", "audio", "function_call"};
@@ -22999,15 +23005,15 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     for (unsigned i = 0; role == MS_ROLE_ASSISTANT && i < 3; i++)
         if (ms_json_kind_of(ms__member_of(r, base, alone[i])) > MS_JSON_NULL)
             m->content = ms_json(MS_STR("null"));
-    *shape = &ms__chat_shapes[role == MS_ROLE_ASSISTANT  ? 1
-                              : role == MS_ROLE_TOOL     ? 2
-                              : role == MS_ROLE_FUNCTION ? 3
-                                                         : 0];
+    *form = &ms__chat_forms[role == MS_ROLE_ASSISTANT    ? 1
+                            : role == MS_ROLE_TOOL       ? 2
+                            : role == MS_ROLE_FUNCTION ? 3
+                                                       : 0];
     return MS_OK;
 }
 
 static const ms__format ms__openai = {
-    'o', ms__chat_shapes, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
+    'o', ms__chat_forms, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
     ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};
 
 /* ==== [fmt-envelope] the envelope, and its rows ====================================
@@ -23174,19 +23180,19 @@ static const ms__placeholder ms__env_calls[] = {
 };
 static const ms__placeholder ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
 
-static const ms__shape ms__env_shapes[] = {
-    MS__SHAPE('m', "", ms__env_others),
-    MS__SHAPE('c', "", ms__env_calls),
+static const ms__object_form ms__env_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__env_others),
+    MS__OBJECT_FORM('c', "", ms__env_calls),
 };
 
-static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__env_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__env_shapes[m->type == MS_T_ACTION];
+    return &ms__env_forms[m->type == MS_T_ACTION];
 }
 
 static const ms__format ms__env_format = {
-    'e', ms__env_shapes, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    'e', ms__env_forms, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
 /* ---- Normalising: makes the members of the canonical envelope for the engine. */
@@ -23357,8 +23363,8 @@ static ms_result ms__env_read(ms__reader *r)
     MS__TRY(ms__env_type(r, &e, &m));
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     if (raw) stbds_arrsetlen(r->members, end);
-    const ms__shape *shape = ms__env_outer(&m, 1);
-    MS__TRY(ms__object_take(r, shape, raw ? base : end, &m));
+    const ms__object_form *form = ms__env_outer(&m, 1);
+    MS__TRY(ms__object_take(r, form, raw ? base : end, &m));
     stbds_arrsetlen(r->members, base);
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
@@ -23366,7 +23372,7 @@ static ms_result ms__env_read(ms__reader *r)
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
     MS__TRY(ms__reader_add(r, &m));
-    return ms__outer_close(r, &ms__env_format, shape, first);
+    return ms__outer_close(r, &ms__env_format, form, first);
 }
 
 /* Finds the slot of a name among n, a power of two, of which half are empty. */
@@ -23481,7 +23487,7 @@ static ms_result ms__env_rows_write(ms_writer *w, const ms_envelope *m, size_t n
 
 enum {
     MS__TASK_TEXT, MS__TASK_DATA, MS__TASK_REQUEST, MS__TASK_RESPONSE, MS__TASK_REASONING,
-    MS__TASK_KINDS, MS__TASK_SUMMARY = MS__TASK_KINDS, MS__TASK_WRAPPER, MS__TASK_SHAPES
+    MS__TASK_KINDS, MS__TASK_SUMMARY = MS__TASK_KINDS, MS__TASK_WRAPPER, MS__TASK_FORMS
 };
 
 /* ---- Values. */
@@ -23728,30 +23734,30 @@ static const ms__placeholder ms__task_wrappers[] = {
     MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
 };
 
-static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
-    MS__SHAPE('t', "text", ms__task_texts),
-    MS__SHAPE('d', "data", ms__task_datas),
-    MS__SHAPE('q', "tool_request", ms__task_requests),
-    MS__SHAPE('p', "tool_response", ms__task_responses),
-    MS__SHAPE('r', "reasoning", ms__task_reasonings),
-    MS__SHAPE('y', "reasoning", ms__task_summaries),
-    MS__SHAPE('w', "", ms__task_wrappers),
+static const ms__object_form ms__task_forms[MS__TASK_FORMS] = {
+    MS__OBJECT_FORM('t', "text", ms__task_texts),
+    MS__OBJECT_FORM('d', "data", ms__task_datas),
+    MS__OBJECT_FORM('q', "tool_request", ms__task_requests),
+    MS__OBJECT_FORM('p', "tool_response", ms__task_responses),
+    MS__OBJECT_FORM('r', "reasoning", ms__task_reasonings),
+    MS__OBJECT_FORM('y', "reasoning", ms__task_summaries),
+    MS__OBJECT_FORM('w', "", ms__task_wrappers),
 };
 
-/* Returns the shape with that word; KINDS: no such shape. */
+/* Returns the object form with that word; KINDS: no such form. */
 static unsigned ms__task_kind(ms_str word)
 {
     unsigned kind = 0;
     while (kind < MS__TASK_KINDS &&
-           !ms_str_equal(word, ms_str_of(ms__task_shapes[kind].word)))
+           !ms_str_equal(word, ms_str_of(ms__task_forms[kind].word)))
         kind++;
     return kind;
 }
 
-static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__task_outer(const ms_envelope *m, size_t n)
 {
     (void)m, (void)n;
-    return &ms__task_shapes[MS__TASK_WRAPPER];
+    return &ms__task_forms[MS__TASK_WRAPPER];
 }
 
 static const char *ms__task_word(ms_type type)
@@ -23765,21 +23771,21 @@ static const char *ms__task_word(ms_type type)
     return words[(unsigned)type < MS_TYPE_COUNT ? (unsigned)type : 0];
 }
 
-static const ms__shape *ms__task_block(const ms_envelope *m)
+static const ms__object_form *ms__task_block(const ms_envelope *m)
 {
     unsigned kind = ms__task_kind(ms_str_of(ms__task_word(m->type)));
-    return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
+    return &ms__task_forms[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
 static const ms__format ms__task_format = {
-    'k', ms__task_shapes, MS__TASK_SHAPES, ms__task_outer, ms__task_block, NULL, NULL,
+    'k', ms__task_forms, MS__TASK_FORMS, ms__task_outer, ms__task_block, NULL, NULL,
     MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
 /* ---- Reading. */
 
-/* Sets type, role and shape by the words of the content. */
+/* Sets type, role and form by the words of the content. */
 static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
-                               const ms__shape **shape)
+                               const ms__object_form **form)
 {
     static const ms_type types[MS__TASK_KINDS] = {
         MS_T_ASSISTANT_MESSAGE, MS_T_DATA, MS_T_ACTION, MS_T_OBSERVATION, MS_T_REASONING};
@@ -23800,18 +23806,18 @@ static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
     if (kind == MS__TASK_REASONING &&
         (!content.ptr || ms_json_kind_of(content) == MS_JSON_NULL))
         kind = MS__TASK_SUMMARY;
-    *shape = &ms__task_shapes[kind];
+    *form = &ms__task_forms[kind];
     return MS_OK;
 }
 
 /* Reads a content into *m and r->block. */
 static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->block, json, &base));
-    MS__TRY(ms__task_type(r, base, m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, m));
+    MS__TRY(ms__task_type(r, base, m, form));
+    MS__TRY(ms__object_take(r, *form, base, m));
     bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
     return full ? MS_OK : ms__read_missing(r, "content"); /* lenient */
 }
@@ -23819,21 +23825,21 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 static ms_result ms__task_take(ms__reader *r)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *shape = NULL;
+    const ms__object_form *form = NULL;
     size_t base;
     ms_envelope m;
     ms_str json = ms__absent();
     bool wrapper = ms_json_member(r->json, MS_STR("content"), &json) &&
                    ms_json_kind_of(json) == MS_JSON_OBJECT &&
                    !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
-    ms_result code = ms__task_content(r, wrapper ? json : r->json, &m, &shape);
-    if (!wrapper) return code == MS_OK ? ms__block_add(r, f, shape, &m) : code;
+    ms_result code = ms__task_content(r, wrapper ? json : r->json, &m, &form);
+    if (!wrapper) return code == MS_OK ? ms__block_add(r, f, form, &m) : code;
     if (code != MS_OK) return ms__fail_in(r->err, code, "content");
     ms_str block = ms_buf_text(&r->block);
-    if (ms__is_canonical(shape, ms__task_block(&m), &m, 1, block)) block = ms__absent();
+    if (ms__is_canonical(form, ms__task_block(&m), &m, 1, block)) block = ms__absent();
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
-    MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
+    MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), form->letter, block));
     return ms__reader_add(r, &m);
 }
 
@@ -23857,13 +23863,13 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
                                 ms_error *err)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *shape;
+    const ms__object_form *form;
     char number[20];
     ms_str tokens, value;
     ms__object o;
     ms_envelope outer = *m, inner = *m;
     uint32_t covered = 0;
-    bool wrapped = ms__source_of(f, m, true, &shape, &tokens);
+    bool wrapped = ms__source_of(f, m, true, &form, &tokens);
     (void)n;
     if (ms__is_raw_message(m)) {
         ms_json_put_raw(&w->json, m->content.text);
@@ -24012,26 +24018,26 @@ static const ms__placeholder ms__row_calls[] = {
     MS__PLACEHOLDER('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
 };
 
-static const ms__shape ms__row_shapes[] = {
-    MS__SHAPE('m', "", ms__row_texts),
-    MS__SHAPE('t', "", ms__row_tools),
-    MS__SHAPE('a', "", ms__row_actions),
-    MS__SHAPE('c', "", ms__row_calls),
+static const ms__object_form ms__row_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__row_texts),
+    MS__OBJECT_FORM('t', "", ms__row_tools),
+    MS__OBJECT_FORM('a', "", ms__row_actions),
+    MS__OBJECT_FORM('c', "", ms__row_calls),
 };
 
-static const ms__shape *ms__row_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__row_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__row_shapes[ms__is_call(m) ? 2 : ms__chat_role(m) == MS_ROLE_TOOL];
+    return &ms__row_forms[ms__is_call(m) ? 2 : ms__chat_role(m) == MS_ROLE_TOOL];
 }
 
-static const ms__shape *ms__row_block(const ms_envelope *m)
+static const ms__object_form *ms__row_block(const ms_envelope *m)
 {
     (void)m;
-    return &ms__row_shapes[3];
+    return &ms__row_forms[3];
 }
 
-static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
+static const ms__format ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
                                           ms__row_block, NULL, NULL, MS__LISTS_CALLS,
                                           MS__PAIRS_NOTHING, NULL};
 
@@ -24120,8 +24126,8 @@ static ms_result ms__session_read(ms__reader *r)
         m.type = MS_T_ACTION;
     ms__row_time(r, base, metadata, &m);
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
-    const ms__shape *shape = ms__row_outer(&m, 1);
-    MS__TRY(ms__object_take(r, shape, base, &m));
+    const ms__object_form *form = ms__row_outer(&m, 1);
+    MS__TRY(ms__object_take(r, form, base, &m));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
@@ -24130,10 +24136,10 @@ static ms_result ms__session_read(ms__reader *r)
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
         MS__TRY(ms__object_begin(r, &r->block, call, &base));
-        MS__TRY(ms__object_take(r, &ms__row_shapes[3], base, &m));
-        MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_shapes[3], &m));
+        MS__TRY(ms__object_take(r, &ms__row_forms[3], base, &m));
+        MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_forms[3], &m));
     }
-    return ms__outer_close(r, &ms__row_format, shape, first);
+    return ms__outer_close(r, &ms__row_format, form, first);
 }
 
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
@@ -24153,7 +24159,7 @@ static ms_role ms__side_of(const ms_envelope *m)
                                                                : MS_ROLE_USER;
 }
 
-/* Writes the word of the side; the shape has the assistant's. */
+/* Writes the word of the side; the object form has the assistant's. */
 static void ms__side_put(ms_writer *w, const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);
@@ -24304,46 +24310,46 @@ static const ms__placeholder ms__anthropic_result[] = {
     MS__PLACEHOLDER('e', 0, "is_error", failed, 0, 0),
 };
 
-static const ms__shape ms__anthropic_shapes[] = {
-    MS__SHAPE('m', "assistant", ms__anthropic_message),
-    MS__SHAPE('t', "text", ms__anthropic_text),
-    MS__SHAPE('h', "thinking", ms__anthropic_thinking),
-    MS__SHAPE('c', "tool_use", ms__anthropic_call),
-    MS__SHAPE('r', "tool_result", ms__anthropic_result),
-    MS__SHAPE('d', "redacted_thinking", ms__anthropic_redacted),
+static const ms__object_form ms__anthropic_forms[] = {
+    MS__OBJECT_FORM('m', "assistant", ms__anthropic_message),
+    MS__OBJECT_FORM('t', "text", ms__anthropic_text),
+    MS__OBJECT_FORM('h', "thinking", ms__anthropic_thinking),
+    MS__OBJECT_FORM('c', "tool_use", ms__anthropic_call),
+    MS__OBJECT_FORM('r', "tool_result", ms__anthropic_result),
+    MS__OBJECT_FORM('d', "redacted_thinking", ms__anthropic_redacted),
 };
-#define MS__ANTHROPIC_SHAPES (sizeof ms__anthropic_shapes / sizeof *ms__anthropic_shapes)
+#define MS__ANTHROPIC_FORMS (sizeof ms__anthropic_forms / sizeof *ms__anthropic_forms)
 
-static const ms__shape *ms__anthropic_block(const ms_envelope *m)
+static const ms__object_form *ms__anthropic_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__anthropic_shapes[3];
-    if (ms__is_answer(m)) return &ms__anthropic_shapes[m->call_id.ptr ? 4 : 1];
+    if (m->type == MS_T_ACTION) return &ms__anthropic_forms[3];
+    if (ms__is_answer(m)) return &ms__anthropic_forms[m->call_id.ptr ? 4 : 1];
     if (m->content.json && m->type != MS_T_REASONING && ms__is_blocks(m->content.text))
         return NULL;
-    return &ms__anthropic_shapes[m->type == MS_T_REASONING ? 2 : 1];
+    return &ms__anthropic_forms[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__anthropic_element(ms__reader *r, size_t base, ms_role role,
-                                              ms_envelope *m)
+static const ms__object_form *ms__anthropic_element(ms__reader *r, size_t base,
+                                                    ms_role role, ms_envelope *m)
 {
     ms_str type = ms__member_of(r, base, "type");
     size_t i = 1;
-    for (; i < MS__ANTHROPIC_SHAPES; i++)
-        if (ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) break;
-    if (i == MS__ANTHROPIC_SHAPES) return NULL;
+    for (; i < MS__ANTHROPIC_FORMS; i++)
+        if (ms_json_string_is(type, ms_str_of(ms__anthropic_forms[i].word))) break;
+    if (i == MS__ANTHROPIC_FORMS) return NULL;
     *m = i == 1   ? ms__role_text(role, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_json(MS_STR("null")))
          : i == 5 ? ms_message(MS_T_REASONING, ms_text(""))
                   : ms_message(i == 2 ? MS_T_REASONING : MS_T_ACTION, ms_text(NULL));
-    return &ms__anthropic_shapes[i];
+    return &ms__anthropic_forms[i];
 }
 
 static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                     const ms__shape **shape)
+                                     const ms__object_form **form)
 {
     ms_str word;
-    *shape = &ms__anthropic_shapes[0];
+    *form = &ms__anthropic_forms[0];
     MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
@@ -24353,7 +24359,7 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__anthropic = {
-    'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block,
+    'a', ms__anthropic_forms, MS__ANTHROPIC_FORMS, NULL, ms__anthropic_block,
     ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
     ms__anthropic_begin};
 
@@ -24454,24 +24460,24 @@ static const ms__placeholder ms__gemini_result[] = {
     MS__END('f'),
 };
 
-static const ms__shape ms__gemini_shapes[] = {
-    MS__SHAPE('m', "model", ms__gemini_message),
-    MS__SHAPE('t', "", ms__gemini_text),
-    MS__SHAPE('h', "", ms__gemini_thought),
-    MS__SHAPE('c', "", ms__gemini_call),
-    MS__SHAPE('r', "", ms__gemini_result),
+static const ms__object_form ms__gemini_forms[] = {
+    MS__OBJECT_FORM('m', "model", ms__gemini_message),
+    MS__OBJECT_FORM('t', "", ms__gemini_text),
+    MS__OBJECT_FORM('h', "", ms__gemini_thought),
+    MS__OBJECT_FORM('c', "", ms__gemini_call),
+    MS__OBJECT_FORM('r', "", ms__gemini_result),
 };
 
-static const ms__shape *ms__gemini_block(const ms_envelope *m)
+static const ms__object_form *ms__gemini_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__gemini_shapes[3];
-    if (ms__is_answer(m)) return &ms__gemini_shapes[m->tool.ptr ? 4 : 1];
-    return &ms__gemini_shapes[m->type == MS_T_REASONING ? 2 : 1];
+    if (m->type == MS_T_ACTION) return &ms__gemini_forms[3];
+    if (ms__is_answer(m)) return &ms__gemini_forms[m->tool.ptr ? 4 : 1];
+    return &ms__gemini_forms[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__gemini_element(ms__reader *r, size_t base, ms_role role,
-                                           ms_envelope *m)
+static const ms__object_form *ms__gemini_element(ms__reader *r, size_t base, ms_role role,
+                                                 ms_envelope *m)
 {
     bool call = ms__member_of(r, base, "functionCall").ptr != NULL;
     bool result = ms__member_of(r, base, "functionResponse").ptr != NULL;
@@ -24484,14 +24490,14 @@ static const ms__shape *ms__gemini_element(ms__reader *r, size_t base, ms_role r
     if (call) m->args = ms_text("");
     if (text && thought) m->type = MS_T_REASONING;
     if (text && thought) m->role = MS_ROLE_NONE;
-    return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
+    return &ms__gemini_forms[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
 static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     ms_str word = MS_STR("user");
-    *shape = &ms__gemini_shapes[0];
+    *form = &ms__gemini_forms[0];
     if (ms__member_of(r, base, "role").ptr)
         MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
@@ -24504,7 +24510,7 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__gemini = {
-    'g', ms__gemini_shapes, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
+    'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
@@ -24613,39 +24619,39 @@ static const ms__placeholder ms__pydantic_retry[] = {
     MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
 };
 
-static const ms__shape ms__pydantic_shapes[] = {
-    MS__SHAPE('q', "request", ms__pydantic_message),
-    MS__SHAPE('p', "response", ms__pydantic_message),
-    MS__SHAPE('s', "system-prompt", ms__pydantic_text),
-    MS__SHAPE('u', "user-prompt", ms__pydantic_prompt),
-    MS__SHAPE('t', "text", ms__pydantic_text),
-    MS__SHAPE('h', "thinking", ms__pydantic_text),
-    MS__SHAPE('c', "tool-call", ms__pydantic_call),
-    MS__SHAPE('r', "tool-return", ms__pydantic_return),
-    MS__SHAPE('y', "retry-prompt", ms__pydantic_retry),
+static const ms__object_form ms__pydantic_forms[] = {
+    MS__OBJECT_FORM('q', "request", ms__pydantic_message),
+    MS__OBJECT_FORM('p', "response", ms__pydantic_message),
+    MS__OBJECT_FORM('s', "system-prompt", ms__pydantic_text),
+    MS__OBJECT_FORM('u', "user-prompt", ms__pydantic_prompt),
+    MS__OBJECT_FORM('t', "text", ms__pydantic_text),
+    MS__OBJECT_FORM('h', "thinking", ms__pydantic_text),
+    MS__OBJECT_FORM('c', "tool-call", ms__pydantic_call),
+    MS__OBJECT_FORM('r', "tool-return", ms__pydantic_return),
+    MS__OBJECT_FORM('y', "retry-prompt", ms__pydantic_retry),
 };
 
-static const ms__shape *ms__pydantic_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__pydantic_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__pydantic_shapes[ms__side_of(m) == MS_ROLE_ASSISTANT];
+    return &ms__pydantic_forms[ms__side_of(m) == MS_ROLE_ASSISTANT];
 }
 
-static const ms__shape *ms__pydantic_block(const ms_envelope *m)
+static const ms__object_form *ms__pydantic_block(const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__pydantic_shapes[6];
+    if (m->type == MS_T_ACTION) return &ms__pydantic_forms[6];
     if (ms__is_answer(m))
-        return &ms__pydantic_shapes[m->call_id.ptr || m->tool.ptr ? 7 : 3];
-    if (m->type == MS_T_REASONING) return &ms__pydantic_shapes[5];
-    return &ms__pydantic_shapes[side == MS_ROLE_ASSISTANT ? 4
-                                : side == MS_ROLE_SYSTEM  ? 2
+        return &ms__pydantic_forms[m->call_id.ptr || m->tool.ptr ? 7 : 3];
+    if (m->type == MS_T_REASONING) return &ms__pydantic_forms[5];
+    return &ms__pydantic_forms[side == MS_ROLE_ASSISTANT ? 4
+                               : side == MS_ROLE_SYSTEM   ? 2
                                                           : 3];
 }
 
-static const ms__shape *ms__pydantic_element(ms__reader *r, size_t base, ms_role role,
-                                             ms_envelope *m)
+static const ms__object_form *ms__pydantic_element(ms__reader *r, size_t base,
+                                                   ms_role role, ms_envelope *m)
 {
     static const ms_type types[] = {MS_T_TEXT,      MS_T_USER_MESSAGE,
                                     MS_T_ASSISTANT_MESSAGE, MS_T_REASONING,
@@ -24653,32 +24659,32 @@ static const ms__shape *ms__pydantic_element(ms__reader *r, size_t base, ms_role
     ms_str word = ms__member_of(r, base, "part_kind");
     (void)role;
     for (size_t i = 2; i < 9; i++) {
-        if (!ms_json_string_is(word, ms_str_of(ms__pydantic_shapes[i].word))) continue;
+        if (!ms_json_string_is(word, ms_str_of(ms__pydantic_forms[i].word))) continue;
         *m = ms_message(types[i - 2], ms_text(NULL));
         if (i == 6) m->args = ms_text("");
         if (i == 8 && ms_json_kind_of(ms__member_of(r, base, "tool_name")) !=
                           MS_JSON_STRING)
             m->type = MS_T_USER_MESSAGE;
-        return &ms__pydantic_shapes[i];
+        return &ms__pydantic_forms[i];
     }
     return NULL;
 }
 
 static ms_result ms__pydantic_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                    const ms__shape **shape)
+                                    const ms__object_form **form)
 {
     ms_str word;
     MS__TRY(ms__side_word(r, base, "kind", &word));
     bool response = ms_str_equal(word, MS_STR("response"));
     if (!response && !ms_str_equal(word, MS_STR("request")))
         return ms__side_unknown(r, "kind", word, "request or response");
-    *shape = &ms__pydantic_shapes[response];
+    *form = &ms__pydantic_forms[response];
     *m = ms__role_text(response ? MS_ROLE_ASSISTANT : MS_ROLE_USER, ms_text(NULL));
     return MS_OK;
 }
 
 static const ms__format ms__pydantic = {
-    'p', ms__pydantic_shapes, 9, ms__pydantic_outer, ms__pydantic_block,
+    'p', ms__pydantic_forms, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};
 
@@ -28152,7 +28158,7 @@ static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
                                     ms_envelope *m, ms_error *err)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *outer, *block = NULL;
+    const ms__object_form *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
     ms__reader r;
     if (ms__source_of(f, m, true, &outer, &wrapper)) return MS_OK;

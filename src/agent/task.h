@@ -81,7 +81,7 @@ static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
                                     ms_envelope *m, ms_error *err)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *outer, *block = NULL;
+    const ms__object_form *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
     ms__reader r;
     if (ms__source_of(f, m, true, &outer, &wrapper)) return MS_OK;

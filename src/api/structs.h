@@ -163,7 +163,7 @@ struct ms_writer {
     ms_left_out left_out;     /* so far; read it when the writer is finished */
     bool array, with_location;
     uint32_t covered;         /* fields, by number */
-    const char *word;         /* of the shape that is being written */
+    const char *word;         /* of the object form that is being written */
     const struct ms__placeholder *placeholder; /* the one that is being filled */
     struct ms__call *calls;   /* open calls of agents; an stb_ds array */
     ms_envelope *held;        /* messages that may still be joined, with copies of */

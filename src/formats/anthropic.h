@@ -101,46 +101,46 @@ static const ms__placeholder ms__anthropic_result[] = {
     MS__PLACEHOLDER('e', 0, "is_error", failed, 0, 0),
 };
 
-static const ms__shape ms__anthropic_shapes[] = {
-    MS__SHAPE('m', "assistant", ms__anthropic_message),
-    MS__SHAPE('t', "text", ms__anthropic_text),
-    MS__SHAPE('h', "thinking", ms__anthropic_thinking),
-    MS__SHAPE('c', "tool_use", ms__anthropic_call),
-    MS__SHAPE('r', "tool_result", ms__anthropic_result),
-    MS__SHAPE('d', "redacted_thinking", ms__anthropic_redacted),
+static const ms__object_form ms__anthropic_forms[] = {
+    MS__OBJECT_FORM('m', "assistant", ms__anthropic_message),
+    MS__OBJECT_FORM('t', "text", ms__anthropic_text),
+    MS__OBJECT_FORM('h', "thinking", ms__anthropic_thinking),
+    MS__OBJECT_FORM('c', "tool_use", ms__anthropic_call),
+    MS__OBJECT_FORM('r', "tool_result", ms__anthropic_result),
+    MS__OBJECT_FORM('d', "redacted_thinking", ms__anthropic_redacted),
 };
-#define MS__ANTHROPIC_SHAPES (sizeof ms__anthropic_shapes / sizeof *ms__anthropic_shapes)
+#define MS__ANTHROPIC_FORMS (sizeof ms__anthropic_forms / sizeof *ms__anthropic_forms)
 
-static const ms__shape *ms__anthropic_block(const ms_envelope *m)
+static const ms__object_form *ms__anthropic_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__anthropic_shapes[3];
-    if (ms__is_answer(m)) return &ms__anthropic_shapes[m->call_id.ptr ? 4 : 1];
+    if (m->type == MS_T_ACTION) return &ms__anthropic_forms[3];
+    if (ms__is_answer(m)) return &ms__anthropic_forms[m->call_id.ptr ? 4 : 1];
     if (m->content.json && m->type != MS_T_REASONING && ms__is_blocks(m->content.text))
         return NULL;
-    return &ms__anthropic_shapes[m->type == MS_T_REASONING ? 2 : 1];
+    return &ms__anthropic_forms[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__anthropic_element(ms__reader *r, size_t base, ms_role role,
-                                              ms_envelope *m)
+static const ms__object_form *ms__anthropic_element(ms__reader *r, size_t base,
+                                                    ms_role role, ms_envelope *m)
 {
     ms_str type = ms__member_of(r, base, "type");
     size_t i = 1;
-    for (; i < MS__ANTHROPIC_SHAPES; i++)
-        if (ms_json_string_is(type, ms_str_of(ms__anthropic_shapes[i].word))) break;
-    if (i == MS__ANTHROPIC_SHAPES) return NULL;
+    for (; i < MS__ANTHROPIC_FORMS; i++)
+        if (ms_json_string_is(type, ms_str_of(ms__anthropic_forms[i].word))) break;
+    if (i == MS__ANTHROPIC_FORMS) return NULL;
     *m = i == 1   ? ms__role_text(role, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_json(MS_STR("null")))
          : i == 5 ? ms_message(MS_T_REASONING, ms_text(""))
                   : ms_message(i == 2 ? MS_T_REASONING : MS_T_ACTION, ms_text(NULL));
-    return &ms__anthropic_shapes[i];
+    return &ms__anthropic_forms[i];
 }
 
 static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                     const ms__shape **shape)
+                                     const ms__object_form **form)
 {
     ms_str word;
-    *shape = &ms__anthropic_shapes[0];
+    *form = &ms__anthropic_forms[0];
     MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_role_of_word(word);
     if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM)
@@ -150,6 +150,6 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__anthropic = {
-    'a', ms__anthropic_shapes, MS__ANTHROPIC_SHAPES, NULL, ms__anthropic_block,
+    'a', ms__anthropic_forms, MS__ANTHROPIC_FORMS, NULL, ms__anthropic_block,
     ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
     ms__anthropic_begin};

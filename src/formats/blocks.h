@@ -16,7 +16,7 @@ static ms_role ms__side_of(const ms_envelope *m)
                                                                : MS_ROLE_USER;
 }
 
-/* Writes the word of the side; the shape has the assistant's. */
+/* Writes the word of the side; the object form has the assistant's. */
 static void ms__side_put(ms_writer *w, const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);

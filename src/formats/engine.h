@@ -11,8 +11,8 @@
  *     template   <r><i><c>"cache":{},
  *
  * The engine keeps the template in the field `source` only if it differs from the
- * canonical tokens of the message: the placeholders whose fields it has, in the shape's
- * order.
+ * canonical tokens of the message: the placeholders whose fields it has, in the object
+ * form's order.
  *
  * Writing. In the format that a message came from, the engine copies the template and
  * fills its placeholders with the current fields. So a changed field shows, and a member
@@ -122,8 +122,8 @@ static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
 
 /* Takes one member: into its field if a form of its placeholder fits, else into the
  * template. */
-static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__member *e,
-                                 ms_envelope *m)
+static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
+                                 const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
     ms_json_kind kind = ms_json_kind_of(e->value);
@@ -149,7 +149,8 @@ static ms_result ms__member_take(ms__reader *r, const ms__shape *s, const ms__me
 
 /* Finds the placeholders of the members from base on. Of repeated members the last
  * counts. */
-static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, char inside)
+static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t base,
+                              char inside)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
@@ -163,7 +164,8 @@ static void ms__members_match(ms__reader *r, const ms__shape *s, size_t base, ch
 }
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
-static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char inside)
+static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s,
+                                         char inside)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__placeholder *ph = &s->placeholders[i];
@@ -175,8 +177,8 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__shape *s, char
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__member *e,
-                                 ms_envelope *m)
+static ms_result ms__inside_take(ms__reader *r, const ms__object_form *s,
+                                 const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
@@ -197,7 +199,7 @@ static ms_result ms__inside_take(ms__reader *r, const ms__shape *s, const ms__me
 }
 
 /* Takes the members that ms__object_begin has listed, into m and r->text. */
-static ms_result ms__object_take(ms__reader *r, const ms__shape *s, size_t base,
+static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
     size_t end = stbds_arrlenu(r->members);
@@ -226,7 +228,7 @@ static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
 
 /* Sets the source of m. An absent part is canonical. */
 static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope *m,
-                                char outer_shape, ms_str outer, char block_shape,
+                                char outer_form, ms_str outer, char block_form,
                                 ms_str block)
 {
     size_t size = 6 + outer.len + block.len;
@@ -236,13 +238,13 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
     *at++ = (char)(m->type + 32);
     *at++ = (char)(m->role + 32);
     if (outer.ptr) {
-        *at++ = outer_shape;
+        *at++ = outer_form;
         if (outer.len > 0) memcpy(at, outer.ptr, outer.len);
         at += outer.len;
     }
     *at++ = 2;
     if (block.ptr) {
-        *at++ = block_shape;
+        *at++ = block_form;
         if (block.len > 0) memcpy(at, block.ptr, block.len);
         at += block.len;
     }
@@ -251,7 +253,7 @@ static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope 
 }
 
 /* Returns whether the tokens that were read are the canonical ones. */
-static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
+static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *own,
                              const ms_envelope *m, size_t n, ms_str tokens)
 {
     char room[3 * MS__PLACEHOLDERS_MAX];
@@ -260,8 +262,8 @@ static bool ms__is_canonical(const ms__shape *s, const ms__shape *own,
 }
 
 /* Adds a message that is an element of a list. */
-static ms_result ms__block_add(ms__reader *r, const ms__format *f, const ms__shape *s,
-                               ms_envelope *m)
+static ms_result ms__block_add(ms__reader *r, const ms__format *f,
+                               const ms__object_form *s, ms_envelope *m)
 {
     ms_str tokens = ms_buf_text(&r->block);
     if (!ms__is_canonical(s, f->block(m), m, 1, tokens))
@@ -297,10 +299,11 @@ static bool ms__is_memory(ms_result code)
     return code == MS_E_NO_MEMORY || code == MS_E_ARENA;
 }
 
-/* Reads the listed members of an element as a message of a shape, and adds that. *fits:
- * false if they are no such message, or one on the wrong side. */
-static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                 ms_role role, size_t base, ms_envelope *m, bool *fits)
+/* Reads the listed members of an element as a message of an object form, and adds that.
+ * *fits: false if they are no such message, or one on the wrong side. */
+static ms_result ms__element_add(ms__reader *r, const ms__format *f,
+                                 const ms__object_form *s, ms_role role, size_t base,
+                                 ms_envelope *m, bool *fits)
 {
     ms_result code = ms__object_take(r, s, base, m);
     *fits = code == MS_OK &&
@@ -309,7 +312,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format *f, const ms__s
 }
 
 /* Adds the message of one element of the list, in an object of that role. An element that
- * is no message of a known shape is kept as it is, where the reader keeps such elements;
+ * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
 static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
                                   ms_str value)
@@ -323,7 +326,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
                         MS__V(value));
     }
     MS__TRY(ms__object_begin(r, &r->block, value, &base));
-    const ms__shape *s = f->element(r, base, role, &m);
+    const ms__object_form *s = f->element(r, base, role, &m);
     if (s) {
         bool fits;
         ms_error *err = r->err;
@@ -339,8 +342,8 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                ms_envelope *m)
+static ms_result ms__items_take(ms__reader *r, const ms__format *f,
+                                const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
     const ms__placeholder *ph = ms__list_placeholder(s);
@@ -364,27 +367,27 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f, const ms__sh
 }
 
 /* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
-static ms_result ms__outer_close(ms__reader *r, const ms__format *f, const ms__shape *s,
-                                 size_t first)
+static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
+                                 const ms__object_form *s, size_t first)
 {
-    const ms__shape *shape = s;
+    const ms__object_form *form = s;
     ms_envelope *m = &r->items[first];
     size_t n = stbds_arrlenu(r->items) - first;
     ms_str tokens = ms_buf_text(&r->outer), block = ms__absent();
     for (size_t i = 1; i < n; i++) m[i].flags |= MS_FLAG_JOINED;
-    if (ms__is_canonical(s, ms__outer_shape(f, m, n), m, n, tokens)) return MS_OK;
-    if (!ms__source_of(f, m, false, &shape, &block)) block = ms__absent();
-    return ms__source_set(r, f, m, s->letter, tokens, shape->letter, block);
+    if (ms__is_canonical(s, ms__outer_form(f, m, n), m, n, tokens)) return MS_OK;
+    if (!ms__source_of(f, m, false, &form, &block)) block = ms__absent();
+    return ms__source_set(r, f, m, s->letter, tokens, form->letter, block);
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
 static ms_result ms__outer_take(ms__reader *r, const ms__format *f, ms_envelope *m,
-                                const ms__shape **shape)
+                                const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
-    MS__TRY(f->begin(r, base, m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, m));
+    MS__TRY(f->begin(r, base, m, form));
+    MS__TRY(ms__object_take(r, *form, base, m));
     if (m->content.text.ptr || r->list.ptr) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
@@ -413,17 +416,17 @@ static ms_result ms__raw_take(ms__reader *r)
 static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
-    const ms__shape *shape = NULL;
+    const ms__object_form *form = NULL;
     ms_envelope m;
     ms_error *err = r->err;
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
     r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-    ms_result code = ms__outer_take(r, f, &m, &shape);
-    if (code == MS_OK) code = ms__items_take(r, f, shape, &m);
+    ms_result code = ms__outer_take(r, f, &m, &form);
+    if (code == MS_OK) code = ms__items_take(r, f, form, &m);
     r->err = err;
     r->lenient = r->keeps;
-    if (code == MS_OK) return ms__outer_close(r, f, shape, first);
+    if (code == MS_OK) return ms__outer_close(r, f, form, first);
     if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
     if (!r->lenient) return code;
     stbds_arrsetlen(r->items, first);
@@ -435,7 +438,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format *f)
 
 /* An object that is being written. */
 typedef struct ms__object {
-    const ms__shape *shape;
+    const ms__object_form *form;
     const ms_envelope *m;
     const ms_envelope *given; /* m without what the writer has found for it */
     size_t n;              /* messages in the object */
@@ -450,8 +453,8 @@ typedef struct ms__object {
 
 /* Returns whether a template has a place for the list of the messages, if they need
  * one. */
-static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelope *m,
-                             size_t n)
+static bool ms__has_its_list(const ms__object_form *s, ms_str tokens,
+                             const ms_envelope *m, size_t n)
 {
     const ms__placeholder *ph = ms__list_placeholder(s);
     if (!ph) return n == 1;
@@ -467,21 +470,21 @@ static bool ms__has_its_list(const ms__shape *s, ms_str tokens, const ms_envelop
 static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
                            const ms_envelope *m, const ms_envelope *own, size_t n)
 {
-    const ms__shape *shape;
+    const ms__object_form *form;
     ms_str tokens;
-    bool source = ms__source_of(f, m, outer, &shape, &tokens);
-    source = source && (!outer || ms__has_its_list(shape, tokens, m, n));
+    bool source = ms__source_of(f, m, outer, &form, &tokens);
+    source = source && (!outer || ms__has_its_list(form, tokens, m, n));
     o->m = source && f->pairing != MS__PAIRS_ALL ? m : own;
     o->given = m;
     o->n = n;
     o->source = source;
     o->put = o->kept = o->covered = 0;
     o->inside = 0;
-    o->shape = source ? shape : outer ? ms__outer_shape(f, own, n) : f->block(own);
+    o->form = source ? form : outer ? ms__outer_form(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
         o->tokens =
-            ms_str_n(o->room, ms__canonical(o->shape, own, n, o->room));
+            ms_str_n(o->room, ms__canonical(o->form, own, n, o->room));
     o->rest = o->tokens;
 }
 
@@ -517,7 +520,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->shape, 'X'))
+    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->form, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -533,9 +536,9 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     bool all = true;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
-        const ms__placeholder *ph = ms__placeholder_named(o->shape, 0, it.key);
+        const ms__placeholder *ph = ms__placeholder_named(o->form, 0, it.key);
         if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
-                   (o->put >> (ph - o->shape->placeholders) & 1)))
+                   (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
                  !ms__token_member(o->tokens, ms__same_key, it.key, &value))
@@ -560,8 +563,8 @@ static const ms__placeholder *ms__placeholder_form(const ms__object *o,
                                                    const ms__placeholder *ph)
 {
     if (!ph || ms__placeholder_has(ph, o->m, o->n)) return ph;
-    uint64_t forms = ms__placeholder_forms(o->shape, ph);
-    for (ph = o->shape->placeholders; forms; forms >>= 1, ph++)
+    uint64_t forms = ms__placeholder_forms(o->form, ph);
+    for (ph = o->form->placeholders; forms; forms >>= 1, ph++)
         if ((forms & 1) && ms__placeholder_has(ph, o->m, o->n)) return ph;
     return NULL;
 }
@@ -572,9 +575,9 @@ static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placehol
 {
     bool place = ph->field == MS_F_LOCATION || ph->field == MS_F_AGENT_KEY;
     if (place && !w->with_location) return;
-    o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+    o->put |= (uint64_t)1 << (ph - o->form->placeholders);
     o->covered |= (uint32_t)1 << ph->field;
-    w->word = o->shape->word;
+    w->word = o->form->word;
     w->covered = 0;
     if (ph->as == &ms__as_extra) {
         ms__extra_fill(w, o);
@@ -598,7 +601,7 @@ static bool ms__is_new(const ms__object *o, const ms__placeholder *ph)
 {
     bool once = ph->field != MS_F_CONTENT && ph->field != MS_F_EXTRA;
     if ((ph->flags & (MS__HOLDS | MS__LENIENT | MS__FOREIGN)) ||
-        (o->put & ms__placeholder_forms(o->shape, ph)) ||
+        (o->put & ms__placeholder_forms(o->form, ph)) ||
         !ms__placeholder_has(ph, o->m, o->n))
         return false;
     if (ph->flags & MS__ALWAYS) return true;
@@ -615,8 +618,8 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
     static const uint32_t stays = MS__ONE_TIME | MS__ONE(LOCATION) | MS__ONE(AGENT_KEY);
     if (!ph || !ph->field || (stays >> ph->field & 1) || !ms__is_new(o, ph)) return false;
     if (o->m != o->given && !ms__field_has(ph, o->given)) return false;
-    for (const ms__placeholder *i = o->shape->placeholders;
-         i < o->shape->placeholders + o->shape->n;
+    for (const ms__placeholder *i = o->form->placeholders;
+         i < o->form->placeholders + o->form->n;
          i++)
         if (i->field == ph->field && ms__token_find(o->tokens, i->letter)) return false;
     ms_str text = ms__field_text(o->m, ph->field);
@@ -627,13 +630,13 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__placeholder *ph = ms__placeholder_named(o->shape, o->inside, token->key);
+    const ms__placeholder *ph = ms__placeholder_named(o->form, o->inside, token->key);
     const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
         ms__placeholder_fill(w, o, form, ms__absent());
         return;
     }
-    if (ph) o->kept |= ms__placeholder_forms(o->shape, ph);
+    if (ph) o->kept |= ms__placeholder_forms(o->form, ph);
     ms__member_put(w, token->key, ms__member_now(o, token));
 }
 
@@ -642,8 +645,8 @@ static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
     char inside = o->inside;
-    for (size_t i = 0; o->source && i < o->shape->n; i++) {
-        const ms__placeholder *ph = &o->shape->placeholders[i];
+    for (size_t i = 0; o->source && i < o->form->n; i++) {
+        const ms__placeholder *ph = &o->form->placeholders[i];
         if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
@@ -660,9 +663,9 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
     while ((kind = ms__token_next(&o->rest, &token)) != MS__TOKEN_END) {
         const ms__placeholder *ph = NULL;
         if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
-            ph = ms__placeholder_lettered(o->shape, token.letter);
+            ph = ms__placeholder_lettered(o->form, token.letter);
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
-            o->put |= (uint64_t)1 << (ph - o->shape->placeholders);
+            o->put |= (uint64_t)1 << (ph - o->form->placeholders);
         if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);

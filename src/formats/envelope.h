@@ -163,19 +163,19 @@ static const ms__placeholder ms__env_calls[] = {
 };
 static const ms__placeholder ms__env_others[] = {MS__ENV_HEAD, MS__ENV_TAIL};
 
-static const ms__shape ms__env_shapes[] = {
-    MS__SHAPE('m', "", ms__env_others),
-    MS__SHAPE('c', "", ms__env_calls),
+static const ms__object_form ms__env_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__env_others),
+    MS__OBJECT_FORM('c', "", ms__env_calls),
 };
 
-static const ms__shape *ms__env_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__env_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__env_shapes[m->type == MS_T_ACTION];
+    return &ms__env_forms[m->type == MS_T_ACTION];
 }
 
 static const ms__format ms__env_format = {
-    'e', ms__env_shapes, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    'e', ms__env_forms, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
 /* ---- Normalising: makes the members of the canonical envelope for the engine. */
@@ -346,8 +346,8 @@ static ms_result ms__env_read(ms__reader *r)
     MS__TRY(ms__env_type(r, &e, &m));
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     if (raw) stbds_arrsetlen(r->members, end);
-    const ms__shape *shape = ms__env_outer(&m, 1);
-    MS__TRY(ms__object_take(r, shape, raw ? base : end, &m));
+    const ms__object_form *form = ms__env_outer(&m, 1);
+    MS__TRY(ms__object_take(r, form, raw ? base : end, &m));
     stbds_arrsetlen(r->members, base);
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
@@ -355,7 +355,7 @@ static ms_result ms__env_read(ms__reader *r)
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms__env_says(content) ? ms_json(content) : ms_text("");
     MS__TRY(ms__reader_add(r, &m));
-    return ms__outer_close(r, &ms__env_format, shape, first);
+    return ms__outer_close(r, &ms__env_format, form, first);
 }
 
 /* Finds the slot of a name among n, a power of two, of which half are empty. */

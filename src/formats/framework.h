@@ -132,11 +132,11 @@ static const ms__placeholder ms__framework_placeholders[] = {
     MS__PLACEHOLDER('X', 0, "", extra, MS_F_EXTRA, MS__WRITTEN),
 };
 
-static const ms__shape ms__framework_shape =
-    MS__SHAPE('m', "", ms__framework_placeholders);
+static const ms__object_form ms__framework_form =
+    MS__OBJECT_FORM('m', "", ms__framework_placeholders);
 
 static const ms__format ms__framework_format = {
-    'f', &ms__framework_shape, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
+    'f', &ms__framework_form, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
 /* Reads the type first, because it decides which members are required. */
@@ -181,8 +181,8 @@ static ms_result ms__framework_read(ms__reader *r)
         MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
         MS__TRY(ms__framework_type(r, base, &m));
         r->needed = ms__type_row_of(m.type)->required;
-        MS__TRY(ms__object_take(r, &ms__framework_shape, base, &m));
-        if (!m.source.ptr || ms__is_canonical(&ms__framework_shape, &ms__framework_shape,
+        MS__TRY(ms__object_take(r, &ms__framework_form, base, &m));
+        if (!m.source.ptr || ms__is_canonical(&ms__framework_form, &ms__framework_form,
                                               &m, 1, ms_buf_text(&r->outer)))
             break;
     }
@@ -194,7 +194,7 @@ static ms_result ms__framework_read(ms__reader *r)
     }
     MS__TRY(ms__reader_add(r, &m));
     if (m.source.ptr) return MS_OK;
-    return ms__outer_close(r, &ms__framework_format, &ms__framework_shape, first);
+    return ms__outer_close(r, &ms__framework_format, &ms__framework_form, first);
 }
 
 static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t n,

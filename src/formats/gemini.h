@@ -96,24 +96,24 @@ static const ms__placeholder ms__gemini_result[] = {
     MS__END('f'),
 };
 
-static const ms__shape ms__gemini_shapes[] = {
-    MS__SHAPE('m', "model", ms__gemini_message),
-    MS__SHAPE('t', "", ms__gemini_text),
-    MS__SHAPE('h', "", ms__gemini_thought),
-    MS__SHAPE('c', "", ms__gemini_call),
-    MS__SHAPE('r', "", ms__gemini_result),
+static const ms__object_form ms__gemini_forms[] = {
+    MS__OBJECT_FORM('m', "model", ms__gemini_message),
+    MS__OBJECT_FORM('t', "", ms__gemini_text),
+    MS__OBJECT_FORM('h', "", ms__gemini_thought),
+    MS__OBJECT_FORM('c', "", ms__gemini_call),
+    MS__OBJECT_FORM('r', "", ms__gemini_result),
 };
 
-static const ms__shape *ms__gemini_block(const ms_envelope *m)
+static const ms__object_form *ms__gemini_block(const ms_envelope *m)
 {
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__gemini_shapes[3];
-    if (ms__is_answer(m)) return &ms__gemini_shapes[m->tool.ptr ? 4 : 1];
-    return &ms__gemini_shapes[m->type == MS_T_REASONING ? 2 : 1];
+    if (m->type == MS_T_ACTION) return &ms__gemini_forms[3];
+    if (ms__is_answer(m)) return &ms__gemini_forms[m->tool.ptr ? 4 : 1];
+    return &ms__gemini_forms[m->type == MS_T_REASONING ? 2 : 1];
 }
 
-static const ms__shape *ms__gemini_element(ms__reader *r, size_t base, ms_role role,
-                                           ms_envelope *m)
+static const ms__object_form *ms__gemini_element(ms__reader *r, size_t base, ms_role role,
+                                                 ms_envelope *m)
 {
     bool call = ms__member_of(r, base, "functionCall").ptr != NULL;
     bool result = ms__member_of(r, base, "functionResponse").ptr != NULL;
@@ -126,14 +126,14 @@ static const ms__shape *ms__gemini_element(ms__reader *r, size_t base, ms_role r
     if (call) m->args = ms_text("");
     if (text && thought) m->type = MS_T_REASONING;
     if (text && thought) m->role = MS_ROLE_NONE;
-    return &ms__gemini_shapes[call ? 3 : result ? 4 : thought ? 2 : 1];
+    return &ms__gemini_forms[call ? 3 : result ? 4 : thought ? 2 : 1];
 }
 
 static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     ms_str word = MS_STR("user");
-    *shape = &ms__gemini_shapes[0];
+    *form = &ms__gemini_forms[0];
     if (ms__member_of(r, base, "role").ptr)
         MS__TRY(ms__side_word(r, base, "role", &word));
     ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
@@ -146,5 +146,5 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
 }
 
 static const ms__format ms__gemini = {
-    'g', ms__gemini_shapes, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
+    'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};

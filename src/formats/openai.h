@@ -128,26 +128,26 @@ static const ms__placeholder ms__chat_custom[] = {
     MS__END('f'),
 };
 
-static const ms__shape ms__chat_shapes[] = {
-    MS__SHAPE('m', "", ms__chat_text),
-    MS__SHAPE('a', "assistant", ms__chat_assistant),
-    MS__SHAPE('t', "tool", ms__chat_result),
-    MS__SHAPE('f', "function", ms__chat_result),
-    MS__SHAPE('c', "function", ms__chat_call),
-    MS__SHAPE('u', "custom", ms__chat_custom),
+static const ms__object_form ms__chat_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__chat_text),
+    MS__OBJECT_FORM('a', "assistant", ms__chat_assistant),
+    MS__OBJECT_FORM('t', "tool", ms__chat_result),
+    MS__OBJECT_FORM('f', "function", ms__chat_result),
+    MS__OBJECT_FORM('c', "function", ms__chat_call),
+    MS__OBJECT_FORM('u', "custom", ms__chat_custom),
 };
 
-static const ms__shape *ms__openai_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__openai_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    if (ms__is_answer(m)) return &ms__chat_shapes[m->call_id.ptr ? 2 : 0];
-    return &ms__chat_shapes[ms__chat_role(m) == MS_ROLE_ASSISTANT];
+    if (ms__is_answer(m)) return &ms__chat_forms[m->call_id.ptr ? 2 : 0];
+    return &ms__chat_forms[ms__chat_role(m) == MS_ROLE_ASSISTANT];
 }
 
-static const ms__shape *ms__openai_block(const ms_envelope *m)
+static const ms__object_form *ms__openai_block(const ms_envelope *m)
 {
     (void)m;
-    return &ms__chat_shapes[4];
+    return &ms__chat_forms[4];
 }
 
 static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
@@ -155,18 +155,18 @@ static bool ms__openai_unit(const ms_envelope *first, const ms_envelope *m)
     return ms__chat_role(first) == MS_ROLE_ASSISTANT && ms__is_call(m);
 }
 
-static const ms__shape *ms__openai_element(ms__reader *r, size_t base, ms_role role,
-                                           ms_envelope *m)
+static const ms__object_form *ms__openai_element(ms__reader *r, size_t base, ms_role role,
+                                                 ms_envelope *m)
 {
     bool custom = ms_json_string_is(ms__member_of(r, base, "type"), MS_STR("custom")) &&
                   !ms__member_of(r, base, "function").ptr;
     (void)role;
     *m = ms_message(MS_T_ACTION, ms_text(NULL));
-    return &ms__chat_shapes[custom ? 5 : 4];
+    return &ms__chat_forms[custom ? 5 : 4];
 }
 
 static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     /* members of an assistant that needs no content beside them */
     static const char *const alone[] = {"refusal", "audio", "function_call"};
@@ -183,13 +183,13 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     for (unsigned i = 0; role == MS_ROLE_ASSISTANT && i < 3; i++)
         if (ms_json_kind_of(ms__member_of(r, base, alone[i])) > MS_JSON_NULL)
             m->content = ms_json(MS_STR("null"));
-    *shape = &ms__chat_shapes[role == MS_ROLE_ASSISTANT  ? 1
-                              : role == MS_ROLE_TOOL     ? 2
-                              : role == MS_ROLE_FUNCTION ? 3
-                                                         : 0];
+    *form = &ms__chat_forms[role == MS_ROLE_ASSISTANT    ? 1
+                            : role == MS_ROLE_TOOL       ? 2
+                            : role == MS_ROLE_FUNCTION ? 3
+                                                       : 0];
     return MS_OK;
 }
 
 static const ms__format ms__openai = {
-    'o', ms__chat_shapes, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
+    'o', ms__chat_forms, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
     ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};

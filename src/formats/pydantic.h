@@ -105,39 +105,39 @@ static const ms__placeholder ms__pydantic_retry[] = {
     MS__PLACEHOLDER('i', 0, "tool_call_id", text, MS_F_CALL_ID, 0),
 };
 
-static const ms__shape ms__pydantic_shapes[] = {
-    MS__SHAPE('q', "request", ms__pydantic_message),
-    MS__SHAPE('p', "response", ms__pydantic_message),
-    MS__SHAPE('s', "system-prompt", ms__pydantic_text),
-    MS__SHAPE('u', "user-prompt", ms__pydantic_prompt),
-    MS__SHAPE('t', "text", ms__pydantic_text),
-    MS__SHAPE('h', "thinking", ms__pydantic_text),
-    MS__SHAPE('c', "tool-call", ms__pydantic_call),
-    MS__SHAPE('r', "tool-return", ms__pydantic_return),
-    MS__SHAPE('y', "retry-prompt", ms__pydantic_retry),
+static const ms__object_form ms__pydantic_forms[] = {
+    MS__OBJECT_FORM('q', "request", ms__pydantic_message),
+    MS__OBJECT_FORM('p', "response", ms__pydantic_message),
+    MS__OBJECT_FORM('s', "system-prompt", ms__pydantic_text),
+    MS__OBJECT_FORM('u', "user-prompt", ms__pydantic_prompt),
+    MS__OBJECT_FORM('t', "text", ms__pydantic_text),
+    MS__OBJECT_FORM('h', "thinking", ms__pydantic_text),
+    MS__OBJECT_FORM('c', "tool-call", ms__pydantic_call),
+    MS__OBJECT_FORM('r', "tool-return", ms__pydantic_return),
+    MS__OBJECT_FORM('y', "retry-prompt", ms__pydantic_retry),
 };
 
-static const ms__shape *ms__pydantic_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__pydantic_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__pydantic_shapes[ms__side_of(m) == MS_ROLE_ASSISTANT];
+    return &ms__pydantic_forms[ms__side_of(m) == MS_ROLE_ASSISTANT];
 }
 
-static const ms__shape *ms__pydantic_block(const ms_envelope *m)
+static const ms__object_form *ms__pydantic_block(const ms_envelope *m)
 {
     ms_role side = ms__side_of(m);
     if (ms__holds_blocks(m)) return NULL;
-    if (m->type == MS_T_ACTION) return &ms__pydantic_shapes[6];
+    if (m->type == MS_T_ACTION) return &ms__pydantic_forms[6];
     if (ms__is_answer(m))
-        return &ms__pydantic_shapes[m->call_id.ptr || m->tool.ptr ? 7 : 3];
-    if (m->type == MS_T_REASONING) return &ms__pydantic_shapes[5];
-    return &ms__pydantic_shapes[side == MS_ROLE_ASSISTANT ? 4
-                                : side == MS_ROLE_SYSTEM  ? 2
+        return &ms__pydantic_forms[m->call_id.ptr || m->tool.ptr ? 7 : 3];
+    if (m->type == MS_T_REASONING) return &ms__pydantic_forms[5];
+    return &ms__pydantic_forms[side == MS_ROLE_ASSISTANT ? 4
+                               : side == MS_ROLE_SYSTEM   ? 2
                                                           : 3];
 }
 
-static const ms__shape *ms__pydantic_element(ms__reader *r, size_t base, ms_role role,
-                                             ms_envelope *m)
+static const ms__object_form *ms__pydantic_element(ms__reader *r, size_t base,
+                                                   ms_role role, ms_envelope *m)
 {
     static const ms_type types[] = {MS_T_TEXT,      MS_T_USER_MESSAGE,
                                     MS_T_ASSISTANT_MESSAGE, MS_T_REASONING,
@@ -145,31 +145,31 @@ static const ms__shape *ms__pydantic_element(ms__reader *r, size_t base, ms_role
     ms_str word = ms__member_of(r, base, "part_kind");
     (void)role;
     for (size_t i = 2; i < 9; i++) {
-        if (!ms_json_string_is(word, ms_str_of(ms__pydantic_shapes[i].word))) continue;
+        if (!ms_json_string_is(word, ms_str_of(ms__pydantic_forms[i].word))) continue;
         *m = ms_message(types[i - 2], ms_text(NULL));
         if (i == 6) m->args = ms_text("");
         if (i == 8 && ms_json_kind_of(ms__member_of(r, base, "tool_name")) !=
                           MS_JSON_STRING)
             m->type = MS_T_USER_MESSAGE;
-        return &ms__pydantic_shapes[i];
+        return &ms__pydantic_forms[i];
     }
     return NULL;
 }
 
 static ms_result ms__pydantic_begin(ms__reader *r, size_t base, ms_envelope *m,
-                                    const ms__shape **shape)
+                                    const ms__object_form **form)
 {
     ms_str word;
     MS__TRY(ms__side_word(r, base, "kind", &word));
     bool response = ms_str_equal(word, MS_STR("response"));
     if (!response && !ms_str_equal(word, MS_STR("request")))
         return ms__side_unknown(r, "kind", word, "request or response");
-    *shape = &ms__pydantic_shapes[response];
+    *form = &ms__pydantic_forms[response];
     *m = ms__role_text(response ? MS_ROLE_ASSISTANT : MS_ROLE_USER, ms_text(NULL));
     return MS_OK;
 }
 
 static const ms__format ms__pydantic = {
-    'p', ms__pydantic_shapes, 9, ms__pydantic_outer, ms__pydantic_block,
+    'p', ms__pydantic_forms, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};

@@ -125,26 +125,26 @@ static const ms__placeholder ms__row_calls[] = {
     MS__PLACEHOLDER('a', 0, "tool_arguments", any, MS_F_ARGS, MS__NEEDED),
 };
 
-static const ms__shape ms__row_shapes[] = {
-    MS__SHAPE('m', "", ms__row_texts),
-    MS__SHAPE('t', "", ms__row_tools),
-    MS__SHAPE('a', "", ms__row_actions),
-    MS__SHAPE('c', "", ms__row_calls),
+static const ms__object_form ms__row_forms[] = {
+    MS__OBJECT_FORM('m', "", ms__row_texts),
+    MS__OBJECT_FORM('t', "", ms__row_tools),
+    MS__OBJECT_FORM('a', "", ms__row_actions),
+    MS__OBJECT_FORM('c', "", ms__row_calls),
 };
 
-static const ms__shape *ms__row_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__row_outer(const ms_envelope *m, size_t n)
 {
     (void)n;
-    return &ms__row_shapes[ms__is_call(m) ? 2 : ms__chat_role(m) == MS_ROLE_TOOL];
+    return &ms__row_forms[ms__is_call(m) ? 2 : ms__chat_role(m) == MS_ROLE_TOOL];
 }
 
-static const ms__shape *ms__row_block(const ms_envelope *m)
+static const ms__object_form *ms__row_block(const ms_envelope *m)
 {
     (void)m;
-    return &ms__row_shapes[3];
+    return &ms__row_forms[3];
 }
 
-static const ms__format ms__row_format = {'s', ms__row_shapes, 4, ms__row_outer,
+static const ms__format ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
                                           ms__row_block, NULL, NULL, MS__LISTS_CALLS,
                                           MS__PAIRS_NOTHING, NULL};
 
@@ -233,8 +233,8 @@ static ms_result ms__session_read(ms__reader *r)
         m.type = MS_T_ACTION;
     ms__row_time(r, base, metadata, &m);
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
-    const ms__shape *shape = ms__row_outer(&m, 1);
-    MS__TRY(ms__object_take(r, shape, base, &m));
+    const ms__object_form *form = ms__row_outer(&m, 1);
+    MS__TRY(ms__object_take(r, form, base, &m));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
@@ -243,8 +243,8 @@ static ms_result ms__session_read(ms__reader *r)
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
         MS__TRY(ms__object_begin(r, &r->block, call, &base));
-        MS__TRY(ms__object_take(r, &ms__row_shapes[3], base, &m));
-        MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_shapes[3], &m));
+        MS__TRY(ms__object_take(r, &ms__row_forms[3], base, &m));
+        MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_forms[3], &m));
     }
-    return ms__outer_close(r, &ms__row_format, shape, first);
+    return ms__outer_close(r, &ms__row_format, form, first);
 }

@@ -28,7 +28,7 @@
 
 enum {
     MS__TASK_TEXT, MS__TASK_DATA, MS__TASK_REQUEST, MS__TASK_RESPONSE, MS__TASK_REASONING,
-    MS__TASK_KINDS, MS__TASK_SUMMARY = MS__TASK_KINDS, MS__TASK_WRAPPER, MS__TASK_SHAPES
+    MS__TASK_KINDS, MS__TASK_SUMMARY = MS__TASK_KINDS, MS__TASK_WRAPPER, MS__TASK_FORMS
 };
 
 /* ---- Values. */
@@ -275,30 +275,30 @@ static const ms__placeholder ms__task_wrappers[] = {
     MS__PLACEHOLDER('G', 0, "agent_key", text, MS_F_AGENT_KEY, MS__WRITTEN),
 };
 
-static const ms__shape ms__task_shapes[MS__TASK_SHAPES] = {
-    MS__SHAPE('t', "text", ms__task_texts),
-    MS__SHAPE('d', "data", ms__task_datas),
-    MS__SHAPE('q', "tool_request", ms__task_requests),
-    MS__SHAPE('p', "tool_response", ms__task_responses),
-    MS__SHAPE('r', "reasoning", ms__task_reasonings),
-    MS__SHAPE('y', "reasoning", ms__task_summaries),
-    MS__SHAPE('w', "", ms__task_wrappers),
+static const ms__object_form ms__task_forms[MS__TASK_FORMS] = {
+    MS__OBJECT_FORM('t', "text", ms__task_texts),
+    MS__OBJECT_FORM('d', "data", ms__task_datas),
+    MS__OBJECT_FORM('q', "tool_request", ms__task_requests),
+    MS__OBJECT_FORM('p', "tool_response", ms__task_responses),
+    MS__OBJECT_FORM('r', "reasoning", ms__task_reasonings),
+    MS__OBJECT_FORM('y', "reasoning", ms__task_summaries),
+    MS__OBJECT_FORM('w', "", ms__task_wrappers),
 };
 
-/* Returns the shape with that word; KINDS: no such shape. */
+/* Returns the object form with that word; KINDS: no such form. */
 static unsigned ms__task_kind(ms_str word)
 {
     unsigned kind = 0;
     while (kind < MS__TASK_KINDS &&
-           !ms_str_equal(word, ms_str_of(ms__task_shapes[kind].word)))
+           !ms_str_equal(word, ms_str_of(ms__task_forms[kind].word)))
         kind++;
     return kind;
 }
 
-static const ms__shape *ms__task_outer(const ms_envelope *m, size_t n)
+static const ms__object_form *ms__task_outer(const ms_envelope *m, size_t n)
 {
     (void)m, (void)n;
-    return &ms__task_shapes[MS__TASK_WRAPPER];
+    return &ms__task_forms[MS__TASK_WRAPPER];
 }
 
 static const char *ms__task_word(ms_type type)
@@ -312,21 +312,21 @@ static const char *ms__task_word(ms_type type)
     return words[(unsigned)type < MS_TYPE_COUNT ? (unsigned)type : 0];
 }
 
-static const ms__shape *ms__task_block(const ms_envelope *m)
+static const ms__object_form *ms__task_block(const ms_envelope *m)
 {
     unsigned kind = ms__task_kind(ms_str_of(ms__task_word(m->type)));
-    return &ms__task_shapes[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
+    return &ms__task_forms[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
 static const ms__format ms__task_format = {
-    'k', ms__task_shapes, MS__TASK_SHAPES, ms__task_outer, ms__task_block, NULL, NULL,
+    'k', ms__task_forms, MS__TASK_FORMS, ms__task_outer, ms__task_block, NULL, NULL,
     MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
 /* ---- Reading. */
 
-/* Sets type, role and shape by the words of the content. */
+/* Sets type, role and form by the words of the content. */
 static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
-                               const ms__shape **shape)
+                               const ms__object_form **form)
 {
     static const ms_type types[MS__TASK_KINDS] = {
         MS_T_ASSISTANT_MESSAGE, MS_T_DATA, MS_T_ACTION, MS_T_OBSERVATION, MS_T_REASONING};
@@ -347,18 +347,18 @@ static ms_result ms__task_type(ms__reader *r, size_t base, ms_envelope *m,
     if (kind == MS__TASK_REASONING &&
         (!content.ptr || ms_json_kind_of(content) == MS_JSON_NULL))
         kind = MS__TASK_SUMMARY;
-    *shape = &ms__task_shapes[kind];
+    *form = &ms__task_forms[kind];
     return MS_OK;
 }
 
 /* Reads a content into *m and r->block. */
 static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
-                                  const ms__shape **shape)
+                                  const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->block, json, &base));
-    MS__TRY(ms__task_type(r, base, m, shape));
-    MS__TRY(ms__object_take(r, *shape, base, m));
+    MS__TRY(ms__task_type(r, base, m, form));
+    MS__TRY(ms__object_take(r, *form, base, m));
     bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
     return full ? MS_OK : ms__read_missing(r, "content"); /* lenient */
 }
@@ -366,21 +366,21 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 static ms_result ms__task_take(ms__reader *r)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *shape = NULL;
+    const ms__object_form *form = NULL;
     size_t base;
     ms_envelope m;
     ms_str json = ms__absent();
     bool wrapper = ms_json_member(r->json, MS_STR("content"), &json) &&
                    ms_json_kind_of(json) == MS_JSON_OBJECT &&
                    !ms__has_member(r->json, "type") && !ms__has_member(r->json, "author");
-    ms_result code = ms__task_content(r, wrapper ? json : r->json, &m, &shape);
-    if (!wrapper) return code == MS_OK ? ms__block_add(r, f, shape, &m) : code;
+    ms_result code = ms__task_content(r, wrapper ? json : r->json, &m, &form);
+    if (!wrapper) return code == MS_OK ? ms__block_add(r, f, form, &m) : code;
     if (code != MS_OK) return ms__fail_in(r->err, code, "content");
     ms_str block = ms_buf_text(&r->block);
-    if (ms__is_canonical(shape, ms__task_block(&m), &m, 1, block)) block = ms__absent();
+    if (ms__is_canonical(form, ms__task_block(&m), &m, 1, block)) block = ms__absent();
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
-    MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), shape->letter, block));
+    MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), form->letter, block));
     return ms__reader_add(r, &m);
 }
 
@@ -404,13 +404,13 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
                                 ms_error *err)
 {
     const ms__format *f = &ms__task_format;
-    const ms__shape *shape;
+    const ms__object_form *form;
     char number[20];
     ms_str tokens, value;
     ms__object o;
     ms_envelope outer = *m, inner = *m;
     uint32_t covered = 0;
-    bool wrapped = ms__source_of(f, m, true, &shape, &tokens);
+    bool wrapped = ms__source_of(f, m, true, &form, &tokens);
     (void)n;
     if (ms__is_raw_message(m)) {
         ms_json_put_raw(&w->json, m->content.text);

@@ -1,12 +1,13 @@
 
-/* ==== [template] placeholders, shapes, and the tokens of a template ==================
+/* ==== [template] placeholders, object forms, and the tokens of a template ============
  * A format is tables. A *placeholder* is a member of a JSON object that stands for a
- * field of the message. A *shape* lists the placeholders of one kind of object in the
- * order in which the writer puts them. A *template* is what a message keeps of its source
- * beside its fields: the members without a field, and where each placeholder stood.
+ * field of the message. An *object form* lists the placeholders of one kind of object in
+ * the order in which the writer puts them. A *template* is what a message keeps of its
+ * source beside its fields: the members without a field, and where each placeholder
+ * stood.
  *
  *   source    = letter of the format, type + 32, role + 32, outer, byte 2, block
- *   outer     = nothing (canonical), or letter of the shape, tokens
+ *   outer     = nothing (canonical), or letter of the form, tokens
  *   block     = the same, for an element of a list
  *   tokens    = byte 1, letter of the placeholder          a member with a field
  *             | byte 1, letter, ":", value, ","            the same, with its spelling
@@ -14,7 +15,7 @@
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of placeholders, shapes and formats: a
+ * holds (times). Stored templates have the letters of placeholders, forms and formats: a
  * letter never gets another meaning. A template may come from a hostile file. The engine
  * checks each token, ends the template at the first wrong one, and goes on with the
  * fields. It does not use the template of a block that has a list of messages.
@@ -25,8 +26,8 @@
  *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
  *      of your own. Two forms of one member are two placeholders of one name, the second
  *      one OTHERWISE.
- *   2. List the shapes, and fill an ms__format. Its function `begin` finds the type, the
- *      role and the shape of an object (ms__member_of, ms__side_word).
+ *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
+ *      type, the role and the object form of an object (ms__member_of, ms__side_word).
  *   3. Add a row to the table in [formats].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
@@ -45,7 +46,7 @@ enum {
 };
 
 typedef struct ms__placeholder ms__placeholder;
-typedef struct ms__shape ms__shape;
+typedef struct ms__object_form ms__object_form;
 
 #define MS__JSON(kind) (1u << MS_JSON_##kind)
 #define MS__JSON_ANY 0xFEu
@@ -78,7 +79,7 @@ typedef struct ms__reader {
     ms_str list;              /* elements to read after the object */
     uint64_t seen;            /* placeholders of the object, by index */
     uint32_t needed;          /* fields, by number */
-    const char *word;         /* of the shape */
+    const char *word;         /* of the object form */
     bool whole;               /* values that need a second template stay members */
     bool keeps;               /* lenient: values that do not fit stay as they are */
 } ms__reader;
@@ -154,14 +155,14 @@ struct ms__placeholder {
 
 #define MS__PLACEHOLDERS_MAX 40
 
-struct ms__shape {
+struct ms__object_form {
     char letter;
     const char *word;     /* value of its placeholders that are ms__as_word */
     const ms__placeholder *placeholders;
     size_t n;             /* at most MS__PLACEHOLDERS_MAX */
 };
 
-#define MS__SHAPE(letter, word, placeholders) \
+#define MS__OBJECT_FORM(letter, word, placeholders) \
     {letter, word, placeholders, sizeof placeholders / sizeof placeholders[0]}
 
 /* Ids that a writer adds to calls and results without one. */
@@ -182,32 +183,33 @@ typedef enum ms__listing {
 
 typedef struct ms__format {
     char letter;
-    const ms__shape *shapes;
-    size_t n_shapes;
-    /* Returns the writer's own shape of an object with n messages. NULL: the first
-     * shape. */
-    const ms__shape *(*outer)(const ms_envelope *m, size_t n);
-    /* Returns the writer's own shape of an element of the list. NULL: the content is a
+    const ms__object_form *forms;
+    size_t n_forms;
+    /* Returns the writer's own form of an object with n messages. NULL: the first
+     * form. */
+    const ms__object_form *(*outer)(const ms_envelope *m, size_t n);
+    /* Returns the writer's own form of an element of the list. NULL: the content is a
      * list of such objects. */
-    const ms__shape *(*block)(const ms_envelope *m);
+    const ms__object_form *(*block)(const ms_envelope *m);
     /* Returns whether a message is in the object of one that it is joined to. NULL: none
      * is. */
     bool (*unit)(const ms_envelope *first, const ms_envelope *m);
     /* Sets type and role of an element of the list, whose members are listed, and returns
-     * its shape; NULL: not of the format. */
-    const ms__shape *(*element)(ms__reader *r, size_t base, ms_role role, ms_envelope *m);
+     * its form; NULL: not of the format. */
+    const ms__object_form *(*element)(ms__reader *r, size_t base, ms_role role,
+                                      ms_envelope *m);
     ms__listing lists;
     ms__pairing pairing;
-    /* Sets type, role and shape of an object whose members are listed. NULL: the format
+    /* Sets type, role and form of an object whose members are listed. NULL: the format
      * has a reader of its own. */
     ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
-                       const ms__shape **shape);
+                       const ms__object_form **form);
 } ms__format;
 
-static const ms__shape *ms__outer_shape(const ms__format *f, const ms_envelope *m,
-                                        size_t n)
+static const ms__object_form *ms__outer_form(const ms__format *f, const ms_envelope *m,
+                                             size_t n)
 {
-    return f->outer ? f->outer(m, n) : &f->shapes[0];
+    return f->outer ? f->outer(m, n) : &f->forms[0];
 }
 
 /* ---- Values and fields. */
@@ -282,7 +284,7 @@ static bool ms__has_always(const ms__placeholder *ph, const ms_envelope *m, size
 static const ms__as ms__as_text = {MS__JSON(STRING), "a string", NULL, NULL, NULL};
 static const ms__as ms__as_any = {MS__JSON_ANY, "any value", NULL, NULL, NULL};
 
-/* Accepts the word of the shape. Another word stays in the template. */
+/* Accepts the word of the object form. Another word stays in the template. */
 static ms_result ms__word_read(ms__fit *f)
 {
     f->fits = ms_json_string_is(f->value, ms_str_of(f->r->word));
@@ -475,7 +477,7 @@ static bool ms__placeholder_has(const ms__placeholder *ph, const ms_envelope *m,
 }
 
 /* Returns the bits of all forms of a member. */
-static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder *ph)
+static uint64_t ms__placeholder_forms(const ms__object_form *s, const ms__placeholder *ph)
 {
     uint64_t bits = 0;
     while (ph->flags & MS__OTHERWISE) ph--;
@@ -484,15 +486,16 @@ static uint64_t ms__placeholder_forms(const ms__shape *s, const ms__placeholder 
     return bits;
 }
 
-static const ms__placeholder *ms__placeholder_lettered(const ms__shape *s, char letter)
+static const ms__placeholder *ms__placeholder_lettered(const ms__object_form *s,
+                                                       char letter)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->placeholders[i].letter == letter) return &s->placeholders[i];
     return NULL;
 }
 
-/* Returns the placeholder of the list of messages; NULL: the shape has none. */
-static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
+/* Returns the placeholder of the list of messages; NULL: the object form has none. */
+static const ms__placeholder *ms__list_placeholder(const ms__object_form *s)
 {
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++)
         if (ph->flags & MS__HOLDS) return ph;
@@ -500,7 +503,7 @@ static const ms__placeholder *ms__list_placeholder(const ms__shape *s)
 }
 
 /* Returns the placeholder of a member: the first one of its name. */
-static const ms__placeholder *ms__placeholder_named(const ms__shape *s, char inside,
+static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char inside,
                                                     ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
@@ -602,9 +605,9 @@ static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name
 }
 
 /* Writes the canonical tokens of a message to out and returns their length: the
- * placeholders whose fields it has, in the shape's order. An object inside is there if
- * one of its placeholders is, or if it is NEEDED. */
-static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
+ * placeholders whose fields it has, in the object form's order. An object inside is there
+ * if one of its placeholders is, or if it is NEEDED. */
+static size_t ms__canonical(const ms__object_form *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__PLACEHOLDERS_MAX])
 {
     const ms__placeholder *open = NULL; /* an object that is not begun yet */
@@ -637,7 +640,7 @@ static size_t ms__canonical(const ms__shape *s, const ms_envelope *m, size_t n,
     return len;
 }
 
-/* Returns the outer part of a template, or its block: the letter of the shape, then the
+/* Returns the outer part of a template, or its block: the letter of the form, then the
  * tokens. Empty if the message has no such part. */
 static ms_str ms__source_part(const ms_envelope *m, bool outer)
 {
@@ -648,11 +651,11 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
     return ms_str_n(from, (size_t)((outer ? split : s.ptr + s.len) - from));
 }
 
-/* Sets the shape and the tokens of a message's template in a format, of its outer object
- * or its block. Returns false if the message is canonical there, or if its block has a
- * list of messages. */
+/* Sets the object form and the tokens of a message's template in a format, of its outer
+ * object or its block. Returns false if the message is canonical there, or if its block
+ * has a list of messages. */
 static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
-                          const ms__shape **shape, ms_str *tokens)
+                          const ms__object_form **form, ms_str *tokens)
 {
     ms_str part = ms__source_part(m, outer);
     const char *s = m->source.ptr;
@@ -660,10 +663,10 @@ static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
         s[2] != (char)(m->role + 32))
         return false;
     *tokens = ms_str_n(part.ptr + 1, part.len - 1);
-    for (size_t i = 0; i < f->n_shapes; i++)
-        if (f->shapes[i].letter == part.ptr[0]) {
-            *shape = &f->shapes[i];
-            return outer || !ms__list_placeholder(*shape);
+    for (size_t i = 0; i < f->n_forms; i++)
+        if (f->forms[i].letter == part.ptr[0]) {
+            *form = &f->forms[i];
+            return outer || !ms__list_placeholder(*form);
         }
     return false;
 }

@@ -866,7 +866,7 @@ controls()
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
-        ms__source_of 'return outer || !ms__list_placeholder(*shape);' 'return true;'
+        ms__source_of 'return outer || !ms__list_placeholder(*form);' 'return true;'
     control derived_index_moves_places gcc test_log_index \
         queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''
