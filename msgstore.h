@@ -97,7 +97,7 @@
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
- *                   [list] [mem] [ring] [flash] [mem-open] [format] [os] [log-map]
+ *                   [list] [mem] [ring] [flash] [mem-open] [file-format] [os] [log-map]
  *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
  *                   [selfcheck]
@@ -1014,7 +1014,7 @@ MS_API void ms_close(ms_store *store);
  * Any number read beside it, without locks and without writing a byte: read-only media,
  * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
  * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
- * report damage after that. [format] describes the bytes. */
+ * report damage after that. [file-format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -12831,7 +12831,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [format] the bytes of a log file ===============================================
+/* ==== [file-format] the bytes of a log file ==========================================
  * A log is one file: a stream of records, with nothing beside it. This essay and [record]
  * are the format; another reader can be written from them. Integers are little-endian,
  * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
@@ -16095,7 +16095,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
- * bytes after it were durable ((F4) of [format]). There are two proofs:
+ * bytes after it were durable ((F4) of [file-format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
  *     Any other checkpoint reaches the disk with the sync after it.
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
@@ -16560,7 +16560,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
  * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
- * "Redaction" in [format].
+ * "Redaction" in [file-format].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *

@@ -98,7 +98,7 @@ extern "C" {
 #include "mem/open.h"
 
 #ifndef MSGSTORE_NO_LOG
-#include "log/format.h"
+#include "log/file-format.h"
 #include "log/os.h"
 #include "log/map.h"
 #include "log/index.h"

@@ -6,7 +6,7 @@
  * Any number read beside it, without locks and without writing a byte: read-only media,
  * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
  * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
- * report damage after that. [format] describes the bytes. */
+ * report damage after that. [file-format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */

@@ -97,7 +97,7 @@
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
  *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
- *                   [list] [mem] [ring] [flash] [mem-open] [format] [os] [log-map]
+ *                   [list] [mem] [ring] [flash] [mem-open] [file-format] [os] [log-map]
  *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
  *                   [selfcheck]

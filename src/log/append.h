@@ -7,7 +7,7 @@
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
  * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
- * "Redaction" in [format].
+ * "Redaction" in [file-format].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *

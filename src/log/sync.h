@@ -24,7 +24,7 @@
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
- * bytes after it were durable ((F4) of [format]). There are two proofs:
+ * bytes after it were durable ((F4) of [file-format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
  *     Any other checkpoint reaches the disk with the sync after it.
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.

@@ -1,4 +1,4 @@
-/* A model of a log file: shared turns, zeroing and recovery, as the essays of [format] and
+/* A model of a log file: shared turns, zeroing and recovery, as the essays of [file-format] and
  * [log-map] in msgstore.h describe them. publish.pml models what a reader beside a writer
  * sees. run.sh checks both with spin.
  *
@@ -93,7 +93,7 @@ inline sync() {
     }
 }
 
-/* Reads the file by the rules of [format]: from its beginning to the first cell that
+/* Reads the file by the rules of [file-format]: from its beginning to the first cell that
  * begins no valid record; skips damage. Sets end, damaged, seen. */
 inline scan() {
     i = 0;

@@ -12,7 +12,7 @@
 # cannot be had is skipped with a line "skip MACHINE: reason".
 #
 # Each test program runs at MS_TEST_SCALE percent of its long loops (CROSS_SCALE,
-# 1). Then the foreign test_format writes the files of tests/golden, which must come out byte
+# 1). Then the foreign test_file_format writes the files of tests/golden, which must come out byte
 # by byte. At the end "tally: foreign tests MACHINE N" each, and "N passed, N failed, N
 # skipped" (machines).
 #
@@ -118,7 +118,7 @@ golden()
 {
     local file other
     rm -rf "$out/golden" && mkdir -p "$out/golden"
-    $emulator "$out/test_format" --write "$out/golden" >"$out/log/golden" 2>&1
+    $emulator "$out/test_file_format" --write "$out/golden" >"$out/log/golden" 2>&1
     for file in plain segments torn gaps; do
         other=$(cmp "tests/golden/$file.msl" "$out/golden/$file.msl" 2>&1)
         if [ -z "$other" ]; then ok "$machine writes $file.msl byte by byte"
@@ -148,8 +148,8 @@ on_machine()
         return
     fi
     run_programs
-    if programs | grep -qx test_format; then golden
-    else echo "skip $machine golden files: test_format, which writes them, is not chosen"; fi
+    if programs | grep -qx test_file_format; then golden
+    else echo "skip $machine golden files: test_file_format, which writes them, is not chosen"; fi
 }
 
 if [ "${1:-}" = --program ]; then

@@ -60,8 +60,8 @@ known()
     test_change:many_changes_stay_quick)
         echo "clock of msvcrt moves in steps of 15 ms" ;;
     test_change:copy/a_rewritten_log_has_only_the_result_of_changes | \
-    test_format:the_bytes_are_as_the_essay_has_them | \
-    test_format:the_bytes_are_those_of_the_kept_files)
+    test_file_format:the_bytes_are_as_the_essay_has_them | \
+    test_file_format:the_bytes_are_those_of_the_kept_files)
         echo "a file that is open cannot be replaced" ;;
     esac
 }

@@ -656,11 +656,11 @@ controls()
         record_is_found_when_its_size_or_number_is_wrong 20 \
         ms__record_walk_body \
         '(r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&' ''
-    control posting_not_bounded gcc test_format_index \
+    control posting_not_bounded gcc test_file_format_index \
         segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
         ms__segment_offset 'if (i >= l->n) return 0;' '' \
         ms__segment_offset 'return offset < l->offset ? offset : 0;' 'return offset;'
-    control runs_not_bounded gcc test_format_index \
+    control runs_not_bounded gcc test_file_format_index \
         segment_index_leads_nowhere_when_its_arrays_are_wrong 100 \
         ms__segment_run 'if (from > to || to > l->postings) return false;' ''
     control segment_number_believed gcc test_log_index \
@@ -680,12 +680,12 @@ controls()
         'if (span.last > 1) span.last = ms__last_of(&m->core, location, &result);'
     control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
         ms__edit_link 'before && !before->record ? NULL : record' 'record'
-    control unknown_kinds_taken gcc test_format unknown_kinds_are_skipped_below 100 \
+    control unknown_kinds_taken gcc test_file_format unknown_kinds_are_skipped_below 100 \
         ms__record_walk_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
     # What is torn, what is damaged.
 
-    control commit_ignored gcc test_format \
+    control commit_ignored gcc test_file_format \
         an_append_is_not_shown_when_its_commit_is_missing 100 \
         ms__log_find_end \
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'

@@ -23,7 +23,7 @@
 #
 # tests/run/coverage.txt lists the branches that nothing can take, each with its reason;
 # an entry that fits no branch, or one that was taken, is an error. Fails when a test
-# failed, when that list is wrong, when a branch of [format], [log-*], [record] or [json]
+# failed, when that list is wrong, when a branch of [file-format], [log-*], [record] or [json]
 # is neither taken nor listed, or when less than 95 percent of the branches of the header
 # are taken; so with those of bindings/msgstore_ffi.h, which have a table of their own.
 set -u

@@ -1,6 +1,7 @@
 /* What a test knows of the bytes of a log file and of records, written anew from the essays
- * of [record] and [format]: numbers, checks, places. A test that forges or judges a file
- * does so by this, not by the functions that it tries. All numbers are little-endian. */
+ * of [record] and [file-format]: numbers, checks, places. A test that forges or judges a
+ * file does so by this, not by the functions that it tries. All numbers are
+ * little-endian. */
 
 #ifndef FILE_FORMAT_H
 #define FILE_FORMAT_H

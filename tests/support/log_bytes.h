@@ -1,6 +1,6 @@
-/* The bytes of log files, by the words of [format] and [record] alone: a walk that asserts
- * what the essays promise of records, of the state in a segment index and of the end, and
- * a builder of files.
+/* The bytes of log files, by the words of [file-format] and [record] alone: a walk that
+ * asserts what the essays promise of records, of the state in a segment index and of the
+ * end, and a builder of files.
  *
  *     walk w = walk_of(bytes, size, false);         fails the test where a byte is wrong
  *     assert_int_equal(w.messages, 3);
@@ -184,7 +184,7 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
 }
 
 /* A segment index against the records before it. Of its arrays, as of the summaries and
- * filters, the kept files have every byte (test_format). */
+ * filters, the kept files have every byte (test_file_format). */
 static inline void parse_segment(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;

@@ -1,7 +1,7 @@
-/* [format]: every byte that the library writes is walked by the words of the essay; files
- * that are built by the essay are read; kept files of tests/golden are, too.
+/* [file-format]: every byte that the library writes is walked by the words of the essay;
+ * files that are built by the essay are read; kept files of tests/golden are, too.
  *
- *     test_format --write [FOLDER]     makes the files of tests/golden anew
+ *     test_file_format --write [FOLDER] makes the files of tests/golden anew
  */
 
 #define _GNU_SOURCE

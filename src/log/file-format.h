@@ -1,5 +1,5 @@
 
-/* ==== [format] the bytes of a log file ===============================================
+/* ==== [file-format] the bytes of a log file ==========================================
  * A log is one file: a stream of records, with nothing beside it. This essay and [record]
  * are the format; another reader can be written from them. Integers are little-endian,
  * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.

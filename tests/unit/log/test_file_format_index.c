@@ -1,5 +1,5 @@
-/* [format] and [log-index]: decoders of parts of a log file. Each takes a part of a real
- * log in which one field is wrong, and has to refuse it. */
+/* [file-format] and [log-index]: decoders of parts of a log file. Each takes a part of a
+ * real log in which one field is wrong, and has to refuse it. */
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
@@ -39,7 +39,7 @@ static unsigned char *copy_of(const unsigned char *r)
 
 /* ---- the superblock ---- */
 
-/* Fields that are wrong under a right check are in test_format. */
+/* Fields that are wrong under a right check are in test_file_format. */
 TEST(superblock_is_refused_when_a_field_is_wrong)
 {
     static const struct {
