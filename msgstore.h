@@ -104,7 +104,7 @@
  *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
+ *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
  *                   [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
@@ -20933,8 +20933,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
 }
 
 /* ==== [dialect] published message formats ============================================
- * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
- * one JSON object into messages, a writer turns messages into JSON as they come, so
+ * A format is a row of the table in [format-table]: a name, a reader, a writer. A reader
+ * turns one JSON object into messages, a writer turns messages into JSON as they come, so
  * neither needs the complete conversation. If the messages of one turn are one object,
  * the writer holds them until another turn begins. Nothing here uses a store. [engine]
  * reads and writes all formats and explains why nothing is lost; this section has the
@@ -21148,7 +21148,7 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      one OTHERWISE.
  *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
  *      type, the role and the object form of an object (ms__member_of, ms__side_word).
- *   3. Add a row to the table in [formats].
+ *   3. Add a row to the table in [format-table].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
 
@@ -24688,7 +24688,8 @@ static const ms__format ms__pydantic = {
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};
 
-/* ==== [formats] the table of formats ============================================ */
+/* ==== [format-table] the table of formats
+ * ============================================ */
 
 /* A format: a row of the table. */
 typedef struct ms__dialect {

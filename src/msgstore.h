@@ -131,7 +131,7 @@ extern "C" {
 #include "formats/anthropic.h"
 #include "formats/gemini.h"
 #include "formats/pydantic.h"
-#include "formats/formats.h"
+#include "formats/format-table.h"
 #include "formats/shorten.h"
 
 #include "agent/project.h"

@@ -104,7 +104,7 @@
  *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [formats] [shorten] [project] [emit] [request] [answer] [task]
+ *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
  *                   [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few

@@ -1,7 +1,7 @@
 
 /* ==== [dialect] published message formats ============================================
- * A format is a row of the table in [formats]: a name, a reader, a writer. A reader turns
- * one JSON object into messages, a writer turns messages into JSON as they come, so
+ * A format is a row of the table in [format-table]: a name, a reader, a writer. A reader
+ * turns one JSON object into messages, a writer turns messages into JSON as they come, so
  * neither needs the complete conversation. If the messages of one turn are one object,
  * the writer holds them until another turn begins. Nothing here uses a store. [engine]
  * reads and writes all formats and explains why nothing is lost; this section has the

@@ -28,7 +28,7 @@
  *      one OTHERWISE.
  *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
  *      type, the role and the object form of an object (ms__member_of, ms__side_word).
- *   3. Add a row to the table in [formats].
+ *   3. Add a row to the table in [format-table].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
 

@@ -1,5 +1,6 @@
 
-/* ==== [formats] the table of formats ============================================ */
+/* ==== [format-table] the table of formats
+ * ============================================ */
 
 /* A format: a row of the table. */
 typedef struct ms__dialect {
