@@ -90,7 +90,7 @@
  *                   [api-arena] [api-message] [api-store] [api-log] [api-mem]
  *                   [api-memory] [api-stream] [api-request]
  *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
- *                   [api-verify] [api-dialect] [api-shorten] [api-project]
+ *                   [api-verify] [api-format] [api-shorten] [api-project]
  *                   [api-task] [api-session]
  *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
  *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
@@ -101,7 +101,7 @@
  *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
  *                   [selfcheck]
- *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
+ *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
  *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
@@ -182,7 +182,7 @@
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
  *   MSGSTORE_STATIC         all functions static: everything in one source file
- *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
+ *   MSGSTORE_NO_FORMATS     no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
@@ -202,7 +202,7 @@
  *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
  *                           failed assertion.
  *
- * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
+ * MSGSTORE_STATIC, MSGSTORE_NO_FORMATS, MSGSTORE_NO_LOG, MSGSTORE_RING and
  * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
  * include msgstore.h first in the file with the implementation, so that files over 2 GiB
  * work.
@@ -580,7 +580,7 @@ typedef enum ms_role {
  *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
  *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
  *               everything
- *   projection  the role and form in which a chat model reads it (see [dialect])
+ *   projection  the role and form in which a chat model reads it (see [format])
  *   words       its names in the agent framework format, the message envelope format and
  *               the task message format; "": that format has no such type
  */
@@ -1308,7 +1308,7 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
 /* Reads a usage note of any writer. False: the record is not a usage note. Members that
  * are absent, negative or not a number are 0; fractions of tokens are dropped. */
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 
 /* ==== [api-request] what an agent loop sends, and what comes back ====================
  * ms_request writes the body of the next request from a store: the messages as the
@@ -1890,10 +1890,10 @@ typedef struct ms_log_report {
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 #endif
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 
-/* ==== [api-dialect] published message formats ========================================
- * A dialect reads and writes the messages of one format, one JSON object each:
+/* ==== [api-format] published message formats =========================================
+ * A format reads and writes messages, one JSON object each:
  *
  *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
  *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
@@ -1910,23 +1910,23 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
  * a member; a writer counts the others (ms_left_out). framework has a member for
- * everything. [dialect] lists what each type becomes, and the exceptions. [api-project]
+ * everything. [format] lists what each type becomes, and the exceptions. [api-project]
  * makes lists of messages that providers accept. */
 
-typedef struct ms_dialect {
+typedef struct ms_format {
     const char *name;
     const char *list;         /* member of a request body that holds the messages; NULL:
                                  "messages" */
     const char *system;       /* the member with the system text; NULL: none */
     bool system_parts;        /* it is {"parts": [{"text": s}]}, not a string */
-} ms_dialect;
+} ms_format;
 
 /* Finds a member of `extra`; if absent, one that the message had in its source format and
  * that has no field. Writers use the same order. *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: unknown */
-MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
+MS_API const ms_format *ms_format_find(ms_str name);       /* NULL: unknown */
+MS_API const ms_format *ms_format_at(size_t index);        /* NULL after the last */
 
 typedef struct ms_read_opts {
     bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
@@ -1945,12 +1945,12 @@ typedef struct ms_envelopes {
 /* Reads one message object. It can become several envelopes (an assistant's text and its
  * calls), of which all but the first are JOINED. Views are into json or the arena: both
  * must live as long as the envelopes. All or nothing; err->path names the member. */
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic:
  * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
  * Paths begin with "messages[3].". */
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
@@ -1974,10 +1974,10 @@ typedef struct ms_writer_opts {
 
 /* Prepares a writer. The arena holds its state between messages: ids of open calls, and
  * messages to which others may be joined. It must outlive the writer. */
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
                            const ms_writer_opts *opts, ms_arena *arena,
                            ms_write_fn write, void *ctx);
-/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the dialect
+/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the format
  * has no form for its type. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
 /* Must be called to end the last message, and the array. Without `array` more messages
@@ -2042,7 +2042,7 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
                             ms_project_report *report, ms_error *err);
 
 /* ==== [api-task] the messages of a task ==============================================
- * A task is a location, and its messages are task messages, as the task dialect reads and
+ * A task is a location, and its messages are task messages, as the task format reads and
  * writes them. The id of a message is its field `id`, or if that is absent, its sequence
  * number in decimal. General functions do most of the work:
  *
@@ -2051,7 +2051,7 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  *              next page is the sequence number of the last message: before_seq with
  *              newest first (reverse), after_seq with `oldest`
  *   delete     ms_hide; all: ms_rewind to 0
- *   as JSON    a writer of the dialect "task" with the option with_location
+ *   as JSON    a writer of the format "task" with the option with_location
  *   for a model  ms_project
  */
 
@@ -2090,7 +2090,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
 
 /* ==== [api-session] conversations of users ===========================================
  * A session is a conversation of one user: a location of a store. Its messages are rows,
- * as the session dialect reads and writes them. They are stored in full and loaded with
+ * as the session format reads and writes them. They are stored in full and loaded with
  * long answers shortened. The hint in a shortened answer shows a key, "session-<session
  * id>-msg-<sequence number>", and the key finds the full message as long as the store
  * has it. A user cannot reach the sessions of another user: every location of a session
@@ -2277,7 +2277,7 @@ MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
 /* Writes a checked JSON value (true, null, -1, the text of another writer): tokens as
  * they are spelled, white space as this writer makes it. */
 MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 /* Leaves the place of one value in other JSON to the caller, who writes its text to
  * w->write before the next call: an ms_writer does so for a list of messages. Writes out
  * what is staged, and a comma where one is needed. */
@@ -2541,7 +2541,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg);
 /* For backends: fills err (may be NULL) with a code and a message, shortened if it does
  * not fit; returns the code. */
 MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message);
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 
 /* ==== [api-profile] [expert] the rules of a provider =============================
  * A profile has the rules by which ms_project writes messages for a provider.
@@ -2589,7 +2589,7 @@ struct ms_profile {
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
 };
-#endif /* MSGSTORE_NO_DIALECTS */
+#endif /* MSGSTORE_NO_FORMATS */
 
 /* ==== [api-structs] [expert] private members of structs that callers have ========
  * These structs are defined here, and not beside their functions, because few
@@ -2747,10 +2747,10 @@ struct ms_stream {
     char pending[MS__STREAM_ROOM];
 };
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 struct ms_writer {
     ms_json_writer json;      /* private, as all of it but left_out */
-    const ms_dialect *dialect;
+    const ms_format *format;
     ms_arena *arena;
     ms_left_out left_out;     /* so far; read it when the writer is finished */
     bool array, with_location;
@@ -20738,7 +20738,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
     return ms__check_cursors(store, err);
 }
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 
 /* ==== [arrays] stb_ds' arrays in an arena ===========================================
  * Arrays of the formats part are stb_ds' arrays in a caller's arena. ms__grown
@@ -20932,7 +20932,7 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
     return ms_str_n(derived, 5 + ms__u64_write(number, derived + 5));
 }
 
-/* ==== [dialect] published message formats ============================================
+/* ==== [format] published message formats =============================================
  * A format is a row of the table in [format-table]: a name, a reader, a writer. A reader
  * turns one JSON object into messages, a writer turns messages into JSON as they come, so
  * neither needs the complete conversation. If the messages of one turn are one object,
@@ -21146,8 +21146,9 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
  *      of your own. Two forms of one member are two placeholders of one name, the second
  *      one OTHERWISE.
- *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
- *      type, the role and the object form of an object (ms__member_of, ms__side_word).
+ *   2. List the object forms, and fill an ms__format_tables. Its function `begin` finds
+ *      the type, the role and the object form of an object (ms__member_of,
+ *      ms__side_word).
  *   3. Add a row to the table in [format-table].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
@@ -21301,7 +21302,7 @@ typedef enum ms__listing {
     MS__LISTS_ALL     /* elements of no known kind stay as they are */
 } ms__listing;
 
-typedef struct ms__format {
+typedef struct ms__format_tables {
     char letter;
     const ms__object_form *forms;
     size_t n_forms;
@@ -21324,10 +21325,10 @@ typedef struct ms__format {
      * has a reader of its own. */
     ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
                        const ms__object_form **form);
-} ms__format;
+} ms__format_tables;
 
-static const ms__object_form *ms__outer_form(const ms__format *f, const ms_envelope *m,
-                                             size_t n)
+static const ms__object_form *ms__outer_form(const ms__format_tables *f,
+                                             const ms_envelope *m, size_t n)
 {
     return f->outer ? f->outer(m, n) : &f->forms[0];
 }
@@ -21774,7 +21775,7 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
 /* Sets the object form and the tokens of a message's template in a format, of its outer
  * object or its block. Returns false if the message is canonical there, or if its block
  * has a list of messages. */
-static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
+static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool outer,
                           const ms__object_form **form, ms_str *tokens)
 {
     ms_str part = ms__source_part(m, outer);
@@ -22031,7 +22032,7 @@ static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
 }
 
 /* Sets the source of m. An absent part is canonical. */
-static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__source_set(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 char outer_form, ms_str outer, char block_form,
                                 ms_str block)
 {
@@ -22066,7 +22067,7 @@ static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *ow
 }
 
 /* Adds a message that is an element of a list. */
-static ms_result ms__block_add(ms__reader *r, const ms__format *f,
+static ms_result ms__block_add(ms__reader *r, const ms__format_tables *f,
                                const ms__object_form *s, ms_envelope *m)
 {
     ms_str tokens = ms_buf_text(&r->block);
@@ -22105,7 +22106,7 @@ static bool ms__is_memory(ms_result code)
 
 /* Reads the listed members of an element as a message of an object form, and adds that.
  * *fits: false if they are no such message, or one on the wrong side. */
-static ms_result ms__element_add(ms__reader *r, const ms__format *f,
+static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, ms_role role, size_t base,
                                  ms_envelope *m, bool *fits)
 {
@@ -22118,7 +22119,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format *f,
 /* Adds the message of one element of the list, in an object of that role. An element that
  * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
-static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
+static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
@@ -22146,7 +22147,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format *f,
+static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
                                 const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
@@ -22171,7 +22172,7 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f,
 }
 
 /* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
-static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
+static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, size_t first)
 {
     const ms__object_form *form = s;
@@ -22185,7 +22186,7 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
-static ms_result ms__outer_take(ms__reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__outer_take(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
     size_t base;
@@ -22217,7 +22218,7 @@ static ms_result ms__raw_take(ms__reader *r)
 }
 
 /* Reads r->json. */
-static ms_result ms__format_read(ms__reader *r, const ms__format *f)
+static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
     const ms__object_form *form = NULL;
@@ -22271,7 +22272,7 @@ static bool ms__has_its_list(const ms__object_form *s, ms_str tokens,
 
 /* Begins an object with the tokens of the template, or with the canonical ones of `own`:
  * the message with the id and the tool that the writer has found for it. */
-static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
+static void ms__object_open(ms__object *o, const ms__format_tables *f, bool outer,
                            const ms_envelope *m, const ms_envelope *own, size_t n)
 {
     const ms__object_form *form;
@@ -22494,7 +22495,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
 }
 
 /* Counts the fields that a message has and that were not written. */
-static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope *m,
+static void ms__left_count(ms_writer *w, const ms__format_tables *f, const ms_envelope *m,
                            uint32_t covered)
 {
     uint32_t left = ms__fields_of(m) & ~covered;
@@ -22506,9 +22507,9 @@ static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope 
 }
 
 /* Copies a message, with the id and the tool that the writer finds for it. */
-static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                                ms_envelope *own, char derived[MS__DERIVED_ID],
-                                ms_error *err)
+static ms_result ms__identified(ms_writer *w, const ms__format_tables *f,
+                                const ms_envelope *m, ms_envelope *own,
+                                char derived[MS__DERIVED_ID], ms_error *err)
 {
     ms_result code = MS_OK;
     ms_str tool = m->tool, id = m->call_id;
@@ -22531,8 +22532,8 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
 }
 
 /* Writes one element of an object's list; sets *covered to the fields that it writes. */
-static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                               uint32_t *covered, ms_error *err)
+static ms_result ms__block_put(ms_writer *w, const ms__format_tables *f,
+                               const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     ms_envelope own;
@@ -22553,7 +22554,7 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
 }
 
 /* Writes the content of a call as an element before it. */
-static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
+static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
                                    const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
     if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
@@ -22563,15 +22564,15 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
 }
 
 /* Returns whether a message is an element of its object's list. */
-static bool ms__stands_in_list(const ms__format *f, const ms_envelope *m)
+static bool ms__stands_in_list(const ms__format_tables *f, const ms_envelope *m)
 {
     return f->lists == MS__LISTS_ALL ||
            (f->lists == MS__LISTS_CALLS && m->type == MS_T_ACTION);
 }
 
 /* Writes n messages as one object. */
-static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                              size_t n, ms_error *err)
+static ms_result ms__unit_put(ms_writer *w, const ms__format_tables *f,
+                              const ms_envelope *m, size_t n, ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     ms_envelope own;
@@ -22600,8 +22601,8 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
 }
 
 /* Writes n messages that belong together, as one object or as several. */
-static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                                  size_t n, ms_error *err)
+static ms_result ms__format_write(ms_writer *w, const ms__format_tables *f,
+                                  const ms_envelope *m, size_t n, ms_error *err)
 {
     for (size_t i = 0, unit = 1; i < n; i += unit) {
         bool raw = f->unit && ms__is_raw_message(&m[i]);
@@ -22750,7 +22751,7 @@ static const ms__placeholder ms__framework_placeholders[] = {
 static const ms__object_form ms__framework_form =
     MS__OBJECT_FORM('m', "", ms__framework_placeholders);
 
-static const ms__format ms__framework_format = {
+static const ms__format_tables ms__framework_format = {
     'f', &ms__framework_form, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
@@ -23012,7 +23013,7 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__openai = {
+static const ms__format_tables ms__openai = {
     'o', ms__chat_forms, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
     ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};
 
@@ -23191,7 +23192,7 @@ static const ms__object_form *ms__env_outer(const ms_envelope *m, size_t n)
     return &ms__env_forms[m->type == MS_T_ACTION];
 }
 
-static const ms__format ms__env_format = {
+static const ms__format_tables ms__env_format = {
     'e', ms__env_forms, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 
@@ -23777,7 +23778,7 @@ static const ms__object_form *ms__task_block(const ms_envelope *m)
     return &ms__task_forms[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
-static const ms__format ms__task_format = {
+static const ms__format_tables ms__task_format = {
     'k', ms__task_forms, MS__TASK_FORMS, ms__task_outer, ms__task_block, NULL, NULL,
     MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
@@ -23824,7 +23825,7 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 
 static ms_result ms__task_take(ms__reader *r)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form = NULL;
     size_t base;
     ms_envelope m;
@@ -23862,7 +23863,7 @@ static ms_result ms__task_read(ms__reader *r)
 static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
                                 ms_error *err)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form;
     char number[20];
     ms_str tokens, value;
@@ -24037,9 +24038,10 @@ static const ms__object_form *ms__row_block(const ms_envelope *m)
     return &ms__row_forms[3];
 }
 
-static const ms__format ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
-                                          ms__row_block, NULL, NULL, MS__LISTS_CALLS,
-                                          MS__PAIRS_NOTHING, NULL};
+static const ms__format_tables ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
+                                                 ms__row_block, NULL, NULL,
+                                                 MS__LISTS_CALLS, MS__PAIRS_NOTHING,
+                                                 NULL};
 
 /* ---- Reading. */
 
@@ -24358,7 +24360,7 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__anthropic = {
+static const ms__format_tables ms__anthropic = {
     'a', ms__anthropic_forms, MS__ANTHROPIC_FORMS, NULL, ms__anthropic_block,
     ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
     ms__anthropic_begin};
@@ -24509,7 +24511,7 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__gemini = {
+static const ms__format_tables ms__gemini = {
     'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
 
@@ -24683,7 +24685,7 @@ static ms_result ms__pydantic_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__pydantic = {
+static const ms__format_tables ms__pydantic = {
     'p', ms__pydantic_forms, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};
@@ -24692,16 +24694,16 @@ static const ms__format ms__pydantic = {
  * ============================================ */
 
 /* A format: a row of the table. */
-typedef struct ms__dialect {
-    ms_dialect shown;         /* the public part; first, so that a cast converts it */
+typedef struct ms__format_row {
+    ms_format shown;          /* the public part; first, so that a cast converts it */
     /* Reads one message, which can become several, by ms__reader_add. */
     ms_result (*read)(ms__reader *r);
     /* Writes n messages to w->json; n is 1 unless the format has units. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const ms__format *format; /* used for functions that are NULL above */
-} ms__dialect;
+    const ms__format_tables *tables; /* used for functions that are NULL above */
+} ms__format_row;
 
-static const ms__dialect ms__dialects[] = {
+static const ms__format_row ms__formats[] = {
     {{"framework", NULL, NULL, false}, ms__framework_read, ms__framework_write,
      NULL},
     {{"task", NULL, NULL, false}, ms__task_read, ms__task_write, NULL},
@@ -24715,37 +24717,38 @@ static const ms__dialect ms__dialects[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
 };
 
-MS_API const ms_dialect *ms_dialect_at(size_t index)
+MS_API const ms_format *ms_format_at(size_t index)
 {
-    bool is = index < sizeof ms__dialects / sizeof ms__dialects[0];
-    return is ? &ms__dialects[index].shown : NULL;
+    bool is = index < sizeof ms__formats / sizeof ms__formats[0];
+    return is ? &ms__formats[index].shown : NULL;
 }
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name)
+MS_API const ms_format *ms_format_find(ms_str name)
 {
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)
         if (ms_str_equal(name, ms_str_of(d->name))) return d;
     return NULL;
 }
 
-static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
+static const ms__format_row *ms__format_row_of(const ms_format *format)
 {
-    return (const ms__dialect *)(const void *)dialect;
+    return (const ms__format_row *)(const void *)format;
 }
 
 /* Returns whether a JOINED message is written together with those before it. */
-static bool ms__has_units(const ms__dialect *d) { return d->format && d->format->unit; }
+static bool ms__has_units(const ms__format_row *d) { return d->tables && d->tables->unit;
+                                                    }
 
-static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
+static ms_result ms__format_check(const ms_format *format, ms_error *err)
 {
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
+    return format ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
 }
 
 /* Reads one message to the end of r->items. */
-static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str value)
+static ms_result ms__read_one(ms__reader *r, const ms_format *format, ms_str value)
 {
-    const ms__dialect *d = ms__dialect_of(dialect);
+    const ms__format_row *d = ms__format_row_of(format);
     size_t first = stbds_arrlenu(r->items);
     if (ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
@@ -24754,7 +24757,7 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
     r->list = ms__absent();
     r->needed = 0;
     r->whole = false;
-    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->format));
+    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->tables));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
         MS__TRY(ms__envelope_check(&r->items[i], r->err));
     return MS_OK;
@@ -24789,7 +24792,7 @@ static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_s
 }
 
 /* Reads the system text of a request body. */
-static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
+static ms_result ms__read_system(ms__reader *r, const ms_format *d, ms_str value)
 {
     ms_str message;
     ms_json_kind kind = ms_json_kind_of(value);
@@ -24805,7 +24808,7 @@ static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str valu
 
 /* Moves from a request body to its list of messages; reads its system text as the first
  * one. */
-static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value)
+static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
 {
     ms_str system, body = *value;
     ms_str name = ms_str_of(d->list ? d->list : "messages");
@@ -24822,7 +24825,7 @@ static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value
                     "a list of messages is '%v', an array was expected", MS__V(*value));
 }
 
-static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
+static ms_result ms__read_each(ms__reader *r, const ms_format *d, ms_str body)
 {
     MS__TRY(ms__read_body(r, d, &body));
     ms_json_iter it = ms_json_iterate(body);
@@ -24835,7 +24838,7 @@ static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
 
 /* Reads one message, or a list of them. A message may stand less deep by one, because
  * this library writes it into lists. */
-static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool list,
+static ms_result ms__read_text_of(const ms_format *format, ms_str json, bool list,
                                   const ms_read_opts *opts, ms_arena *arena,
                                   ms_envelopes *out, ms_error *err)
 {
@@ -24844,7 +24847,7 @@ static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool l
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
     memset(&how, 0, sizeof how);
-    MS__TRY(ms__dialect_check(dialect, err));
+    MS__TRY(ms__format_check(format, err));
     how.max_depth = MS_JSON_MAX_DEPTH - (list ? 0 : 1);
     how.repair = r.repair = opts && opts->repair;
     r.lenient = opts && opts->lenient;
@@ -24852,31 +24855,31 @@ static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool l
     r.err = err;
     if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
     MS__TRY(ms_json_check(json, &how, &json, err));
-    MS__TRY(list ? ms__read_each(&r, dialect, json) : ms__read_one(&r, dialect, json));
+    MS__TRY(list ? ms__read_each(&r, format, json) : ms__read_one(&r, format, json));
     out->items = r.items;
     out->count = stbds_arrlenu(r.items);
     return MS_OK;
 }
 
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err)
 {
-    return ms__read_text_of(dialect, json, false, opts, arena, out, err);
+    return ms__read_text_of(format, json, false, opts, arena, out, err);
 }
 
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err)
 {
-    return ms__read_text_of(dialect, json, true, opts, arena, out, err);
+    return ms__read_text_of(format, json, true, opts, arena, out, err);
 }
 
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
                            const ms_writer_opts *opts, ms_arena *arena, ms_write_fn write,
                            void *ctx)
 {
     memset(w, 0, sizeof *w);
-    w->dialect = dialect;
+    w->format = format;
     w->arena = arena;
     w->array = opts && opts->array;
     w->with_location = opts && opts->with_location;
@@ -24896,12 +24899,12 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
-    const ms__dialect *d = ms__dialect_of(w->dialect);
+    const ms__format_row *d = ms__format_row_of(w->format);
     bool joins = ms__has_units(d);
     uint32_t depth = w->json.depth;
     w->place = joins ? w->written - n : w->written;
     ms_result code = d->write ? d->write(w, m, n, err)
-                              : ms__format_write(w, d->format, m, n, err);
+                              : ms__format_write(w, d->tables, m, n, err);
     if (code != MS_OK) {
         if (joins || w->json.depth != depth) w->json.result = code;
         return code;
@@ -24965,10 +24968,10 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
-    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__format_check(w->format, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    if (ms__has_units(ms__dialect_of(w->dialect))) {
+    if (ms__has_units(ms__format_row_of(w->format))) {
         if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
         MS__TRY(ms__hold_back(w, m, err));
     } else {
@@ -24981,7 +24984,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
-    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__format_check(w->format, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
         ms_json_end(&w->json);
@@ -28158,7 +28161,7 @@ static ms_str ms__task_status(const ms_envelope *m)
 static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
                                     ms_envelope *m, ms_error *err)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
     ms__reader r;
@@ -28241,7 +28244,7 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
 }
 
 /* ==== [session] conversations of users ===============================================
- * This section uses both parts: a dialect reads the rows, a store keeps them. It has no
+ * This section uses both parts: a format reads the rows, a store keeps them. It has no
  * state.
  *
  *     store  |  "7:user-12/abc"   1 2 3 4 5 6 ...      all in full
@@ -28455,7 +28458,7 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
 #pragma pop_macro("STBDS_NO_SHORT_NAMES")
 #pragma pop_macro("STBDS_REALLOC")
 #pragma pop_macro("STBDS_FREE")
-#endif /* MSGSTORE_NO_DIALECTS */
+#endif /* MSGSTORE_NO_FORMATS */
 
 #endif /* MSGSTORE_IMPLEMENTED */
 #endif /* MSGSTORE_IMPLEMENTATION */

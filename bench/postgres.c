@@ -16,7 +16,7 @@
 
 #define _GNU_SOURCE
 #define MSGSTORE_IMPLEMENTATION
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
 #include "../msgstore.h"
 #include "../backends/msgstore_postgres.h"

@@ -7,7 +7,7 @@
  * Three functions with plain arguments: a handle, pointers and lengths. Requests and
  * results are JSON in UTF-8. A language that can call C needs no structs of msgstore.h.
  * bindings/python and bindings/js stand on it; tools/lib.sh builds a library that exports
- * it. Needs the formats of msgstore.h: no MSGSTORE_NO_DIALECTS.
+ * it. Needs the formats of msgstore.h: no MSGSTORE_NO_FORMATS.
  *
  * ---- A COMPLETE PROGRAM -------------------------------------------------------------
  *
@@ -62,8 +62,8 @@
 #ifndef MSGSTORE_H
 #error "include msgstore.h before msgstore_ffi.h"
 #endif
-#ifdef MSGSTORE_NO_DIALECTS
-#error "msgstore_ffi.h needs the formats of msgstore.h: no MSGSTORE_NO_DIALECTS"
+#ifdef MSGSTORE_NO_FORMATS
+#error "msgstore_ffi.h needs the formats of msgstore.h: no MSGSTORE_NO_FORMATS"
 #endif
 
 #ifdef __cplusplus
@@ -75,7 +75,7 @@ extern "C" {
  *
  * `args` is one JSON object, or NULL with length 0. Below are its members for each
  * function; a star marks required ones. A member that is not listed is MS_E_ARGUMENT.
- * Times are seconds. `format` is the name of a dialect, "framework" by default.
+ * Times are seconds. `format` is the name of a format, "framework" by default.
  *
  * The result has the members after the arrow. */
 
@@ -205,7 +205,7 @@ typedef struct ms_ffi__state {
     ms_str location, agent_key, message, note_kind, value, to;
     ms_ffi__list agent_keys, subordinates;
     size_t limit;
-    const ms_dialect *format;
+    const ms_format *format;
     ms_mem_desc mem;
     ms_append_opts append;
     ms_query query;
@@ -242,7 +242,7 @@ typedef enum ms_ffi__kind {
     MS_FFI__WORD,   /* unsigned: the place of a word in a list */
     MS_FFI__VIEWS,  /* unsigned: a bit for each word */
     MS_FFI__TYPES,  /* ms_type_set */
-    MS_FFI__FORMAT, /* const ms_dialect * */
+    MS_FFI__FORMAT, /* const ms_format * */
     MS_FFI__PROFILE /* const ms_profile * */
 } ms_ffi__kind;
 
@@ -397,7 +397,7 @@ static ms_result ms_ffi__text(ms_ffi__state *f, const ms_ffi__row *row, ms_str v
     if (row->kind == MS_FFI__TEXT) {
         *(ms_str *)at = text;
     } else if (row->kind == MS_FFI__FORMAT) {
-        *(const ms_dialect **)at = ms_dialect_find(text);
+        *(const ms_format **)at = ms_format_find(text);
         return f->format ? MS_OK : MS_E_ARGUMENT;
     } else if (row->kind == MS_FFI__PROFILE) {
         *(const ms_profile **)at = ms_profile_find(text);
@@ -489,16 +489,16 @@ static void ms_ffi__say_json(ms_ffi__line *line, ms_str json)
 /* Adds the words that an argument may have, if it is one of words. */
 static void ms_ffi__say_words(ms_ffi__line *line, const ms_ffi__row *row)
 {
-    const ms_dialect *format = NULL;
+    const ms_format *format = NULL;
     const ms_profile *profile = NULL;
     if (row->words[0]) {
         ms_ffi__say_text(line, ": ");
         ms_ffi__say_text(line, row->words);
     }
-    if (row->kind == MS_FFI__FORMAT) format = ms_dialect_at(0);
+    if (row->kind == MS_FFI__FORMAT) format = ms_format_at(0);
     if (row->kind == MS_FFI__PROFILE) profile = ms_profile_at(0);
     if (format || profile) ms_ffi__say_text(line, ":");
-    for (size_t i = 1; format; format = ms_dialect_at(i++)) {
+    for (size_t i = 1; format; format = ms_format_at(i++)) {
         ms_ffi__say_text(line, " ");
         ms_ffi__say_text(line, format->name);
     }
@@ -580,7 +580,7 @@ static void ms_ffi__share(ms_ffi__state *f)
 {
     ms_query *q = &f->query;
     ms_memory *m = &f->memory;
-    if (!f->format) f->format = ms_dialect_find(MS_STR("framework"));
+    if (!f->format) f->format = ms_format_find(MS_STR("framework"));
     f->append.location = q->location = m->location = f->list.location = f->location;
     f->append.expect = ms_ffi__given(f, "expect_seq");
     q->agent_key = m->agent_key = f->agent_key;

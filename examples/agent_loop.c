@@ -37,7 +37,7 @@ static ms_result read_history(const ms_memory *memory, ms_type *last, ms_error *
 /* Prints the same history in the format of a model provider, one JSON message a line. */
 static ms_result print_for_model(const ms_memory *memory, ms_error *err)
 {
-    const ms_dialect *openai = ms_dialect_find(MS_STR("openai"));
+    const ms_format *openai = ms_format_find(MS_STR("openai"));
     ms_arena arena = {0};
     ms_writer writer;
     ms_cursor it;

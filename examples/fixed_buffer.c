@@ -5,7 +5,7 @@
  * ms_copy into a second buffer. The file is the argument, or fixed_buffer.img, which is
  * removed again. Build by hand, in the folder of msgstore.h:
  *
- *     cc -std=c99 -DMSGSTORE_NO_DIALECTS -o fixed_buffer examples/fixed_buffer.c
+ *     cc -std=c99 -DMSGSTORE_NO_FORMATS -o fixed_buffer examples/fixed_buffer.c
  */
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"

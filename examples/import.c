@@ -50,7 +50,7 @@ static ms_result take_in(ms_store *store, ms_str json, ms_arena *arena, ms_error
 {
     ms_envelopes list;
     ms_append_opts opts = {0};
-    const ms_dialect *openai = ms_dialect_find(MS_STR("openai"));
+    const ms_format *openai = ms_format_find(MS_STR("openai"));
     opts.location = MS_STR("imported");
     ms_result result = ms_read_list(openai, json, NULL, arena, &list, err);
     for (size_t i = 0; result == MS_OK && i < list.count; i++)

@@ -20,7 +20,7 @@ extern "C" {
 #include "api/mem.h"
 #include "api/memory.h"
 #include "api/stream.h"
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 #include "api/request.h"
 #endif
 
@@ -32,8 +32,8 @@ extern "C" {
 #include "api/rewrite.h"
 #include "api/verify.h"
 #endif
-#ifndef MSGSTORE_NO_DIALECTS
-#include "api/dialect.h"
+#ifndef MSGSTORE_NO_FORMATS
+#include "api/format.h"
 #include "api/shorten.h"
 #include "api/project.h"
 #include "api/task.h"
@@ -51,9 +51,9 @@ extern "C" {
 #include "api/os.h"
 #endif
 #include "api/backend.h"
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 #include "api/profile.h"
-#endif /* MSGSTORE_NO_DIALECTS */
+#endif /* MSGSTORE_NO_FORMATS */
 #include "api/structs.h"
 #include "api/debug.h"
 
@@ -116,10 +116,10 @@ extern "C" {
 #include "views/find.h"
 #include "views/selfcheck.h"
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 #include "formats/arrays.h"
 #include "formats/calls.h"
-#include "formats/dialect.h"
+#include "formats/format.h"
 #include "formats/template.h"
 #include "formats/engine.h"
 #include "formats/framework.h"
@@ -141,7 +141,7 @@ extern "C" {
 #include "agent/task.h"
 #include "agent/session.h"
 #include "agent/arrays-end.h"
-#endif /* MSGSTORE_NO_DIALECTS */
+#endif /* MSGSTORE_NO_FORMATS */
 
 #endif /* MSGSTORE_IMPLEMENTED */
 #endif /* MSGSTORE_IMPLEMENTATION */

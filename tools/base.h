@@ -191,10 +191,10 @@ typedef struct options {
     uint64_t given;           /* BIT of each option that was given */
     char **files;             /* arguments that are no options; "-" as a file */
     size_t n_files;
-    const ms_dialect *from;   /* NULL: look at each message */
+    const ms_format *from;    /* NULL: look at each message */
     const struct fileformat *transcript; /* of --from, when it names a transcript
                                           * format */
-    const ms_dialect *to;     /* NULL: a table, or */
+    const ms_format *to;      /* NULL: a table, or */
     bool otlp;                /* --format otlp */
     const struct filewriter *writer; /* of --format, --to, when it names one */
     const ms_profile *provider; /* of --as, or of --format when it names one */

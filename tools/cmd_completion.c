@@ -28,9 +28,9 @@ static const char *choices_of(int id, char *out, size_t size)
     if (id == OPT_SYNC) return "none each end";
     if (id == OPT_ALSO) return "times ids numbers rest";
     bool formats = id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT;
-    for (size_t i = 0; formats && ms_dialect_at(i) != NULL; i++) {
+    for (size_t i = 0; formats && ms_format_at(i) != NULL; i++) {
         len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " " : "",
-                                ms_dialect_at(i)->name);
+                                ms_format_at(i)->name);
     }
     for (size_t i = 0; id == OPT_FROM && format_at(i) != NULL; i++) {
         bool first = format_find(ms_str_of(format_at(i)->name)) == format_at(i);

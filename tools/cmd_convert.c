@@ -18,7 +18,7 @@
 typedef struct converter {
     output out;
     const options *options;
-    const ms_dialect *to;
+    const ms_format *to;
     ms_writer_opts opts;
     ms_arena arena;           /* of the writer */
     ms_arena masked;          /* of the current message, without its secrets */
@@ -178,7 +178,7 @@ static int convert_file(converter *c, job *j, const sink *into)
     return stored != FINE ? stored : code;
 }
 
-static int convert(job *j, const ms_dialect *to, bool with_location)
+static int convert(job *j, const ms_format *to, bool with_location)
 {
     converter c;
     const options *o = j->options;
@@ -220,8 +220,8 @@ static int run_convert(job *j)
 
 static int run_export(job *j)
 {
-    const ms_dialect *framework = ms_dialect_find(MS_STR("framework"));
-    const ms_dialect *to = j->options->to != NULL ? j->options->to : framework;
+    const ms_format *framework = ms_format_find(MS_STR("framework"));
+    const ms_format *to = j->options->to != NULL ? j->options->to : framework;
     if (j->options->otlp) return export_otlp(j);
     if (j->options->writer != NULL) {
         output out = {stdout, 0};

@@ -255,7 +255,7 @@ static int write_messages(examined *e, output *out)
     opts.with_location = true;
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
-    ms_writer_init(&w, ms_dialect_find(MS_STR("framework")), &opts, &arena, emit, out);
+    ms_writer_init(&w, ms_format_find(MS_STR("framework")), &opts, &arena, emit, out);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         result = write_message(e, &w, &m, &err);

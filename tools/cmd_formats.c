@@ -51,8 +51,8 @@ static void print_rows(output *out)
         emit_format(out, "%s\n", writer_at(i)->name);
     }
     emit_text(out, "\nmessage formats, read and written:\n");
-    for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        emit_format(out, "%s\n", ms_dialect_at(i)->name);
+    for (size_t i = 0; ms_format_at(i) != NULL; i++) {
+        emit_format(out, "%s\n", ms_format_at(i)->name);
     }
     emit_text(out, "\nproviders, for requests:\n");
     for (size_t i = 0; ms_profile_at(i) != NULL; i++) {
@@ -87,8 +87,8 @@ static void print_json_rows(output *out)
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         json_row(&w, lists[i].name, lists[i].program, lists[i].versions, NULL, false);
     }
-    for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        json_row(&w, ms_dialect_at(i)->name, NULL, NULL, NULL, true);
+    for (size_t i = 0; ms_format_at(i) != NULL; i++) {
+        json_row(&w, ms_format_at(i)->name, NULL, NULL, NULL, true);
     }
     ms_json_finish(&w);
 }

@@ -30,13 +30,13 @@ static int print_found(job *j, const ms_msg *msg)
     ms_error err;
     ms_writer w;
     ms_result result = MS_OK;
-    const ms_dialect *to = j->options->to;
+    const ms_format *to = j->options->to;
     ms_writer_opts opts = {false, false, GIVEN(j->options, WITH_LOCATION)};
     if (to == NULL && ms_content(msg).text.ptr != NULL) {
         emit_message_text(&out, ms_content(msg).text);
         return output_end(&out, FINE);
     }
-    if (to == NULL) to = ms_dialect_find(MS_STR("framework"));
+    if (to == NULL) to = ms_format_find(MS_STR("framework"));
     ms_writer_init(&w, to, &opts, &j->arena, emit, &out);
     result = write_msg(&w, msg, &err);
     if (result == MS_OK) result = ms_writer_finish(&w, &err);

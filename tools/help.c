@@ -109,8 +109,8 @@ void put_formats(output *out, bool transcripts)
 {
     size_t used = 16;
     emit_text(out, "message formats:");
-    for (size_t i = 0; ms_dialect_at(i) != NULL; i++) {
-        put_word(out, ms_dialect_at(i)->name, &used);
+    for (size_t i = 0; ms_format_at(i) != NULL; i++) {
+        put_word(out, ms_format_at(i)->name, &used);
     }
     emit_text(out, "\n");
     if (!transcripts) return;

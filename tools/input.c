@@ -319,9 +319,9 @@ static size_t offset_of(const reader *r, ms_str part)
 }
 
 /* Passes the messages of an object to the sink. */
-static int deliver(reader *r, const ms_dialect *dialect, conversation *talk, taken *t)
+static int deliver(reader *r, const ms_format *format, conversation *talk, taken *t)
 {
-    bool chat = strcmp(dialect->name, "framework") != 0;
+    bool chat = strcmp(format->name, "framework") != 0;
     for (size_t i = 0; i < t->list.count; i++) {
         int code = complete(r, chat, talk, &t->list.items[i]);
         if (code != FINE) return code;
@@ -354,7 +354,7 @@ static int note_other(reader *r, ms_str object, conversation *talk)
     return copy_text(&r->names.arena, id, &talk->name) ? FINE : no_memory();
 }
 
-static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
+static int take_message(reader *r, ms_str object, const ms_format *format,
                         conversation *talk)
 {
     ms_error err;
@@ -363,17 +363,17 @@ static int take_message(reader *r, ms_str object, const ms_dialect *dialect,
     size_t at = offset_of(r, object);
     taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
     ms_arena_reset(&r->arena);
-    if (ms_read(dialect, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
+    if (ms_read(format, object, &opts, &r->arena, &t.list, &err) != MS_OK) {
         if (err.offset < object.len) at += (size_t)err.offset;
-        snprintf(what, sizeof what, "%s message: ", dialect->name);
+        snprintf(what, sizeof what, "%s message: ", format->name);
         return complain_at(&r->source, at, what, err.message);
     }
     if (t.list.count == 0) return note_other(r, object, talk);
-    return deliver(r, dialect, talk, &t);
+    return deliver(r, format, talk, &t);
 }
 
 /* Reads the system text of a request body, as a body without messages. */
-static int take_system(reader *r, const ms_dialect *d, ms_str body, conversation *talk)
+static int take_system(reader *r, const ms_format *d, ms_str body, conversation *talk)
 {
     static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
     ms_error err;
@@ -511,7 +511,7 @@ static bool shows_session(const shape *s)
 
 /* In the order of detection: the first that fits is used. */
 static const struct {
-    const char *dialect;
+    const char *format;
     bool (*shows)(const shape *s);
 } formats[] = {
     {"envelope", shows_envelope},       {"task", shows_task},
@@ -520,16 +520,17 @@ static const struct {
     {"session", shows_session},
 };
 
-/* Returns the dialect of a message object, or NULL. An object with a role and no other
- * member that identifies a format has the dialect `otherwise` (NULL: openai). */
-static const ms_dialect *dialect_of(reader *r, ms_str object, const ms_dialect *otherwise)
+/* Returns the format of a message object, or NULL. An object with a role and no other
+ * member that identifies a format has the format `otherwise` (NULL: openai). */
+static const ms_format *format_of_message(reader *r, ms_str object,
+                                          const ms_format *otherwise)
 {
     shape s = shape_of(r, object);
     for (size_t i = 0; i < COUNT_OF(formats); i++) {
-        if (formats[i].shows(&s)) return ms_dialect_find(ms_str_of(formats[i].dialect));
+        if (formats[i].shows(&s)) return ms_format_find(ms_str_of(formats[i].format));
     }
     if (!is_kind(s.role, MS_JSON_STRING)) return NULL;
-    return otherwise != NULL ? otherwise : ms_dialect_find(MS_STR("openai"));
+    return otherwise != NULL ? otherwise : ms_format_find(MS_STR("openai"));
 }
 
 /* Finds the list of messages in an object. Of several lists the first in this order
@@ -546,7 +547,8 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
         if (!ms_json_member(object, ms_str_of(names[i]), &value)) continue;
         if (ms_json_kind_of(value) != MS_JSON_ARRAY) continue;
         bool empty = !ms_json_element(value, 0, &first);
-        bool shown = !empty && is_object(first) && dialect_of(r, first, NULL) != NULL;
+        bool shown = !empty && is_object(first) &&
+                     format_of_message(r, first, NULL) != NULL;
         if ((empty || (any && is_object(first))) && list->ptr == NULL) *list = value;
         if (!shown) continue;
         *list = value;
@@ -556,16 +558,16 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
 }
 
 /* Returns the format of a request by its system text beside the messages. */
-static const ms_dialect *dialect_of_body(const reader *r, ms_str object)
+static const ms_format *format_of_body(const reader *r, ms_str object)
 {
     ms_str value;
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
-        return ms_dialect_find(MS_STR("gemini"));
+        return ms_format_find(MS_STR("gemini"));
     }
     bool apart = ms_json_member(object, MS_STR("system"), &value) &&
                  (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));
-    return apart ? ms_dialect_find(MS_STR("anthropic")) : NULL;
+    return apart ? ms_format_find(MS_STR("anthropic")) : NULL;
 }
 
 /* Returns a number as it is spelled, or the text of a string; else an absent view. */
@@ -608,13 +610,13 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
 }
 
 /* Returns the format of a message; NULL: unknown. */
-static const ms_dialect *format_for(reader *r, ms_str value, const conversation *talk)
+static const ms_format *format_for(reader *r, ms_str value, const conversation *talk)
 {
     if (r->options->from != NULL) return r->options->from;
-    const ms_dialect *dialect = dialect_of(r, value, talk->dialect);
-    if (dialect != NULL) return dialect;
+    const ms_format *format = format_of_message(r, value, talk->format);
+    if (format != NULL) return format;
     bool typed = string_member(r, value, "type").ptr != NULL;
-    return typed ? ms_dialect_find(MS_STR("framework")) : NULL;
+    return typed ? ms_format_find(MS_STR("framework")) : NULL;
 }
 
 /* Reads an object as a message. */
@@ -622,8 +624,8 @@ static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
     if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
-    const ms_dialect *dialect = format_for(r, value, talk);
-    if (dialect != NULL) return take_message(r, value, dialect, talk);
+    const ms_format *format = format_for(r, value, talk);
+    if (format != NULL) return take_message(r, value, format, talk);
     return complain_at(&r->source, at, "this message shows no format: ",
                        "\"type\" or \"role\" was expected; --from names a format");
 }
@@ -661,7 +663,7 @@ static int keep_element(reader *r, ms_str value, conversation *talk)
     ms_str json = cleaned_value(r, value);
     t.list.items[0] = other_message(MS_STR("unknown:message"), ms_json(json));
     t.list.count = 1;
-    int code = deliver(r, ms_dialect_find(MS_STR("framework")), talk, &t);
+    int code = deliver(r, ms_format_find(MS_STR("framework")), talk, &t);
     return code == UNSTORED ? skip_element(r, value) : code;
 }
 
@@ -688,11 +690,11 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     conversation own = next_conversation(r);
     ms_str list;
     if (ms_json_kind_of(value) == MS_JSON_ARRAY) return take_list(r, value, &own);
-    bool object = is_object(value) && dialect_of(r, value, NULL) == NULL;
+    bool object = is_object(value) && format_of_message(r, value, NULL) == NULL;
     if (!object || !find_list(r, value, &list)) return take_element(r, value, talk);
     if (r->sink->needs_location) own.name = find_name(r, value);
-    own.dialect = dialect_of_body(r, value);
-    int code = take_system(r, own.dialect, value, &own);
+    own.format = format_of_body(r, value);
+    int code = take_system(r, own.format, value, &own);
     if (code == SKIPPED && GIVEN(r->options, REFUSE)) code = skip_element(r, value);
     if (code == SKIPPED) code = keep_element(r, value, &own);
     if (code == FINE) code = take_list(r, list, &own);
@@ -786,7 +788,8 @@ static size_t next_object(reader *r, ms_str line, size_t bad, bool newline)
         ms_str left = ms_str_n(line.ptr + i, line.len - i);
         if (i > 0 && line.ptr[i] == '{' && stands_alone(left, &last)) {
             bool apart = i >= bad || p.string;
-            if (apart || (newline && last && dialect_of(r, left, NULL) != NULL)) return i;
+            if (apart || (newline && last && format_of_message(r, left, NULL) != NULL))
+                return i;
         }
         if (i < bad) splitter_step(&p, line.ptr[i]);
     }
@@ -958,7 +961,7 @@ bool shows_messages(ms_str text)
         ms_json_check(text, NULL, &value, NULL) == MS_OK) {
         bool array = is_kind(value, MS_JSON_ARRAY);
         if (array && ms_json_element(value, 0, &first)) value = first;
-        shown = is_object(value) && (dialect_of(&r, value, NULL) != NULL ||
+        shown = is_object(value) && (format_of_message(&r, value, NULL) != NULL ||
                                      find_list(&r, value, &list));
     }
     ms_arena_deinit(&r.arena);

@@ -119,7 +119,7 @@ typedef struct conversation {
     uint64_t number;
     ms_str name;              /* its own; absent: the reader's stem */
     ms_str location;          /* absent until a message needs it */
-    const ms_dialect *dialect; /* for messages that fit several; NULL: openai */
+    const ms_format *format;  /* for messages that fit several; NULL: openai */
 } conversation;
 
 /* Sets the agent of the option, for traces without one. */

@@ -84,15 +84,15 @@ static bool set_scope(options *o, const char *text)
     return o->scope != MS_SCOPE_ALL;
 }
 
-static bool set_dialect(const ms_dialect **dialect, const char *text)
+static bool find_format(const ms_format **format, const char *text)
 {
-    *dialect = ms_dialect_find(ms_str_of(text));
-    return *dialect != NULL;
+    *format = ms_format_find(ms_str_of(text));
+    return *format != NULL;
 }
 
 static bool set_from(options *o, const char *text)
 {
-    o->from = ms_dialect_find(ms_str_of(text));
+    o->from = ms_format_find(ms_str_of(text));
     o->transcript = o->from == NULL ? format_find(ms_str_of(text)) : NULL;
     return o->from != NULL || o->transcript != NULL;
 }
@@ -110,7 +110,7 @@ static bool set_format(options *o, const char *text)
     set_provider(&o->provider, text);
     o->otlp = strcmp(text, "otlp") == 0;
     o->writer = writer_find(ms_str_of(text));
-    return set_dialect(&o->to, text) || strcmp(text, "table") == 0 || o->otlp ||
+    return find_format(&o->to, text) || strcmp(text, "table") == 0 || o->otlp ||
            o->writer != NULL;
 }
 
@@ -119,7 +119,7 @@ static bool set_to(options *o, const char *text)
     if (is_postgres(text)) o->url = text;
     if (o->url != NULL) return true;
     o->writer = writer_find(ms_str_of(text));
-    return set_dialect(&o->to, text) || o->writer != NULL;
+    return find_format(&o->to, text) || o->writer != NULL;
 }
 
 static bool set_name(const char **name, const char *text)

@@ -187,8 +187,8 @@ void put_by_library(reading *r, const char *name, ms_str json, const ms_envelope
 {
     ms_envelopes list;
     ms_read_opts opts = {true, false};
-    const ms_dialect *dialect = ms_dialect_find(ms_str_of(name));
-    if (ms_read(dialect, json, &opts, trace_arena(r->t), &list, NULL) != MS_OK) {
+    const ms_format *format = ms_format_find(ms_str_of(name));
+    if (ms_read(format, json, &opts, trace_arena(r->t), &list, NULL) != MS_OK) {
         trace_unknown(r->t, MS_STR("message"), json);
         return;
     }

@@ -94,7 +94,7 @@ void put_blocks(reading *r, bool user, ms_str content, const ms_envelope *like,
                 ms_str extra);
 
 /* Reads a message by a format of the library, where a reader does not parse it itself. */
-void put_by_library(reading *r, const char *dialect, ms_str json, const ms_envelope *like,
+void put_by_library(reading *r, const char *format, ms_str json, const ms_envelope *like,
                     ms_str extra);
 
 /* Returns the JSON text of an object with those members, for put_by_library. */

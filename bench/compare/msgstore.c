@@ -3,7 +3,7 @@
  *
  * Without sync the log uses the engine that suits the file system (stores into a map
  * where it can), with sync one write a commit. Readers open the file read-only. Left
- * out: the formats (MSGSTORE_NO_DIALECTS), which no mode needs. */
+ * out: the formats (MSGSTORE_NO_FORMATS), which no mode needs. */
 #define _GNU_SOURCE
 #include "driver.h"
 

@@ -149,8 +149,8 @@ static void take_conversation(ms_str list)
     static const ms_read_opts lenient = {true, true};
     ms_envelopes read;
     ms_error err;
-    const ms_dialect *dialect = ms_dialect_find(MS_STR("openai"));
-    must(ms_read_list(dialect, list, &lenient, &history_arena, &read, &err), &err);
+    const ms_format *format = ms_format_find(MS_STR("openai"));
+    must(ms_read_list(format, list, &lenient, &history_arena, &read, &err), &err);
     for (size_t i = 0; i < read.count && n_history < HISTORY; i++) {
         ms_envelope m = read.items[i];
         m.seq = n_history + 1;

@@ -48,6 +48,6 @@ class MsgstoreConan(ConanFile):
         self.cpp_info.set_property("cmake_file_name", "msgstore")
         self.cpp_info.set_property("cmake_target_name", "msgstore::msgstore")
         if not self.options.with_stb:
-            self.cpp_info.defines = ["MSGSTORE_NO_DIALECTS"]
+            self.cpp_info.defines = ["MSGSTORE_NO_FORMATS"]
         if self.settings.os in ("Linux", "FreeBSD"):
             self.cpp_info.system_libs = ["pthread"]

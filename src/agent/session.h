@@ -1,6 +1,6 @@
 
 /* ==== [session] conversations of users ===============================================
- * This section uses both parts: a dialect reads the rows, a store keeps them. It has no
+ * This section uses both parts: a format reads the rows, a store keeps them. It has no
  * state.
  *
  *     store  |  "7:user-12/abc"   1 2 3 4 5 6 ...      all in full

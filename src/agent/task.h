@@ -80,7 +80,7 @@ static ms_str ms__task_status(const ms_envelope *m)
 static ms_result ms__task_rewrapped(const ms_envelope *was, ms_arena *arena,
                                     ms_envelope *m, ms_error *err)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *outer, *block = NULL;
     ms_str wrapper, content = ms__absent();
     ms__reader r;

@@ -127,7 +127,7 @@ MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);
 /* Writes a checked JSON value (true, null, -1, the text of another writer): tokens as
  * they are spelled, white space as this writer makes it. */
 MS_API void ms_json_put_raw(ms_json_writer *w, ms_str json);
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 /* Leaves the place of one value in other JSON to the caller, who writes its text to
  * w->write before the next call: an ms_writer does so for a list of messages. Writes out
  * what is staged, and a comma where one is needed. */

@@ -90,7 +90,7 @@
  *                   [api-arena] [api-message] [api-store] [api-log] [api-mem]
  *                   [api-memory] [api-stream] [api-request]
  *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
- *                   [api-verify] [api-dialect] [api-shorten] [api-project]
+ *                   [api-verify] [api-format] [api-shorten] [api-project]
  *                   [api-task] [api-session]
  *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
  *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
@@ -101,7 +101,7 @@
  *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
  *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
  *                   [selfcheck]
- *   formats part    [arrays] [calls] [dialect] [template] [engine] [fmt-framework]
+ *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
  *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
@@ -182,7 +182,7 @@
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
  *   MSGSTORE_STATIC         all functions static: everything in one source file
- *   MSGSTORE_NO_DIALECTS    no readers and writers of formats; stb_ds is not needed
+ *   MSGSTORE_NO_FORMATS     no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
  *   MSGSTORE_NO_LOG         no log, no system calls on files
  *   MSGSTORE_NO_CHANGES     no amendments, hiding, notes, streams: the functions return
@@ -202,7 +202,7 @@
  *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
  *                           failed assertion.
  *
- * MSGSTORE_STATIC, MSGSTORE_NO_DIALECTS, MSGSTORE_NO_LOG, MSGSTORE_RING and
+ * MSGSTORE_STATIC, MSGSTORE_NO_FORMATS, MSGSTORE_NO_LOG, MSGSTORE_RING and
  * MSGSTORE_FLASH must be the same in all files of a program. For logs on 32-bit Linux,
  * include msgstore.h first in the file with the implementation, so that files over 2 GiB
  * work.

@@ -33,7 +33,7 @@ typedef enum ms_role {
  *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
  *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
  *               everything
- *   projection  the role and form in which a chat model reads it (see [dialect])
+ *   projection  the role and form in which a chat model reads it (see [format])
  *   words       its names in the agent framework format, the message envelope format and
  *               the task message format; "": that format has no such type
  */

@@ -1,7 +1,7 @@
 
 /* ==== [api-session] conversations of users ===========================================
  * A session is a conversation of one user: a location of a store. Its messages are rows,
- * as the session dialect reads and writes them. They are stored in full and loaded with
+ * as the session format reads and writes them. They are stored in full and loaded with
  * long answers shortened. The hint in a shortened answer shows a key, "session-<session
  * id>-msg-<sequence number>", and the key finds the full message as long as the store
  * has it. A user cannot reach the sessions of another user: every location of a session

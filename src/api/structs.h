@@ -155,10 +155,10 @@ struct ms_stream {
     char pending[MS__STREAM_ROOM];
 };
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 struct ms_writer {
     ms_json_writer json;      /* private, as all of it but left_out */
-    const ms_dialect *dialect;
+    const ms_format *format;
     ms_arena *arena;
     ms_left_out left_out;     /* so far; read it when the writer is finished */
     bool array, with_location;

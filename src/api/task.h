@@ -1,6 +1,6 @@
 
 /* ==== [api-task] the messages of a task ==============================================
- * A task is a location, and its messages are task messages, as the task dialect reads and
+ * A task is a location, and its messages are task messages, as the task format reads and
  * writes them. The id of a message is its field `id`, or if that is absent, its sequence
  * number in decimal. General functions do most of the work:
  *
@@ -9,7 +9,7 @@
  *              next page is the sequence number of the last message: before_seq with
  *              newest first (reverse), after_seq with `oldest`
  *   delete     ms_hide; all: ms_rewind to 0
- *   as JSON    a writer of the dialect "task" with the option with_location
+ *   as JSON    a writer of the format "task" with the option with_location
  *   for a model  ms_project
  */
 

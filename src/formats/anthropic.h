@@ -149,7 +149,7 @@ static ms_result ms__anthropic_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__anthropic = {
+static const ms__format_tables ms__anthropic = {
     'a', ms__anthropic_forms, MS__ANTHROPIC_FORMS, NULL, ms__anthropic_block,
     ms__side_unit, ms__anthropic_element, MS__LISTS_ALL, MS__PAIRS_IDS,
     ms__anthropic_begin};

@@ -227,7 +227,7 @@ static ms_result ms__reader_add(ms__reader *r, const ms_envelope *m)
 }
 
 /* Sets the source of m. An absent part is canonical. */
-static ms_result ms__source_set(ms__reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__source_set(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 char outer_form, ms_str outer, char block_form,
                                 ms_str block)
 {
@@ -262,7 +262,7 @@ static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *ow
 }
 
 /* Adds a message that is an element of a list. */
-static ms_result ms__block_add(ms__reader *r, const ms__format *f,
+static ms_result ms__block_add(ms__reader *r, const ms__format_tables *f,
                                const ms__object_form *s, ms_envelope *m)
 {
     ms_str tokens = ms_buf_text(&r->block);
@@ -301,7 +301,7 @@ static bool ms__is_memory(ms_result code)
 
 /* Reads the listed members of an element as a message of an object form, and adds that.
  * *fits: false if they are no such message, or one on the wrong side. */
-static ms_result ms__element_add(ms__reader *r, const ms__format *f,
+static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, ms_role role, size_t base,
                                  ms_envelope *m, bool *fits)
 {
@@ -314,7 +314,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format *f,
 /* Adds the message of one element of the list, in an object of that role. An element that
  * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
-static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role role,
+static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
@@ -342,7 +342,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format *f, ms_role ro
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format *f,
+static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
                                 const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
@@ -367,7 +367,7 @@ static ms_result ms__items_take(ms__reader *r, const ms__format *f,
 }
 
 /* Ends an object, whose messages begin at `first`: joins them and keeps the template. */
-static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
+static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, size_t first)
 {
     const ms__object_form *form = s;
@@ -381,7 +381,7 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format *f,
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
-static ms_result ms__outer_take(ms__reader *r, const ms__format *f, ms_envelope *m,
+static ms_result ms__outer_take(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
     size_t base;
@@ -413,7 +413,7 @@ static ms_result ms__raw_take(ms__reader *r)
 }
 
 /* Reads r->json. */
-static ms_result ms__format_read(ms__reader *r, const ms__format *f)
+static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
 {
     size_t first = stbds_arrlenu(r->items), base = stbds_arrlenu(r->members);
     const ms__object_form *form = NULL;
@@ -467,7 +467,7 @@ static bool ms__has_its_list(const ms__object_form *s, ms_str tokens,
 
 /* Begins an object with the tokens of the template, or with the canonical ones of `own`:
  * the message with the id and the tool that the writer has found for it. */
-static void ms__object_open(ms__object *o, const ms__format *f, bool outer,
+static void ms__object_open(ms__object *o, const ms__format_tables *f, bool outer,
                            const ms_envelope *m, const ms_envelope *own, size_t n)
 {
     const ms__object_form *form;
@@ -690,7 +690,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
 }
 
 /* Counts the fields that a message has and that were not written. */
-static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope *m,
+static void ms__left_count(ms_writer *w, const ms__format_tables *f, const ms_envelope *m,
                            uint32_t covered)
 {
     uint32_t left = ms__fields_of(m) & ~covered;
@@ -702,9 +702,9 @@ static void ms__left_count(ms_writer *w, const ms__format *f, const ms_envelope 
 }
 
 /* Copies a message, with the id and the tool that the writer finds for it. */
-static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                                ms_envelope *own, char derived[MS__DERIVED_ID],
-                                ms_error *err)
+static ms_result ms__identified(ms_writer *w, const ms__format_tables *f,
+                                const ms_envelope *m, ms_envelope *own,
+                                char derived[MS__DERIVED_ID], ms_error *err)
 {
     ms_result code = MS_OK;
     ms_str tool = m->tool, id = m->call_id;
@@ -727,8 +727,8 @@ static ms_result ms__identified(ms_writer *w, const ms__format *f, const ms_enve
 }
 
 /* Writes one element of an object's list; sets *covered to the fields that it writes. */
-static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                               uint32_t *covered, ms_error *err)
+static ms_result ms__block_put(ms_writer *w, const ms__format_tables *f,
+                               const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     ms_envelope own;
@@ -749,7 +749,7 @@ static ms_result ms__block_put(ms_writer *w, const ms__format *f, const ms_envel
 }
 
 /* Writes the content of a call as an element before it. */
-static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
+static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
                                    const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
     if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
@@ -759,15 +759,15 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format *f,
 }
 
 /* Returns whether a message is an element of its object's list. */
-static bool ms__stands_in_list(const ms__format *f, const ms_envelope *m)
+static bool ms__stands_in_list(const ms__format_tables *f, const ms_envelope *m)
 {
     return f->lists == MS__LISTS_ALL ||
            (f->lists == MS__LISTS_CALLS && m->type == MS_T_ACTION);
 }
 
 /* Writes n messages as one object. */
-static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                              size_t n, ms_error *err)
+static ms_result ms__unit_put(ms_writer *w, const ms__format_tables *f,
+                              const ms_envelope *m, size_t n, ms_error *err)
 {
     char derived[MS__DERIVED_ID];
     ms_envelope own;
@@ -796,8 +796,8 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format *f, const ms_envelo
 }
 
 /* Writes n messages that belong together, as one object or as several. */
-static ms_result ms__format_write(ms_writer *w, const ms__format *f, const ms_envelope *m,
-                                  size_t n, ms_error *err)
+static ms_result ms__format_write(ms_writer *w, const ms__format_tables *f,
+                                  const ms_envelope *m, size_t n, ms_error *err)
 {
     for (size_t i = 0, unit = 1; i < n; i += unit) {
         bool raw = f->unit && ms__is_raw_message(&m[i]);

@@ -174,7 +174,7 @@ static const ms__object_form *ms__env_outer(const ms_envelope *m, size_t n)
     return &ms__env_forms[m->type == MS_T_ACTION];
 }
 
-static const ms__format ms__env_format = {
+static const ms__format_tables ms__env_format = {
     'e', ms__env_forms, 2, ms__env_outer, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 

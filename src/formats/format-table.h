@@ -3,16 +3,16 @@
  * ============================================ */
 
 /* A format: a row of the table. */
-typedef struct ms__dialect {
-    ms_dialect shown;         /* the public part; first, so that a cast converts it */
+typedef struct ms__format_row {
+    ms_format shown;          /* the public part; first, so that a cast converts it */
     /* Reads one message, which can become several, by ms__reader_add. */
     ms_result (*read)(ms__reader *r);
     /* Writes n messages to w->json; n is 1 unless the format has units. */
     ms_result (*write)(ms_writer *w, const ms_envelope *m, size_t n, ms_error *err);
-    const ms__format *format; /* used for functions that are NULL above */
-} ms__dialect;
+    const ms__format_tables *tables; /* used for functions that are NULL above */
+} ms__format_row;
 
-static const ms__dialect ms__dialects[] = {
+static const ms__format_row ms__formats[] = {
     {{"framework", NULL, NULL, false}, ms__framework_read, ms__framework_write,
      NULL},
     {{"task", NULL, NULL, false}, ms__task_read, ms__task_write, NULL},
@@ -26,37 +26,38 @@ static const ms__dialect ms__dialects[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
 };
 
-MS_API const ms_dialect *ms_dialect_at(size_t index)
+MS_API const ms_format *ms_format_at(size_t index)
 {
-    bool is = index < sizeof ms__dialects / sizeof ms__dialects[0];
-    return is ? &ms__dialects[index].shown : NULL;
+    bool is = index < sizeof ms__formats / sizeof ms__formats[0];
+    return is ? &ms__formats[index].shown : NULL;
 }
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name)
+MS_API const ms_format *ms_format_find(ms_str name)
 {
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)
         if (ms_str_equal(name, ms_str_of(d->name))) return d;
     return NULL;
 }
 
-static const ms__dialect *ms__dialect_of(const ms_dialect *dialect)
+static const ms__format_row *ms__format_row_of(const ms_format *format)
 {
-    return (const ms__dialect *)(const void *)dialect;
+    return (const ms__format_row *)(const void *)format;
 }
 
 /* Returns whether a JOINED message is written together with those before it. */
-static bool ms__has_units(const ms__dialect *d) { return d->format && d->format->unit; }
+static bool ms__has_units(const ms__format_row *d) { return d->tables && d->tables->unit;
+                                                    }
 
-static ms_result ms__dialect_check(const ms_dialect *dialect, ms_error *err)
+static ms_result ms__format_check(const ms_format *format, ms_error *err)
 {
-    return dialect ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
+    return format ? MS_OK : ms__fail(err, MS_E_ARGUMENT, "the format is missing");
 }
 
 /* Reads one message to the end of r->items. */
-static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str value)
+static ms_result ms__read_one(ms__reader *r, const ms_format *format, ms_str value)
 {
-    const ms__dialect *d = ms__dialect_of(dialect);
+    const ms__format_row *d = ms__format_row_of(format);
     size_t first = stbds_arrlenu(r->items);
     if (ms_json_kind_of(value) != MS_JSON_OBJECT)
         return ms__fail(r->err, MS_E_KIND, "a message is '%v', an object was expected",
@@ -65,7 +66,7 @@ static ms_result ms__read_one(ms__reader *r, const ms_dialect *dialect, ms_str v
     r->list = ms__absent();
     r->needed = 0;
     r->whole = false;
-    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->format));
+    MS__TRY(d->read ? d->read(r) : ms__format_read(r, d->tables));
     for (size_t i = first; i < stbds_arrlenu(r->items); i++)
         MS__TRY(ms__envelope_check(&r->items[i], r->err));
     return MS_OK;
@@ -100,7 +101,7 @@ static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_s
 }
 
 /* Reads the system text of a request body. */
-static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str value)
+static ms_result ms__read_system(ms__reader *r, const ms_format *d, ms_str value)
 {
     ms_str message;
     ms_json_kind kind = ms_json_kind_of(value);
@@ -116,7 +117,7 @@ static ms_result ms__read_system(ms__reader *r, const ms_dialect *d, ms_str valu
 
 /* Moves from a request body to its list of messages; reads its system text as the first
  * one. */
-static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value)
+static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
 {
     ms_str system, body = *value;
     ms_str name = ms_str_of(d->list ? d->list : "messages");
@@ -133,7 +134,7 @@ static ms_result ms__read_body(ms__reader *r, const ms_dialect *d, ms_str *value
                     "a list of messages is '%v', an array was expected", MS__V(*value));
 }
 
-static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
+static ms_result ms__read_each(ms__reader *r, const ms_format *d, ms_str body)
 {
     MS__TRY(ms__read_body(r, d, &body));
     ms_json_iter it = ms_json_iterate(body);
@@ -146,7 +147,7 @@ static ms_result ms__read_each(ms__reader *r, const ms_dialect *d, ms_str body)
 
 /* Reads one message, or a list of them. A message may stand less deep by one, because
  * this library writes it into lists. */
-static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool list,
+static ms_result ms__read_text_of(const ms_format *format, ms_str json, bool list,
                                   const ms_read_opts *opts, ms_arena *arena,
                                   ms_envelopes *out, ms_error *err)
 {
@@ -155,7 +156,7 @@ static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool l
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
     memset(&how, 0, sizeof how);
-    MS__TRY(ms__dialect_check(dialect, err));
+    MS__TRY(ms__format_check(format, err));
     how.max_depth = MS_JSON_MAX_DEPTH - (list ? 0 : 1);
     how.repair = r.repair = opts && opts->repair;
     r.lenient = opts && opts->lenient;
@@ -163,31 +164,31 @@ static ms_result ms__read_text_of(const ms_dialect *dialect, ms_str json, bool l
     r.err = err;
     if (!arena) return ms__no_arena(err, arena, sizeof(ms_envelope));
     MS__TRY(ms_json_check(json, &how, &json, err));
-    MS__TRY(list ? ms__read_each(&r, dialect, json) : ms__read_one(&r, dialect, json));
+    MS__TRY(list ? ms__read_each(&r, format, json) : ms__read_one(&r, format, json));
     out->items = r.items;
     out->count = stbds_arrlenu(r.items);
     return MS_OK;
 }
 
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err)
 {
-    return ms__read_text_of(dialect, json, false, opts, arena, out, err);
+    return ms__read_text_of(format, json, false, opts, arena, out, err);
 }
 
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err)
 {
-    return ms__read_text_of(dialect, json, true, opts, arena, out, err);
+    return ms__read_text_of(format, json, true, opts, arena, out, err);
 }
 
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
                            const ms_writer_opts *opts, ms_arena *arena, ms_write_fn write,
                            void *ctx)
 {
     memset(w, 0, sizeof *w);
-    w->dialect = dialect;
+    w->format = format;
     w->arena = arena;
     w->array = opts && opts->array;
     w->with_location = opts && opts->with_location;
@@ -207,12 +208,12 @@ static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 static ms_result ms__writer_emit(ms_writer *w, const ms_envelope *m, size_t n,
                                  ms_error *err)
 {
-    const ms__dialect *d = ms__dialect_of(w->dialect);
+    const ms__format_row *d = ms__format_row_of(w->format);
     bool joins = ms__has_units(d);
     uint32_t depth = w->json.depth;
     w->place = joins ? w->written - n : w->written;
     ms_result code = d->write ? d->write(w, m, n, err)
-                              : ms__format_write(w, d->format, m, n, err);
+                              : ms__format_write(w, d->tables, m, n, err);
     if (code != MS_OK) {
         if (joins || w->json.depth != depth) w->json.result = code;
         return code;
@@ -276,10 +277,10 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
-    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__format_check(w->format, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
-    if (ms__has_units(ms__dialect_of(w->dialect))) {
+    if (ms__has_units(ms__format_row_of(w->format))) {
         if (!ms__joins(w, m)) MS__TRY(ms__held_flush(w, err));
         MS__TRY(ms__hold_back(w, m, err));
     } else {
@@ -292,7 +293,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
-    MS__TRY(ms__dialect_check(w->dialect, err));
+    MS__TRY(ms__format_check(w->format, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
         ms_json_end(&w->json);

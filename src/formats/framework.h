@@ -135,7 +135,7 @@ static const ms__placeholder ms__framework_placeholders[] = {
 static const ms__object_form ms__framework_form =
     MS__OBJECT_FORM('m', "", ms__framework_placeholders);
 
-static const ms__format ms__framework_format = {
+static const ms__format_tables ms__framework_format = {
     'f', &ms__framework_form, 1, NULL, NULL, NULL, NULL, MS__LISTS_NOTHING,
     MS__PAIRS_NOTHING, NULL};
 

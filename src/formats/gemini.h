@@ -145,6 +145,6 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__gemini = {
+static const ms__format_tables ms__gemini = {
     'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};

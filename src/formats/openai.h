@@ -190,6 +190,6 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__openai = {
+static const ms__format_tables ms__openai = {
     'o', ms__chat_forms, 6, ms__openai_outer, ms__openai_block, ms__openai_unit,
     ms__openai_element, MS__LISTS_CALLS, MS__PAIRS_IDS, ms__openai_begin};

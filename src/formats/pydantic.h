@@ -169,7 +169,7 @@ static ms_result ms__pydantic_begin(ms__reader *r, size_t base, ms_envelope *m,
     return MS_OK;
 }
 
-static const ms__format ms__pydantic = {
+static const ms__format_tables ms__pydantic = {
     'p', ms__pydantic_forms, 9, ms__pydantic_outer, ms__pydantic_block,
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};

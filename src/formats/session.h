@@ -144,9 +144,10 @@ static const ms__object_form *ms__row_block(const ms_envelope *m)
     return &ms__row_forms[3];
 }
 
-static const ms__format ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
-                                          ms__row_block, NULL, NULL, MS__LISTS_CALLS,
-                                          MS__PAIRS_NOTHING, NULL};
+static const ms__format_tables ms__row_format = {'s', ms__row_forms, 4, ms__row_outer,
+                                                 ms__row_block, NULL, NULL,
+                                                 MS__LISTS_CALLS, MS__PAIRS_NOTHING,
+                                                 NULL};
 
 /* ---- Reading. */
 

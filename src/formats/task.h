@@ -318,7 +318,7 @@ static const ms__object_form *ms__task_block(const ms_envelope *m)
     return &ms__task_forms[kind < MS__TASK_KINDS ? kind : (unsigned)MS__TASK_DATA];
 }
 
-static const ms__format ms__task_format = {
+static const ms__format_tables ms__task_format = {
     'k', ms__task_forms, MS__TASK_FORMS, ms__task_outer, ms__task_block, NULL, NULL,
     MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
 
@@ -365,7 +365,7 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
 
 static ms_result ms__task_take(ms__reader *r)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form = NULL;
     size_t base;
     ms_envelope m;
@@ -403,7 +403,7 @@ static ms_result ms__task_read(ms__reader *r)
 static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
                                 ms_error *err)
 {
-    const ms__format *f = &ms__task_format;
+    const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form;
     char number[20];
     ms_str tokens, value;

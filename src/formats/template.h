@@ -26,8 +26,9 @@
  *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
  *      of your own. Two forms of one member are two placeholders of one name, the second
  *      one OTHERWISE.
- *   2. List the object forms, and fill an ms__format. Its function `begin` finds the
- *      type, the role and the object form of an object (ms__member_of, ms__side_word).
+ *   2. List the object forms, and fill an ms__format_tables. Its function `begin` finds
+ *      the type, the role and the object form of an object (ms__member_of,
+ *      ms__side_word).
  *   3. Add a row to the table in [format-table].
  * [fmt-openai] is an example with a list, [fmt-framework] one without.
  * ================================================================================== */
@@ -181,7 +182,7 @@ typedef enum ms__listing {
     MS__LISTS_ALL     /* elements of no known kind stay as they are */
 } ms__listing;
 
-typedef struct ms__format {
+typedef struct ms__format_tables {
     char letter;
     const ms__object_form *forms;
     size_t n_forms;
@@ -204,10 +205,10 @@ typedef struct ms__format {
      * has a reader of its own. */
     ms_result (*begin)(ms__reader *r, size_t base, ms_envelope *m,
                        const ms__object_form **form);
-} ms__format;
+} ms__format_tables;
 
-static const ms__object_form *ms__outer_form(const ms__format *f, const ms_envelope *m,
-                                             size_t n)
+static const ms__object_form *ms__outer_form(const ms__format_tables *f,
+                                             const ms_envelope *m, size_t n)
 {
     return f->outer ? f->outer(m, n) : &f->forms[0];
 }
@@ -654,7 +655,7 @@ static ms_str ms__source_part(const ms_envelope *m, bool outer)
 /* Sets the object form and the tokens of a message's template in a format, of its outer
  * object or its block. Returns false if the message is canonical there, or if its block
  * has a list of messages. */
-static bool ms__source_of(const ms__format *f, const ms_envelope *m, bool outer,
+static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool outer,
                           const ms__object_form **form, ms_str *tokens)
 {
     ms_str part = ms__source_part(m, outer);

@@ -138,10 +138,10 @@ TEST(demo_comes_back_line_by_line)
  * equal. The envelope format makes messages canonical, and has tests of its own. */
 static size_t object_comes_back(json_t *object)
 {
-    const ms_dialect *d;
+    const ms_format *d;
     size_t taken = 0;
     ms_str text = text_of_json(json_incref(object), JSON_COMPACT);
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)
         if (strncmp(d->name, "envelope", 8) != 0)
             taken += is_refused_or_comes_back(d->name, text, STRICT);
     ms_arena_reset(&arena);

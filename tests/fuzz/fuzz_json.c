@@ -7,7 +7,7 @@
  * of strings, nesting beyond our limit.
  * Every reading function is called on the text as it is too, checked or not, on numbers
  * and times, and must stay in its view.
- * Left out: lists of deltas and messages, see fuzz_dialect.c.
+ * Left out: lists of deltas and messages, see fuzz_format.c.
  */
 
 #define _POSIX_C_SOURCE 200809L

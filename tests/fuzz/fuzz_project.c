@@ -8,7 +8,7 @@
  * What is projected must be JSON that the linter of the tool takes; projected
  * again from what was read back it is the same bytes; with texts that are copied and with
  * texts that stay, too: see tests/support/project.h.
- * Left out: profiles and dialects of one's own, see test_project.c.
+ * Left out: profiles and formats of one's own, see test_project.c.
  */
 
 #define _GNU_SOURCE

@@ -95,7 +95,7 @@ at 2 library g++ "g++ $cpp11"
 at 2 library mingw "$mingw-gcc $c99"
 quick=gcc
 if have clang; then quick=clang; fi
-library no_changes "$quick $c99 -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS"
+library no_changes "$quick $c99 -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_FORMATS"
 wait
 
 # gcc spends most of its time of looking on this warning: having it above is enough.
@@ -208,14 +208,14 @@ log='mmap|munmap|madvise|msync|fsync|fdatasync|pread|pwrite|fallocate|posix_fall
 log="$log|ftruncate|open|openat|close|fcntl|flock|fstat|fstatfs|rename|unlink|syscall"
 log=" U ($log)(64)?\$|[Tt] (ms_log|ms_os|ms__log|ms__os)_"
 log_windows='CreateFile|MapViewOfFile|FlushFileBuffers|LockFile|WriteFile|ReadFile'
-stored="-DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG $no_stb"
+stored="-DMSGSTORE_NO_FORMATS -DMSGSTORE_NO_LOG $no_stb"
 switched MSGSTORE_STATIC "-DMSGSTORE_STATIC $stb" ' [TDBRC] ms_'
 switched MSGSTORE_NO_THREADS "-DMSGSTORE_NO_THREADS $stb" "$threads" ' '
 own_assert="'-DMS_ASSERT(condition)=((condition)?(void)0:abort())'"
 switched MS_ASSERT_of_the_program "$own_assert $stb" "$stdio"
-switched MSGSTORE_NO_DIALECTS "-DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_|ms_(read_list|writer_put)'
+switched MSGSTORE_NO_FORMATS "-DMSGSTORE_NO_FORMATS $no_stb" 'stbds_|ms_(read_list|writer_put)'
 switched MSGSTORE_NO_LOG "-DMSGSTORE_NO_LOG $stb" "$log"
-switched MSGSTORE_NO_CHANGES "-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_DIALECTS $no_stb" 'stbds_'
+switched MSGSTORE_NO_CHANGES "-DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_FORMATS $no_stb" 'stbds_'
 switched MSGSTORE_NO_ERROR_TEXT "-DMSGSTORE_NO_ERROR_TEXT $stb" ' ms__line'
 at 2 look switches_g++ "g++ $cpp11 -DMSGSTORE_STATIC -DMSGSTORE_NO_THREADS \
     $own_assert -DMSGSTORE_NO_CHANGES -DMSGSTORE_NO_ERROR_TEXT $stored" single
@@ -232,7 +232,7 @@ freestanding="$quick $code"
 [ "$level" -lt 3 ] || freestanding='gcc -Os'
 for row in FLASH:1 RING:3 NOTHING:3; do
     at ${row#*:} check "MSGSTORE_FREESTANDING_${row%:*}_asks_for_no_system" <<END
-$freestanding $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_DIALECTS \
+$freestanding $c99 -DMSGSTORE_FREESTANDING -DMSGSTORE_NO_FORMATS \
     -DMSGSTORE_${row%:*} $no_stb -c \$src/single.c -o \$dir/single.o
 nm -u \$dir/single.o | sed 's/^ *U //' >\$dir/names
 grep -q '^memmove\$' \$dir/names
@@ -288,7 +288,7 @@ END
 at 2 fits 49152 small_program "$c99 -ffunction-sections -fdata-sections -Wl,--gc-sections \
     $src/small.c"
 at 2 fits 105472 store_part_is_small "-std=c99 -DMSGSTORE_IMPLEMENTATION \
-    -DMSGSTORE_NO_DIALECTS -DMSGSTORE_NO_LOG -x c -c msgstore.h"
+    -DMSGSTORE_NO_FORMATS -DMSGSTORE_NO_LOG -x c -c msgstore.h"
 at 2 build small_program_runs "$c" small
 
 

@@ -101,7 +101,7 @@ compiler_of()
     gcc) echo "${CC:-cc} $flags -O0" ;;
     san) echo "${CLANG:-clang} $flags -O0 -fsanitize=address,undefined" \
         "-fno-sanitize-recover=all -fno-omit-frame-pointer" ;;
-    tsan) echo "${CLANG:-clang} $flags -O0 -fsanitize=thread -DMSGSTORE_NO_DIALECTS" ;;
+    tsan) echo "${CLANG:-clang} $flags -O0 -fsanitize=thread -DMSGSTORE_NO_FORMATS" ;;
     esac
 }
 
@@ -455,10 +455,10 @@ controls()
     control template_never_kept gcc test_formats \
         framework/time_comes_back_to_the_byte_when_it_has_a_trailing_zero 100 \
         ms__is_canonical 'if (s != own) return false;' 'return true;'
-    control template_not_scanned gcc test_dialect template_spoils_nothing_when_it_is_wrong 100 \
+    control template_not_scanned gcc test_format template_spoils_nothing_when_it_is_wrong 100 \
         ms__token_value '!ms__scan_value(s, MS_JSON_MAX_DEPTH)' \
         '((s->p = ms__pass_value(s->p, s->end)), false)'
-    control fields_not_counted gcc test_dialect what_has_no_place_is_counted 100 \
+    control fields_not_counted gcc test_format what_has_no_place_is_counted 100 \
         ms__left_count '& ~covered;' '& 0;'
     control failure_not_reported gcc test_project call_that_failed 100 \
         ms__reply_failed 'if (!mark ||' 'if (true ||'
@@ -861,7 +861,7 @@ controls()
         ms__object_fill '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
             ms__object_rest(w, o);' '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
             o->inside = 0; ms_json_end(&w->json);'
-    control writer_goes_on_inside gcc test_dialect \
+    control writer_goes_on_inside gcc test_format \
         writer_begins_nothing_inside_a_message_when_memory_ends 100 \
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
     control block_template_with_a_list gcc test_formats \
@@ -1027,7 +1027,7 @@ controls()
         answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_facts \
         'ms__answer_lost(a, v.len);' \
         '{ if (f->what != MS__MODEL) ms__answer_lost(a, v.len); }'
-    control call_without_memory_takes_a_number gcc test_dialect \
+    control call_without_memory_takes_a_number gcc test_format \
         call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
         'if (code != MS_OK) w->last_id = last;' ''
     control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \

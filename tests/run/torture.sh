@@ -33,7 +33,7 @@ fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
 kills          o2   test_crash     36000
 power          o2   test_power     20000
 controls       sh   controls.sh    100      MS_TEST_SCALE
-fuzz_dialect   sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_format   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_json      sh   fuzz.sh        10000000 FUZZ_RUNS
 shared_kills   o2   test_shared    10000    *killed_at_random_times*

@@ -5,7 +5,7 @@
 #endif
 #define MSGSTORE_STATIC
 #define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
 

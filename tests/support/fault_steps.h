@@ -747,7 +747,7 @@ static ms_result do_session_store(world *w, ms_error *err)
     ms_result result =
         ms_session_init(&session, w->log, MS_STR("user"), MS_STR("s"), w->arena, err);
     if (result == MS_OK)
-        result = ms_read_list(ms_dialect_find(MS_STR("session")), ms_str_of(rows_json),
+        result = ms_read_list(ms_format_find(MS_STR("session")), ms_str_of(rows_json),
                               NULL, w->arena, &rows, err);
     if (result == MS_OK)
         result = ms_session_store(&session, rows.items, rows.count, w->arena, err);

@@ -22,9 +22,9 @@ static inline int close_arena(void **state)
     return 0;
 }
 
-static inline const ms_dialect *dialect(const char *name)
+static inline const ms_format *format_named(const char *name)
 {
-    const ms_dialect *found = ms_dialect_find(ms_str_of(name));
+    const ms_format *found = ms_format_find(ms_str_of(name));
     assert_non_null(found);
     return found;
 }
@@ -55,8 +55,8 @@ static inline ms_result read_in(const char *name, ms_str json, unsigned how, ms_
     memset(out, 0xA5, sizeof *out);
     memset(err, 0, sizeof *err);
     ms_result code = is_list(json) || (how & BODY) != 0
-                         ? ms_read_list(dialect(name), json, &opts, in, out, err)
-                         : ms_read(dialect(name), json, &opts, in, out, err);
+                         ? ms_read_list(format_named(name), json, &opts, in, out, err)
+                         : ms_read(format_named(name), json, &opts, in, out, err);
     if (code == MS_OK) return code;
     assert_int_equal(err->code, code);
     assert_true(err->message[0] != '\0' &&
@@ -101,7 +101,7 @@ static inline void start(ms_writer *w, const char *name, unsigned how, ms_buf *b
     ms_writer_opts opts = {(how & ARRAY) != 0, (how & PRETTY) != 0, (how & PLACES) != 0};
     memset(buf, 0, sizeof *buf);
     buf->arena = &arena;
-    ms_writer_init(w, dialect(name), &opts, &arena, ms_buf_write, buf);
+    ms_writer_init(w, format_named(name), &opts, &arena, ms_buf_write, buf);
 }
 
 static inline ms_str written(const char *name, const ms_envelopes *list, unsigned how)

@@ -39,12 +39,12 @@ static inline const ms_profile *profile_of(const char *name)
 /* ---- ms_project ---- */
 
 /* Returns the format that reads a projection; NULL: none does. */
-static inline const ms_dialect *projection_dialect(const ms_profile *profile)
+static inline const ms_format *projection_format(const ms_profile *profile)
 {
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
                                         "pydantic-ai"};
     if (profile->wire == MS_WIRE_OLLAMA) return NULL;
-    return ms_dialect_find(ms_str_of(names[profile->wire]));
+    return ms_format_find(ms_str_of(names[profile->wire]));
 }
 
 /* Writes the list, or a whole request if system text is a member of its own, so that one
@@ -112,7 +112,7 @@ static inline history history_read(const char *format, ms_str json)
     static const ms_read_opts lenient = {true, true};
     ms_envelopes read;
     ms_error err;
-    if (ms_read_list(ms_dialect_find(ms_str_of(format)), json, &lenient, &arena, &read,
+    if (ms_read_list(ms_format_find(ms_str_of(format)), json, &lenient, &arena, &read,
                      &err) != MS_OK)
         fail_msg("%s: %s %s: %.*s", format, err.path, err.message, (int)json.len, json.ptr);
     history h = history_of(read.count);
@@ -215,7 +215,7 @@ static inline void print_history(const history *h)
     ms_writer w;
     ms_writer_opts opts = {true, false, true};
     ms_buf out = {&work, NULL, 0, 0};
-    ms_writer_init(&w, ms_dialect_find(MS_STR("framework")), &opts, &work, ms_buf_write,
+    ms_writer_init(&w, ms_format_find(MS_STR("framework")), &opts, &work, ms_buf_write,
                    &out);
     for (size_t i = 0; i < h->n; i++) (void)test_writer_put_msg(&w, h->msgs[i], NULL);
     (void)ms_writer_finish(&w, NULL);
@@ -268,7 +268,7 @@ static inline void must_stay(const ms_profile *profile, bool thinking, ms_str re
                              const history *h)
 {
     ms_project_opts opts = everything;
-    const ms_dialect *d = projection_dialect(profile);
+    const ms_format *d = projection_format(profile);
     if (d == NULL) return;
     history again = history_read(d->name, request);
     opts.thinking = thinking;

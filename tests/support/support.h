@@ -289,7 +289,7 @@ static inline size_t test_seconds_write(int64_t ns, char out[TEST_SECONDS_MAX])
     return len;
 }
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 static inline ms_result test_writer_put_msg(ms_writer *w, const ms_msg *msg,
                                             ms_error *err)
 {

@@ -306,7 +306,7 @@ TEST(mended_texts_are_whole_when_inputs_are_hostile)
     silence(true);
     size_t json = inputs_each("tests/fuzz/json.inputs", try_input, NULL), rows = 1;
     if (test_scale() >= 100)
-        rows = inputs_each("tests/fuzz/dialect.inputs", try_input, NULL);
+        rows = inputs_each("tests/fuzz/format.inputs", try_input, NULL);
     silence(false);
     assert_true(json > 0 && rows > 0);
 }

@@ -145,8 +145,8 @@ bad object_cut 1 16 15 '{"type":"task",'
 bad two_commas 1 32 31 "[$task,,$task]"
 bad scalar 1 1 0 '5'
 bad text 2 1 30 "$task\nnonsense"
-bad no_dialect 1 1 0 '{"foo":1}'
-bad no_dialect_in_list 2 3 46 "{\"messages\":[$user,\n  {\"foo\":1}]}"
+bad no_format 1 1 0 '{"foo":1}'
+bad no_format_in_list 2 3 46 "{\"messages\":[$user,\n  {\"foo\":1}]}"
 bad no_object_in_list 1 44 43 "{\"messages\":[$user,5]}"
 bad no_object_in_array 1 32 31 "[$task,5]"
 bad utf8 1 29 28 '{"type":"task","content":"ab\xff"}'

@@ -429,7 +429,7 @@ END
 
 # A program that streams: two parts, then the end; the second message it leaves as it is.
 cat >"$tmp/streamer.c" <<'END'
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* A log with a change in it, made and read, or (without changes) refused. What is given
  * first is the path; with "make" behind it the log is made. */
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"
 

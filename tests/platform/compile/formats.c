@@ -23,7 +23,7 @@ static ms_result print(void *ctx, const char *bytes, size_t len)
 }
 
 /* Writes the list in a format: to stdout, or to buf to be read again. */
-static ms_result write_all(const ms_dialect *d, const ms_envelopes *list, ms_arena *arena,
+static ms_result write_all(const ms_format *d, const ms_envelopes *list, ms_arena *arena,
                            ms_buf *buf, ms_error *err)
 {
     ms_writer w;
@@ -37,21 +37,21 @@ static ms_result write_all(const ms_dialect *d, const ms_envelopes *list, ms_are
 
 int main(void)
 {
-    const ms_dialect *from, *to;
+    const ms_format *from, *to;
     ms_envelopes first, list;
     ms_arena arena;
     ms_error err;
     memset(&arena, 0, sizeof arena);
-    ms_result code = ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(chat), NULL,
+    ms_result code = ms_read_list(ms_format_find(MS_STR("openai")), ms_str_of(chat), NULL,
                                   &arena, &first, &err);
-    for (size_t i = 0; code == MS_OK && (from = ms_dialect_at(i)) != NULL; i++) {
+    for (size_t i = 0; code == MS_OK && (from = ms_format_at(i)) != NULL; i++) {
         ms_buf buf;
         memset(&buf, 0, sizeof buf);
         buf.arena = &arena;
         code = write_all(from, &first, &arena, &buf, &err);
         if (code == MS_OK)
             code = ms_read_list(from, ms_buf_text(&buf), NULL, &arena, &list, &err);
-        for (size_t k = 0; code == MS_OK && (to = ms_dialect_at(k)) != NULL; k++) {
+        for (size_t k = 0; code == MS_OK && (to = ms_format_at(k)) != NULL; k++) {
             printf("%s %s ", from->name, to->name);
             code = write_all(to, &list, &arena, NULL, &err);
         }

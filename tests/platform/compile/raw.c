@@ -1,5 +1,5 @@
 /* A raw query without changes: for messages it works, for other records it is refused. */
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MSGSTORE_NO_CHANGES
 #define MSGSTORE_IMPLEMENTATION
 #include "msgstore.h"

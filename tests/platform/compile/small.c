@@ -2,7 +2,7 @@
  * measured. */
 #define MSGSTORE_STATIC
 #define MSGSTORE_NO_LOG
-#define MSGSTORE_NO_DIALECTS
+#define MSGSTORE_NO_FORMATS
 #define MS_ASSERT(condition) ((condition) ? (void)0 : abort())
 #define MSGSTORE_NO_THREADS
 #define MSGSTORE_NO_CHANGES

@@ -19,9 +19,9 @@ static int use_store(void)
 }
 
 /* A call and its result as chat messages: the writer remembers open calls with stb_ds. */
-static int use_dialect(void)
+static int use_format(void)
 {
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
     ms_arena arena;
     ms_buf text;
     ms_writer writer;
@@ -30,7 +30,7 @@ static int use_dialect(void)
     memset(&arena, 0, sizeof arena);
     memset(&text, 0, sizeof text);
     text.arena = &arena;
-    ms_writer_init(&writer, ms_dialect_find(MS_STR("openai")), NULL, &arena, ms_buf_write,
+    ms_writer_init(&writer, ms_format_find(MS_STR("openai")), NULL, &arena, ms_buf_write,
                    &text);
     bool written = ms_writer_put(&writer, &call, NULL) == MS_OK &&
                    ms_writer_put(&writer, &answer, NULL) == MS_OK &&
@@ -162,6 +162,6 @@ static int use_msgstore(const char *path)
     int failed = use_store();
     if (failed == 0) failed = use_ring();
     if (failed == 0) failed = use_flash();
-    if (failed == 0) failed = use_dialect();
+    if (failed == 0) failed = use_format();
     return failed != 0 ? failed : use_log(path);
 }

@@ -3,7 +3,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #endif
 #include <msgstore.h>
-#if !defined(MSGSTORE_NO_DIALECTS) && !defined(WITHOUT_FFI)
+#if !defined(MSGSTORE_NO_FORMATS) && !defined(WITHOUT_FFI)
 #ifndef MSGSTORE_LINKED
 #define MSGSTORE_FFI_IMPLEMENTATION
 #endif
@@ -21,8 +21,8 @@ int main(void)
     if (ms_mem_open(&store, NULL, &err) != MS_OK ||
         ms_append(store, MS_STR("l"), &m, &seq, &err) != MS_OK)
         return puts(err.message), 1;
-#ifndef MSGSTORE_NO_DIALECTS
-    if (ms_dialect_find(MS_STR("openai")) == NULL) return 1;
+#ifndef MSGSTORE_NO_FORMATS
+    if (ms_format_find(MS_STR("openai")) == NULL) return 1;
 #endif
 #ifdef WITH_FFI
     char *out;

@@ -115,7 +115,7 @@ static void print_list(const char *format, const char *text, const char *name)
     ms_envelopes list;
     ms_error err;
     history h = {NULL, 0, 0, 0};
-    if (ms_read_list(ms_dialect_find(ms_str_of(format)), ms_str_of(text), &lenient, &arena,
+    if (ms_read_list(ms_format_find(ms_str_of(format)), ms_str_of(text), &lenient, &arena,
                      &list, &err) != MS_OK) {
         fprintf(stderr, "%s: %s %s\n", name, err.path, err.message);
         return;

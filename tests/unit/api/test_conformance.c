@@ -39,13 +39,13 @@ static ms_str json_of(json_t *value)
 
 static bool read_all(const char *format, json_t *value, ms_envelopes *out)
 {
-    const ms_dialect *dialect = ms_dialect_find(ms_str_of(format));
+    const ms_format *by = ms_format_find(ms_str_of(format));
     ms_read_opts opts = {false, false};
     ms_str json = json_of(value);
     opts.lenient = strcmp(format, "session") == 0;
     return MS_OK == (json_is_array(value)
-                         ? ms_read_list(dialect, json, &opts, &arena, out, &err)
-                         : ms_read(dialect, json, &opts, &arena, out, &err));
+                         ? ms_read_list(by, json, &opts, &arena, out, &err)
+                         : ms_read(by, json, &opts, &arena, out, &err));
 }
 
 static bool read_one(const char *format, json_t *value, ms_envelope *out)
@@ -65,7 +65,7 @@ static json_t *written(const char *format, const ms_envelope *list, size_t n,
     ms_result result = MS_OK, end;
     ms_writer w;
     opts.array = true;
-    ms_writer_init(&w, ms_dialect_find(ms_str_of(format)), &opts, &arena, ms_buf_write,
+    ms_writer_init(&w, ms_format_find(ms_str_of(format)), &opts, &arena, ms_buf_write,
                    &buf);
     for (size_t i = 0; result == MS_OK && i < n; i++)
         result = ms_writer_put(&w, &list[i], &err);

@@ -144,8 +144,8 @@ TEST(every_format_and_provider_is_named_in_a_refusal)
     ms_store *store = opened_store();
     char word[96];
     assert_int_not_equal(called_with(store, "query", "{\"format\":\"\"}"), MS_OK);
-    for (size_t i = 0; ms_dialect_at(i); i++) {
-        snprintf(word, sizeof word, " %s", ms_dialect_at(i)->name);
+    for (size_t i = 0; ms_format_at(i); i++) {
+        snprintf(word, sizeof word, " %s", ms_format_at(i)->name);
         assert_non_null(strstr(result, word));
     }
     assert_int_not_equal(called_with(store, "request", "{\"provider\":\"\"}"), MS_OK);

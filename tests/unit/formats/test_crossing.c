@@ -15,7 +15,7 @@
 typedef enum promise { NOTHING, CHAT, ERRORS, WHOLE } promise;
 
 static const struct {
-    const char *dialect;
+    const char *format;
     promise keeps;
 } promises[] = {
     {"framework", WHOLE},   {"session", CHAT},
@@ -165,7 +165,7 @@ static json_t *said(const ms_envelopes *list, promise kept, bool merged)
 static promise promised(const char *name)
 {
     for (size_t i = 0; i < COUNT(promises); i++)
-        if (strcmp(promises[i].dialect, name) == 0) return promises[i].keeps;
+        if (strcmp(promises[i].format, name) == 0) return promises[i].keeps;
     fail_msg("no promises are known of %s", name);
     return NOTHING;
 }
@@ -196,13 +196,13 @@ static bool cross(const char *what, const ms_envelopes *list, const char *a,
     return false;
 }
 
-/* All ordered pairs of dialects, every story. */
+/* All ordered pairs of formats, every story. */
 TEST(format_keeps_what_it_promises_when_messages_cross_another)
 {
-    const ms_dialect *a, *b;
+    const ms_format *a, *b;
     size_t lost = 0;
-    for (size_t i = 0; (a = ms_dialect_at(i)) != NULL; i++) {
-        for (size_t k = 0; (b = ms_dialect_at(k)) != NULL; k++) {
+    for (size_t i = 0; (a = ms_format_at(i)) != NULL; i++) {
+        for (size_t k = 0; (b = ms_format_at(k)) != NULL; k++) {
             for (size_t story = 0; story < story_count; story++) {
                 ms_envelopes list = story_at(story);
                 lost += !cross(stories[story].row.name, &list, a->name, b->name, false);
@@ -260,11 +260,11 @@ TEST(random_story_keeps_what_formats_promise)
 {
     size_t n = 0;
     char what[40];
-    while (ms_dialect_at(n) != NULL) n++;
+    while (ms_format_at(n) != NULL) n++;
     for (size_t i = 0, times = test_times(4000); i < times; i++) {
         uint64_t rnd = test_seed() + 4000000 + i;
-        const char *a = ms_dialect_at(test_below(&rnd, n))->name;
-        const char *b = ms_dialect_at(test_below(&rnd, n))->name;
+        const char *a = ms_format_at(test_below(&rnd, n))->name;
+        const char *b = ms_format_at(test_below(&rnd, n))->name;
         ms_envelopes list = random_story(&rnd);
         snprintf(what, sizeof what, "story %lu", (unsigned long)i);
         if (!cross(what, &list, a, b, true)) fail_msg("%s", what);

@@ -346,7 +346,7 @@ static void row_is_as_its_table_has_it(void **state)
 /* ---- messages that every format has to answer ---- */
 
 /* Writes with an arena of its own; the text is in the test's. */
-static ms_result writes(const ms_dialect *d, const ms_envelopes *list, ms_arena *in,
+static ms_result writes(const ms_format *d, const ms_envelopes *list, ms_arena *in,
                         bool placed, ms_buf *text, ms_error *err)
 {
     ms_writer_opts opts = {true, false, placed};
@@ -381,7 +381,7 @@ static void must_keep_contents(const char *format, const ms_envelopes *list,
  * the same text; the others may spell anew what a list or an object had as escapes. Not so
  * rows of an envelope, of which a list is read as another type, and times of an envelope
  * that are no text. */
-static void must_cross(const ms_dialect *d, const ms_envelopes *list, bool placed)
+static void must_cross(const ms_format *d, const ms_envelopes *list, bool placed)
 {
     ms_buf text;
     ms_error err;
@@ -407,8 +407,8 @@ static void must_cross(const ms_dialect *d, const ms_envelopes *list, bool place
 /* In every format. */
 static void must_cross_all(const ms_envelopes *list)
 {
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++)
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)
         must_cross(d, list, (i + list->count) % 2 == 0);
 }
 
@@ -615,14 +615,14 @@ static size_t any_envelopes(ms_envelope *m, size_t most, uint64_t *rng)
 /* No member is there twice, whatever names a caller has added. */
 TEST(envelope_is_written_by_every_format_when_it_is_sound)
 {
-    const ms_dialect *d;
+    const ms_format *d;
     size_t n = test_times(1000);
     uint64_t rng = test_seed() + 77;
     for (size_t i = 0; i < n; i++) {
         ms_envelope m[3];
         ms_envelopes list = {m, any_envelopes(m, 1 + test_below(&rng, 3), &rng)};
         must_cross_all(&list);
-        for (size_t k = 0; (d = ms_dialect_at(k)) != NULL; k++) {
+        for (size_t k = 0; (d = ms_format_at(k)) != NULL; k++) {
             ms_str text = written(d->name, &list, ARRAY | PLACES);
             if (repeats(text)) fail_msg("%s: %.*s", d->name, (int)text.len, text.ptr);
         }
@@ -638,7 +638,7 @@ TEST(envelope_is_written_by_every_format_when_it_is_sound)
 typedef struct job {
     const format_row *row;
     ms_envelopes list;         /* what is to be written, in the test's arena */
-    const ms_dialect *d;       /* NULL: read */
+    const ms_format *d;        /* NULL: read */
     ms_result code;            /* with plenty */
     ms_str text;
 } job;
@@ -650,7 +650,7 @@ static ms_result run(const job *j, ms_arena *in, ms_buf *said, ms_error *err)
     memset(said, 0, sizeof *said);
     if (j->d != NULL) return writes(j->d, &j->list, in, true, said, err);
     ms_result code = read_in(j->row->format, j->row->input, LENIENT, in, &out, err);
-    if (code == MS_OK) must(writes(dialect(FW), &out, &arena, true, said, err), err);
+    if (code == MS_OK) must(writes(format_named(FW), &out, &arena, true, said, err), err);
     return code;
 }
 
@@ -680,7 +680,7 @@ static size_t low_memory_job(job *j)
 static size_t low_memory_writers(job *j)
 {
     size_t starved = 0;
-    for (size_t i = 0; (j->d = ms_dialect_at(i)) != NULL; i++)
+    for (size_t i = 0; (j->d = ms_format_at(i)) != NULL; i++)
         starved += low_memory_job(j);
     return starved;
 }

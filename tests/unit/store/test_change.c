@@ -94,7 +94,7 @@ TEST_WITH(ON_EVERY_STORE, redaction_leaves_no_byte)
     }
 }
 
-#ifndef MSGSTORE_NO_DIALECTS
+#ifndef MSGSTORE_NO_FORMATS
 /* A template keeps the members of the source that no field stands for, also in an element
  * of its list, and of a value that did not fit all of it. */
 TEST_WITH(ON_EVERY_STORE, redaction_erases_the_template)
@@ -114,7 +114,7 @@ TEST_WITH(ON_EVERY_STORE, redaction_erases_the_template)
     ms_read_opts how = {true, false};
     memset(&arena, 0, sizeof arena);
     ms_append_opts opts = {.location = JOB, .seqs = seqs};
-    must_ok(ms_read_list(ms_dialect_find(MS_STR("openai")), ms_str_of(json), &how, &arena,
+    must_ok(ms_read_list(ms_format_find(MS_STR("openai")), ms_str_of(json), &how, &arena,
                          &list, &err), &err, "read");
     assert_int_equal(list.count, 3);
     must_ok(ms_append_batch(p.s.store, list.items, list.count, &opts, &err), &err,
@@ -127,7 +127,7 @@ TEST_WITH(ON_EVERY_STORE, redaction_erases_the_template)
     for (size_t n = 0; n < 2; n++) {
         ms_buf buf = {&arena, NULL, 0, 0};
         ms_writer w;
-        ms_writer_init(&w, ms_dialect_find(ms_str_of(names[n])), NULL, &arena,
+        ms_writer_init(&w, ms_format_find(ms_str_of(names[n])), NULL, &arena,
                        ms_buf_write, &buf);
         for (size_t i = 0; i < list.count; i++) {
             ms_envelope m = ms_envelope_of(must_get(p.s.store, seqs[i]));

@@ -1,16 +1,16 @@
-/* Fuzzes the readers and writers of all dialects.
+/* Fuzzes the readers and writers of all formats.
  *
- *   byte 0    the dialect, by its place in the library's list
+ *   byte 0    the format, by its place in the library's list
  *   byte 1    bits: lenient, repair, a list (or body of a request), encoded in between,
  *             with_location, pretty (64)
- *   byte 2    the dialect that it is also written in
+ *   byte 2    the format that it is also written in
  *   the rest  JSON
  *
  * What a reader gives is checked as a store would; what is refused leaves nothing. It is
  * written, read and written again: both texts are the same, and so are the envelopes.
- * Written in another dialect it is JSON that this dialect reads. What framework and
+ * Written in another format it is JSON that this format reads. What framework and
  * openai read strictly and write is equal to its source, as jansson reads both.
- * Left out: what each type becomes in another dialect, see tests/formats; sessions, see
+ * Left out: what each type becomes in another format, see tests/formats; sessions, see
  * test_session.c.
  */
 
@@ -24,7 +24,7 @@ enum { LENIENT = 1, REPAIR = 2, LIST = 4, ENCODED = 8, PLACED = 16,
 
 static ms_arena arena;
 static ms_str source;     /* of this input */
-static const char *from;  /* its dialect */
+static const char *from;  /* its format */
 static const char *step;  /* what is being done with it */
 
 static void wrong(const char *what, const ms_error *err)
@@ -35,7 +35,7 @@ static void wrong(const char *what, const ms_error *err)
               err != NULL ? err->message : "");
 }
 
-static ms_result reads(const ms_dialect *d, ms_str json, unsigned how, ms_envelopes *out,
+static ms_result reads(const ms_format *d, ms_str json, unsigned how, ms_envelopes *out,
                        ms_error *err)
 {
     ms_read_opts opts = {(how & LENIENT) != 0, (how & REPAIR) != 0};
@@ -55,7 +55,7 @@ static ms_result put(ms_writer *w, const ms_envelope *m, unsigned how, ms_error 
 }
 
 /* One array, or a line each. */
-static ms_str writes(const ms_dialect *d, const ms_envelopes *list, unsigned how)
+static ms_str writes(const ms_format *d, const ms_envelopes *list, unsigned how)
 {
     ms_writer_opts opts = {(how & LIST) != 0, (how & PRETTY) != 0, (how & PLACED) != 0};
     ms_result result = MS_OK;
@@ -176,7 +176,7 @@ static void must_be_source(ms_str text)
 
 /* Read again and written again it is the same. The envelope format gives back rows in
  * their canonical form, which is another message; pydantic-ai gives ids to calls. */
-static void must_come_back(const ms_dialect *d, const ms_envelopes *list, ms_str text,
+static void must_come_back(const ms_format *d, const ms_envelopes *list, ms_str text,
                            unsigned how)
 {
     ms_envelopes again;
@@ -228,7 +228,7 @@ static bool keeps_an_object(const ms_envelopes *list)
     return false;
 }
 
-static void cross(const ms_dialect *d, const ms_envelopes *list, unsigned how)
+static void cross(const ms_format *d, const ms_envelopes *list, unsigned how)
 {
     ms_envelopes again;
     ms_error err;
@@ -253,7 +253,7 @@ static bool has_place(const ms_envelopes *list)
     return false;
 }
 
-static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
+static void message(const ms_format *d, const ms_format *other, unsigned how)
 {
     ms_envelopes list;
     ms_error err;
@@ -278,19 +278,19 @@ static void message(const ms_dialect *d, const ms_dialect *other, unsigned how)
 }
 
 
-static size_t n_dialects(void)
+static size_t n_formats(void)
 {
     static size_t n;
-    while (n == 0 || ms_dialect_at(n) != NULL) n++;
+    while (n == 0 || ms_format_at(n) != NULL) n++;
     return n;
 }
 
 static void fuzz_one(const unsigned char *bytes, size_t size)
 {
     fuzz_input in = {bytes, bytes + size};
-    unsigned n = (unsigned)n_dialects(), first = fuzz_u8(&in), how = fuzz_u8(&in);
+    unsigned n = (unsigned)n_formats(), first = fuzz_u8(&in), how = fuzz_u8(&in);
     unsigned other = fuzz_u8(&in);
     source = fuzz_bytes(&in, FUZZ_MOST);
-    message(ms_dialect_at(first % n), ms_dialect_at(other % n), how);
+    message(ms_format_at(first % n), ms_format_at(other % n), how);
     ms_arena_reset(&arena);
 }

@@ -1,6 +1,6 @@
 
-/* ==== [api-dialect] published message formats ========================================
- * A dialect reads and writes the messages of one format, one JSON object each:
+/* ==== [api-format] published message formats =========================================
+ * A format reads and writes messages, one JSON object each:
  *
  *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
  *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
@@ -17,23 +17,23 @@
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
  * a member; a writer counts the others (ms_left_out). framework has a member for
- * everything. [dialect] lists what each type becomes, and the exceptions. [api-project]
+ * everything. [format] lists what each type becomes, and the exceptions. [api-project]
  * makes lists of messages that providers accept. */
 
-typedef struct ms_dialect {
+typedef struct ms_format {
     const char *name;
     const char *list;         /* member of a request body that holds the messages; NULL:
                                  "messages" */
     const char *system;       /* the member with the system text; NULL: none */
     bool system_parts;        /* it is {"parts": [{"text": s}]}, not a string */
-} ms_dialect;
+} ms_format;
 
 /* Finds a member of `extra`; if absent, one that the message had in its source format and
  * that has no field. Writers use the same order. *value is its JSON text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
-MS_API const ms_dialect *ms_dialect_find(ms_str name);     /* NULL: unknown */
-MS_API const ms_dialect *ms_dialect_at(size_t index);      /* NULL after the last */
+MS_API const ms_format *ms_format_find(ms_str name);       /* NULL: unknown */
+MS_API const ms_format *ms_format_at(size_t index);        /* NULL after the last */
 
 typedef struct ms_read_opts {
     bool lenient;             /* unknown words become OTHER; members of a wrong kind stay
@@ -52,12 +52,12 @@ typedef struct ms_envelopes {
 /* Reads one message object. It can become several envelopes (an assistant's text and its
  * calls), of which all but the first are JOINED. Views are into json or the arena: both
  * must live as long as the envelopes. All or nothing; err->path names the member. */
-MS_API ms_result ms_read(const ms_dialect *dialect, ms_str json, const ms_read_opts *opts,
+MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic:
  * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
  * Paths begin with "messages[3].". */
-MS_API ms_result ms_read_list(const ms_dialect *dialect, ms_str json,
+MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
 
@@ -81,10 +81,10 @@ typedef struct ms_writer_opts {
 
 /* Prepares a writer. The arena holds its state between messages: ids of open calls, and
  * messages to which others may be joined. It must outlive the writer. */
-MS_API void ms_writer_init(ms_writer *w, const ms_dialect *dialect,
+MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
                            const ms_writer_opts *opts, ms_arena *arena,
                            ms_write_fn write, void *ctx);
-/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the dialect
+/* Writes a message. A JOINED one becomes part of the one before. MS_E_TYPE: the format
  * has no form for its type. */
 MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err);
 /* Must be called to end the last message, and the array. Without `array` more messages

@@ -220,7 +220,7 @@ static ms_result write_until(const char *name, const ms_envelopes *list, sink *o
     ms_error err, ignored;
     ms_result code = MS_OK;
     memset(&err, 0, sizeof err);
-    ms_writer_init(&w, dialect(name), &opts, &arena, sink_write, out);
+    ms_writer_init(&w, format_named(name), &opts, &arena, sink_write, out);
     for (size_t i = 0; i < list->count && code == MS_OK; i++)
         code = ms_writer_put(&w, &list->items[i], &err);
     ms_result end = ms_writer_finish(&w, code == MS_OK ? &err : &ignored);
@@ -236,8 +236,8 @@ static ms_result write_until(const char *name, const ms_envelopes *list, sink *o
 TEST(writer_fails_when_its_sink_does)
 {
     ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++) {
         sink all = {0, 0, 0, 0};
         assert_int_equal(write_until(d->name, &list, &all), MS_OK);
         for (size_t k = 1; k <= all.calls; k++) {
@@ -265,7 +265,7 @@ TEST(call_gets_the_id_of_its_number_when_it_is_put_again)
     ms_buf out = {&arena, NULL, 0, 0};
     m.seq = 5;
     test_arena_fails_first(&in, &heap);
-    ms_writer_init(&w, dialect("task"), NULL, &in, ms_buf_write, &out);
+    ms_writer_init(&w, format_named("task"), NULL, &in, ms_buf_write, &out);
     assert_int_equal(ms_writer_put(&w, &m, NULL), MS_E_NO_MEMORY);
     assert_int_equal(ms_writer_put(&w, &m, NULL), MS_OK);
     assert_int_equal(ms_writer_finish(&w, NULL), MS_OK);
@@ -277,8 +277,8 @@ TEST(call_gets_the_id_of_its_number_when_it_is_put_again)
 /* What follows stands on a new line and is joined to nothing. */
 TEST(writer_goes_on_when_it_was_finished)
 {
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
         ms_envelopes none = {NULL, 0};
         ms_error err;
@@ -304,8 +304,8 @@ TEST(writer_goes_on_when_it_was_finished)
 
 TEST(writer_goes_on_when_it_is_given_no_message_or_no_type)
 {
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
         ms_envelopes list = {&m, 1};
         ms_writer w;
@@ -333,8 +333,8 @@ TEST(writer_does_not_grow_when_messages_are_many)
 {
     static uint64_t buffer[8192];
     ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++) {
         ms_arena own;
         ms_error err;
         ms_writer w;
@@ -378,8 +378,8 @@ TEST(writer_begins_nothing_inside_a_message_when_memory_ends)
     static uint64_t buffer[256];
     static const ms_writer_opts opts = {true, false, true};
     ms_envelopes list = reads(FW, ms_str_of(turns), STRICT);
-    const ms_dialect *d;
-    for (size_t i = 0; (d = ms_dialect_at(i)) != NULL; i++) {
+    const ms_format *d;
+    for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++) {
         for (size_t size = 0; size <= sizeof buffer; size += 8) {
             ms_arena own;
             ms_writer w;
@@ -404,14 +404,14 @@ TEST(writer_begins_nothing_inside_a_message_when_memory_ends)
 TEST(format_is_found_by_its_name)
 {
     size_t n = 0;
-    for (const ms_dialect *d; (d = ms_dialect_at(n)) != NULL; n++)
-        assert_true(ms_dialect_find(ms_str_of(d->name)) == d);
+    for (const ms_format *d; (d = ms_format_at(n)) != NULL; n++)
+        assert_true(ms_format_find(ms_str_of(d->name)) == d);
     assert_true(n >= 2);
-    assert_null(ms_dialect_at((size_t)-1));
-    assert_null(ms_dialect_find(MS_STR("")));
-    assert_null(ms_dialect_find(MS_STR("Framework")));
-    assert_null(ms_dialect_find(ms_str_n(NULL, 0)));
-    assert_string_equal(dialect(FW)->name, FW);
+    assert_null(ms_format_at((size_t)-1));
+    assert_null(ms_format_find(MS_STR("")));
+    assert_null(ms_format_find(MS_STR("Framework")));
+    assert_null(ms_format_find(ms_str_n(NULL, 0)));
+    assert_string_equal(format_named(FW)->name, FW);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 
-/* ==== [dialect] published message formats ============================================
+/* ==== [format] published message formats =============================================
  * A format is a row of the table in [format-table]: a name, a reader, a writer. A reader
  * turns one JSON object into messages, a writer turns messages into JSON as they come, so
  * neither needs the complete conversation. If the messages of one turn are one object,
