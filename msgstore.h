@@ -14365,13 +14365,13 @@ typedef struct ms__log_edits {
 typedef struct ms__log_writer {
     ms_log_engine engine;
     bool no_allocate;
-    bool begun;          /* the bytes after the end were prepared for records */
+    bool prepared;       /* the bytes after the end were prepared for records */
     bool refused;        /* what is dead after the end is of a refused append of ours */
     bool wrote;          /* this handle has appended */
     uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
     bool lost_written;   /* the file has a record of it, */
     bool lost_synced;    /* and a durable checkpoint after that */
-    uint64_t stop;       /* not begun: dead bytes end here at the latest */
+    uint64_t stop;       /* not prepared: dead bytes end here at the latest */
     uint64_t erasures;   /* number of erasures: writes below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */
@@ -16101,7 +16101,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
  * A handle may find visible bytes above the durable end, which another process appended,
  * and damage in them that it does not notice. So in a sync mode it syncs them before its
- * first append (unproven_end, ms__log_begin), which then carries SYNCED.
+ * first append (unproven_end, ms__writer_prepare), which then carries SYNCED.
  *
  * A failed sync is final: the kernel may call the pages clean that it could not write, so
  * that the next sync would succeed and write nothing. The handle is poisoned. The visible
@@ -16122,7 +16122,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
  * (S2) The poisoned state is set in ms__log_refuse alone and never left.
  * (S3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
- *      (ms__append_begin); ms__log_begin is refused beside one.
+ *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
 
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
@@ -16564,12 +16564,12 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
- *              opening, and in a turn that cannot trust what it finds (ms__log_join).
- *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
- *              state, and so does a turn that finds all of this.
- *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
- *              handle, so PATH.torn keeps no copy of them.
+ *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *                 opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
+ *                 sets this state, and so does a turn that finds all of this.
+ *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
+ *                 of this handle, so PATH.torn keeps no copy of them.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
@@ -16585,7 +16585,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *        the watermark                          trusted, and a walk finds the end
  *   1, 2 zeros after the end                    the same, or a shorter file
  *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
- *        turn is not begun                      not begun
+ *        turn is not prepared                   not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
  *                                               else dead, see (F5)
@@ -16596,9 +16596,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * stored. A part of an append is never visible: readers stop at the watermark, a walk
  * stops after the last COMMIT.
  *
- * A handle that is not begun first does the steps of ms__log_begin. Their order follows
- * from two rules. Dead bytes are gone from the disk before any record is stored over them
- * (L9). The line that makes readers trust a watermark is stored after that watermark.
+ * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
+ * follows from two rules. Dead bytes are gone from the disk before any record is stored
+ * over them (L9). The line that makes readers trust a watermark is stored after that
+ * watermark.
  *
  *    1 Refuses beside a sync of another thread (S3).
  *    2 Bounds the dead bytes by the size of the file.
@@ -16611,7 +16612,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
- *      is not begun.
+ *      is not prepared.
  *    9 Stores the hints and the watermark of this handle.
  *   10 Stores the writer's line but for its last word.
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
@@ -16713,7 +16714,7 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
  * and never visible. The next append zeroes them first. */
 static void ms__log_dead(ms__log *log, uint64_t end)
 {
-    log->append.begun = false;
+    log->append.prepared = false;
     log->append.refused = true;
     if (log->append.stop < end) log->append.stop = end;
 }
@@ -16817,14 +16818,14 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
-/* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
- * those of the essay. */
-static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
+/* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
+ * are those of the essay. */
+static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
-    if (log->append.begun) return MS_OK;
+    if (log->append.prepared) return MS_OK;
     /* 1: the kernel reports an error to only one of two syncs */
     if (log->durable.syncing)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
@@ -16869,7 +16870,7 @@ static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
     }
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
-    log->append.begun = true;
+    log->append.prepared = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
     /* 12 */
@@ -16898,11 +16899,12 @@ static void ms__log_lost(ms__log *log, uint64_t end)
     log->append.lost_written = log->append.lost_synced = false;
 }
 
-/* Sets the state: begun, or not begun with dead bytes that end at `stop` at the latest.
+/* Sets the state: prepared, or not prepared with dead bytes that end at `stop` at the
+ * latest.
  * */
-static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
+static void ms__prepared_set(ms__log *log, bool prepared, uint64_t stop)
 {
-    log->append.begun = begun;
+    log->append.prepared = prepared;
     log->append.refused = false;
     log->append.stop = stop;
 }
@@ -16927,7 +16929,7 @@ static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
     uint32_t size, now;
     uint64_t offset = log->end;
     if (t->count == 0 || !ms__tail_slot(log, &now)) return MS_OK;
-    MS__TRY(ms__log_begin(log, err));
+    MS__TRY(ms__writer_prepare(log, err));
     if (!ms__nodes_reserve(log, &log->index.segments, t->segment))
         return ms__no_memory(err, 0);
     ms__state state = ms__log_state(log);
@@ -17041,7 +17043,8 @@ static ms_result ms__summary_build_step(ms__log *log, bool *more, ms_error *err)
     if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another made
                                                                               it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
-    MS__TRY(ms__log_begin(log, err)); /* again, if a watermark could not be written */
+    MS__TRY(ms__writer_prepare(log, err)); /* again, if a watermark could not be
+                                              written */
     *more = true;
     b->sum.number = g;
     if (!b->record) return ms__summary_build_segment(log, b, err);
@@ -17108,7 +17111,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
     const ms__tail_names *names = &log->core.tail->names;
     uint64_t messages = names->messages, bytes = names->bytes;
     uint64_t changes = names->changes, hidden = names->hidden;
-    if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
+    if (!log->append.prepared) MS__TRY(ms__writer_prepare(log, err));
     ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
                   log->sum.gap_seq);
     run->start = run->offset = log->end;
@@ -17145,13 +17148,13 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
  *      attached. Bytes after log->end are dead; the first append zeroes them
- *      (ms__log_begin). A reader stops at log->end and writes nothing.
+ *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
  * is damage.
  *
- * The first append then does the steps of ms__log_begin, see [log-append].
+ * The first append then does the steps of ms__writer_prepare, see [log-append].
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -17203,10 +17206,11 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
- *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
+ *   4 Decides whether the handle is prepared, see [log-append] (ms__log_join). It is if
+ *   the
  *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
  *     be past the watermark, and no sync have to come first.
- *   5 Appends, after ms__log_begin if the handle is not begun.
+ *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
@@ -17495,7 +17499,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
-    ms__log_begun(log, log->append.begun, size);
+    ms__prepared_set(log, log->append.prepared, size);
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
@@ -17758,8 +17762,8 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* ---- The turn of a shared writer. */
 
-/* Does step 4 of a turn: sets the handle begun or not begun. A truncated file is not an
- * error: the bytes that are missing were noted when the handle followed. */
+/* Does step 4 of a turn: sets the handle prepared or not prepared. A truncated file is
+ * not an error: the bytes that are missing were noted when the handle followed. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -17768,7 +17772,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
     if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
         !ms__log_must_prove(log) &&
         ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
-        ms__log_begun(log, true, log->append.stop);
+        ms__prepared_set(log, true, log->append.stop);
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
@@ -17777,7 +17781,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_CONFLICT,
                         "'%s' does not end at its watermark: open it again",
                         log->file.path);
-    ms__log_begun(log, false, st.size);
+    ms__prepared_set(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
@@ -17822,13 +17826,13 @@ static void ms__write_end(ms__log *log)
     ms__lock_give(&log->lock);
 }
 
-/* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
- * beside another thread (S3). So it first waits for a sync that runs, and gives back both
- * locks meanwhile: the thread that syncs needs them to end. */
+/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
+ * not beside another thread (S3). So it first waits for a sync that runs, and gives back
+ * both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
-    while (code == MS_OK && !log->append.begun && log->durable.syncing) {
+    while (code == MS_OK && !log->append.prepared && log->durable.syncing) {
         ms__log_leave(log);
         ms__log_await_sync(log);
         ms__write_end(log);
@@ -18121,7 +18125,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *     durable, the append fails before it has stored anything.
  *   3 Takes the handle's lock and, shared, the turn. Refuses a poisoned handle, and a
  *     file that a rewrite replaces. Waits for a sync that runs if the handle is not
- *     begun, see [log-append].
+ *     prepared, see [log-append].
  *   4 Allocates plans for more than MS__PLANS_SMALL messages.
  *   5 Appends ([append]): all is visible, or nothing has happened.
  *   6 Decides whether a sync is due. Housekeeping may append index records.
@@ -18297,7 +18301,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     MS__TRY(ms__log_may_write(log, err));
     (void)ms__gap_encode(seq, bytes);
     ms_result code = ms__append_begin(log, err);
-    if (code == MS_OK) code = ms__log_begin(log, err);
+    if (code == MS_OK) code = ms__writer_prepare(log, err);
     if (code == MS_OK) code = ms__record_put(log, bytes, err);
     if (code == MS_OK) {
         if (log->sum.gap_seq < seq) log->sum.gap_seq = seq;
@@ -18340,7 +18344,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
     ms_result code = ms__write_begin(log, err);
-    if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
+    if (code == MS_OK && budget_us > 0 && log->append.prepared) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__summary_build_step(log, &more, NULL) != MS_OK) break;
@@ -18472,7 +18476,7 @@ static void ms__log_close(ms_store *store)
         ms__log_stays(log, NULL) == MS_OK) { /* otherwise a compaction has replaced it */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
-        if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
+        if (may && log->append.prepared && log->end - ms__tail_of(log)->base > least)
             (void)ms__segment_write(log, NULL);
         ms__log_leave(log);
         if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the durable end is
@@ -18482,7 +18486,7 @@ static void ms__log_close(ms_store *store)
                                        NULL);
         else /* without a checkpoint: bytes below may not be on the disk */
             (void)ms__log_disk(log, false);
-        if (!log->opts.shared && log->append.begun)
+        if (!log->opts.shared && log->append.prepared)
             (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }
     ms__log_free(log);

@@ -11,12 +11,12 @@
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not begun  Dead bytes of any writer, up to `stop` at most. This is so after an
- *              opening, and in a turn that cannot trust what it finds (ms__log_join).
- *   begun      Zeros. Readers trust the line and the watermark. ms__log_begin sets this
- *              state, and so does a turn that finds all of this.
- *   refused    Not begun, after a failed write (ms__log_dead). The dead bytes are of this
- *              handle, so PATH.torn keeps no copy of them.
+ *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
+ *                 opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
+ *                 sets this state, and so does a turn that finds all of this.
+ *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
+ *                 of this handle, so PATH.torn keeps no copy of them.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
@@ -32,7 +32,7 @@
  *        the watermark                          trusted, and a walk finds the end
  *   1, 2 zeros after the end                    the same, or a shorter file
  *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
- *        turn is not begun                      not begun
+ *        turn is not prepared                   not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
  *                                               else dead, see (F5)
@@ -43,9 +43,10 @@
  * stored. A part of an append is never visible: readers stop at the watermark, a walk
  * stops after the last COMMIT.
  *
- * A handle that is not begun first does the steps of ms__log_begin. Their order follows
- * from two rules. Dead bytes are gone from the disk before any record is stored over them
- * (L9). The line that makes readers trust a watermark is stored after that watermark.
+ * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
+ * follows from two rules. Dead bytes are gone from the disk before any record is stored
+ * over them (L9). The line that makes readers trust a watermark is stored after that
+ * watermark.
  *
  *    1 Refuses beside a sync of another thread (S3).
  *    2 Bounds the dead bytes by the size of the file.
@@ -58,7 +59,7 @@
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
- *      is not begun.
+ *      is not prepared.
  *    9 Stores the hints and the watermark of this handle.
  *   10 Stores the writer's line but for its last word.
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
@@ -160,7 +161,7 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
  * and never visible. The next append zeroes them first. */
 static void ms__log_dead(ms__log *log, uint64_t end)
 {
-    log->append.begun = false;
+    log->append.prepared = false;
     log->append.refused = true;
     if (log->append.stop < end) log->append.stop = end;
 }
@@ -264,14 +265,14 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
-/* Prepares the first write of a handle, or of a turn that is not begun. The numbers are
- * those of the essay. */
-static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
+/* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
+ * are those of the essay. */
+static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
     unsigned char line[MS__LINE_SIZE];
-    if (log->append.begun) return MS_OK;
+    if (log->append.prepared) return MS_OK;
     /* 1: the kernel reports an error to only one of two syncs */
     if (log->durable.syncing)
         return ms__fail(err, MS_E_BUSY, "another thread syncs '%s'", log->file.path);
@@ -316,7 +317,7 @@ static MS__NOINLINE ms_result ms__log_begin(ms__log *log, ms_error *err)
     }
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
-    log->append.begun = true;
+    log->append.prepared = true;
     log->append.wrote = true;
     if (log->opts.shared) ms__log_seen(log, log->end, ms__log_line(log->map.super));
     /* 12 */
@@ -345,11 +346,12 @@ static void ms__log_lost(ms__log *log, uint64_t end)
     log->append.lost_written = log->append.lost_synced = false;
 }
 
-/* Sets the state: begun, or not begun with dead bytes that end at `stop` at the latest.
+/* Sets the state: prepared, or not prepared with dead bytes that end at `stop` at the
+ * latest.
  * */
-static void ms__log_begun(ms__log *log, bool begun, uint64_t stop)
+static void ms__prepared_set(ms__log *log, bool prepared, uint64_t stop)
 {
-    log->append.begun = begun;
+    log->append.prepared = prepared;
     log->append.refused = false;
     log->append.stop = stop;
 }
@@ -374,7 +376,7 @@ static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
     uint32_t size, now;
     uint64_t offset = log->end;
     if (t->count == 0 || !ms__tail_slot(log, &now)) return MS_OK;
-    MS__TRY(ms__log_begin(log, err));
+    MS__TRY(ms__writer_prepare(log, err));
     if (!ms__nodes_reserve(log, &log->index.segments, t->segment))
         return ms__no_memory(err, 0);
     ms__state state = ms__log_state(log);
@@ -488,7 +490,8 @@ static ms_result ms__summary_build_step(ms__log *log, bool *more, ms_error *err)
     if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another made
                                                                               it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
-    MS__TRY(ms__log_begin(log, err)); /* again, if a watermark could not be written */
+    MS__TRY(ms__writer_prepare(log, err)); /* again, if a watermark could not be
+                                              written */
     *more = true;
     b->sum.number = g;
     if (!b->record) return ms__summary_build_segment(log, b, err);
@@ -555,7 +558,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
     const ms__tail_names *names = &log->core.tail->names;
     uint64_t messages = names->messages, bytes = names->bytes;
     uint64_t changes = names->changes, hidden = names->hidden;
-    if (!log->append.begun) MS__TRY(ms__log_begin(log, err));
+    if (!log->append.prepared) MS__TRY(ms__writer_prepare(log, err));
     ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
                   log->sum.gap_seq);
     run->start = run->offset = log->end;

@@ -158,13 +158,13 @@ typedef struct ms__log_edits {
 typedef struct ms__log_writer {
     ms_log_engine engine;
     bool no_allocate;
-    bool begun;          /* the bytes after the end were prepared for records */
+    bool prepared;       /* the bytes after the end were prepared for records */
     bool refused;        /* what is dead after the end is of a refused append of ours */
     bool wrote;          /* this handle has appended */
     uint64_t lost_end;   /* not 0: the file had visible bytes up to here */
     bool lost_written;   /* the file has a record of it, */
     bool lost_synced;    /* and a durable checkpoint after that */
-    uint64_t stop;       /* not begun: dead bytes end here at the latest */
+    uint64_t stop;       /* not prepared: dead bytes end here at the latest */
     uint64_t erasures;   /* number of erasures: writes below the end */
     uint64_t allocated;  /* the file is known to have room up to here */
     unsigned char *window; /* MAP */

@@ -10,7 +10,7 @@
  *     durable, the append fails before it has stored anything.
  *   3 Takes the handle's lock and, shared, the turn. Refuses a poisoned handle, and a
  *     file that a rewrite replaces. Waits for a sync that runs if the handle is not
- *     begun, see [log-append].
+ *     prepared, see [log-append].
  *   4 Allocates plans for more than MS__PLANS_SMALL messages.
  *   5 Appends ([append]): all is visible, or nothing has happened.
  *   6 Decides whether a sync is due. Housekeeping may append index records.
@@ -186,7 +186,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     MS__TRY(ms__log_may_write(log, err));
     (void)ms__gap_encode(seq, bytes);
     ms_result code = ms__append_begin(log, err);
-    if (code == MS_OK) code = ms__log_begin(log, err);
+    if (code == MS_OK) code = ms__writer_prepare(log, err);
     if (code == MS_OK) code = ms__record_put(log, bytes, err);
     if (code == MS_OK) {
         if (log->sum.gap_seq < seq) log->sum.gap_seq = seq;
@@ -229,7 +229,7 @@ static ms_result ms__log_tick(ms_store *store, uint32_t budget_us, ms_error *err
     uint64_t start = log->os->micros(log->os->ctx);
     bool more = true;
     ms_result code = ms__write_begin(log, err);
-    if (code == MS_OK && budget_us > 0 && log->append.begun) /* until the next tick */
+    if (code == MS_OK && budget_us > 0 && log->append.prepared) /* until the next tick */
         (void)ms__log_allocate(log, log->end + MS__ROOM_MOST, NULL);
     while (code == MS_OK && more && log->os->micros(log->os->ctx) - start < budget_us)
         if (ms__summary_build_step(log, &more, NULL) != MS_OK) break;
@@ -361,7 +361,7 @@ static void ms__log_close(ms_store *store)
         ms__log_stays(log, NULL) == MS_OK) { /* otherwise a compaction has replaced it */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
-        if (may && log->append.begun && log->end - ms__tail_of(log)->base > least)
+        if (may && log->append.prepared && log->end - ms__tail_of(log)->base > least)
             (void)ms__segment_write(log, NULL);
         ms__log_leave(log);
         if (ms__log_sync_to(log, log->end, true, NULL) == MS_OK) /* the durable end is
@@ -371,7 +371,7 @@ static void ms__log_close(ms_store *store)
                                        NULL);
         else /* without a checkpoint: bytes below may not be on the disk */
             (void)ms__log_disk(log, false);
-        if (!log->opts.shared && log->append.begun)
+        if (!log->opts.shared && log->append.prepared)
             (void)ms__super_word(log, MS__AT_BUSY, log->end);
     }
     ms__log_free(log);

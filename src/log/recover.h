@@ -21,13 +21,13 @@
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
  *      attached. Bytes after log->end are dead; the first append zeroes them
- *      (ms__log_begin). A reader stops at log->end and writes nothing.
+ *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
  * is damage.
  *
- * The first append then does the steps of ms__log_begin, see [log-append].
+ * The first append then does the steps of ms__writer_prepare, see [log-append].
  *
  * The walk begins after the newest segment index below a trusted end, not at the first
  * record (ms__log_start). That index carries the counts of all before it. So opening
@@ -79,10 +79,11 @@
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
- *   4 Decides whether the handle is begun, see [log-append] (ms__log_join). It is if the
+ *   4 Decides whether the handle is prepared, see [log-append] (ms__log_join). It is if
+ *   the
  *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
  *     be past the watermark, and no sync have to come first.
- *   5 Appends, after ms__log_begin if the handle is not begun.
+ *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
@@ -371,7 +372,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
-    ms__log_begun(log, log->append.begun, size);
+    ms__prepared_set(log, log->append.prepared, size);
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
@@ -634,8 +635,8 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* ---- The turn of a shared writer. */
 
-/* Does step 4 of a turn: sets the handle begun or not begun. A truncated file is not an
- * error: the bytes that are missing were noted when the handle followed. */
+/* Does step 4 of a turn: sets the handle prepared or not prepared. A truncated file is
+ * not an error: the bytes that are missing were noted when the handle followed. */
 static ms_result ms__log_join(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -644,7 +645,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
     if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
         !ms__log_must_prove(log) &&
         ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
-        ms__log_begun(log, true, log->append.stop);
+        ms__prepared_set(log, true, log->append.stop);
         return MS_OK;
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
@@ -653,7 +654,7 @@ static ms_result ms__log_join(ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_CONFLICT,
                         "'%s' does not end at its watermark: open it again",
                         log->file.path);
-    ms__log_begun(log, false, st.size);
+    ms__prepared_set(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
@@ -698,13 +699,13 @@ static void ms__write_end(ms__log *log)
     ms__lock_give(&log->lock);
 }
 
-/* As ms__write_begin, for a change that calls ms__log_begin: that may sync, and must not
- * beside another thread (S3). So it first waits for a sync that runs, and gives back both
- * locks meanwhile: the thread that syncs needs them to end. */
+/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
+ * not beside another thread (S3). So it first waits for a sync that runs, and gives back
+ * both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
-    while (code == MS_OK && !log->append.begun && log->durable.syncing) {
+    while (code == MS_OK && !log->append.prepared && log->durable.syncing) {
         ms__log_leave(log);
         ms__log_await_sync(log);
         ms__write_end(log);

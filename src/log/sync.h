@@ -30,7 +30,7 @@
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
  * A handle may find visible bytes above the durable end, which another process appended,
  * and damage in them that it does not notice. So in a sync mode it syncs them before its
- * first append (unproven_end, ms__log_begin), which then carries SYNCED.
+ * first append (unproven_end, ms__writer_prepare), which then carries SYNCED.
  *
  * A failed sync is final: the kernel may call the pages clean that it could not write, so
  * that the next sync would succeed and write nothing. The handle is poisoned. The visible
@@ -51,7 +51,7 @@
  * (S2) The poisoned state is set in ms__log_refuse alone and never left.
  * (S3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
- *      (ms__append_begin); ms__log_begin is refused beside one.
+ *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
 
 static ms_result ms__log_may_write(const ms__log *log, ms_error *err)

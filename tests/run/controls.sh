@@ -332,10 +332,10 @@ controls()
         '(void)ms__log_zero(log, from > clear ? from : clear, goal);'
     control blocks_of_a_copy_stored_to gcc test_log_recover \
         an_append_finds_no_room_when_zeros_cannot_be_written_ahead 100 \
-        ms__log_begin 'failed = ms__blocks_own(log);' '(void)ms__blocks_own;'
+        ms__writer_prepare 'failed = ms__blocks_own(log);' '(void)ms__blocks_own;'
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
-        ms__log_begin 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
+        ms__writer_prepare 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
     control map_where_no_room_is_kept gcc test_log_state \
         log_is_written_by_calls_when_its_file_system_keeps_no_room 100 \
         ms__log_file_once 'map = map && log->file.stat.keeps_room &&' 'map = map &&'
@@ -394,8 +394,8 @@ controls()
         ms__log_put 'ms__log_dead(log, offset + size);' ''
     control sync_beside_a_first_append gcc test_log_durable \
         a_first_append_waits_when_another_thread_syncs 100 \
-        ms__append_begin '!log->append.begun && log->durable.syncing' 'false' \
-        ms__log_begin 'if (log->durable.syncing)' 'if (false)'
+        ms__append_begin '!log->append.prepared && log->durable.syncing' 'false' \
+        ms__writer_prepare 'if (log->durable.syncing)' 'if (false)'
     control nobody_woken_by_a_sync_given_up gcc test_log_durable \
         threads_that_wait_are_woken_when_a_sync_is_given_up 100 \
         ms__log_sync_to 'd->syncing = false;' 'if (code != MS_OK) continue; d->syncing = false;'
@@ -537,11 +537,11 @@ controls()
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
     control append_before_damage_is_proven gcc test_log_sync \
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
-        ms__log_begin 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
+        ms__writer_prepare 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
         ''
     control closed_after_a_dead_writer_without_a_sync gcc test_log_sync \
         a_close_syncs_its_appends_when_another_writer_died 100 \
-        ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.begun'
+        ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.prepared'
     control mark_of_a_failed_compaction_kept gcc test_log_sync \
         a_log_takes_appends_again_when_a_rewrite_ 100 \
         ms__rewrite_undo '(void)ms__hold_mark(w, 0, NULL);' ''
@@ -556,7 +556,7 @@ controls()
         ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
     control zeros_not_written_again gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
-        ms__log_begin 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
+        ms__writer_prepare 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
         ms__log_settle 'failed = ms__log_disk(log, false);' ''
@@ -727,7 +727,7 @@ controls()
         ms__log_state 'ms__state s = log->sum;' 'ms__state s = log->sum; s.damaged = 0;'
     control dead_bytes_not_zeroed gcc test_log_recover \
         dead_messages_do_not_return_when_a_sector_is_lost 100 \
-        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
+        ms__writer_prepare 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control checkpoint_after_damage_not_synced gcc test_log_sync \
         synced_appends_survive_when_a_record_before_them_is_ 100 \
         ms__log_sync_now 'if (failed == 0 && code == MS_OK && confirm)' \
@@ -747,7 +747,7 @@ controls()
         ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_salvaged gcc test_log_recover \
         dead_bytes_stay_dead_when_the_log_is_salvaged 100 \
-        ms__log_begin 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
+        ms__writer_prepare 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
     control numbers_used_again gcc test_log_recover \
         numbers_of_lost_messages_are_not_given_again 100 \
         ms__log_attach_content 'if (log->writer && checkpoint.seq > log->sum.last_seq)' 'if (0)'
@@ -900,7 +900,7 @@ controls()
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
     control truncated_room_mapped gcc test_log_index \
         a_writer_goes_on_when_room_was_cut_off 100 \
-        ms__log_begin 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
+        ms__writer_prepare 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
     control salvage_follows_overwritten gcc test_log_index \
         salvage_tells_when_a_writer_overwrites_its_records 100 \
         ms__log_follow 'log->map.salvaged ?' 'false ?'

@@ -254,7 +254,7 @@ TEST(summary_is_begun_anew_when_another_one_is_due)
     store = open_with(&desc);
     log = ms__log_of(store);
     ms__summary_build *j = &log->index.build;
-    assert_int_equal(ms__log_begin(log, NULL), MS_OK);
+    assert_int_equal(ms__writer_prepare(log, NULL), MS_OK);
     for (unsigned i = 0; i < MS__FAN; i++)
         assert_int_equal(ms__summary_build_step(log, &more, NULL), MS_OK);
     assert_true(j->segments > 0 && more && j->record != NULL);
@@ -289,7 +289,7 @@ TEST(summary_is_written_when_there_is_memory_again)
     ms_close(store);
     store = open_with(&desc);
     ms__log *log = ms__log_of(store);
-    assert_int_equal(ms__log_begin(log, NULL), MS_OK);
+    assert_int_equal(ms__writer_prepare(log, NULL), MS_OK);
     for (bool more = true; more;) {
         for (size_t k = 1;; k++) {
             heap.calls = heap.failed = 0;
