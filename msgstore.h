@@ -16143,7 +16143,7 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
  * would lack them. */
-static ms_result ms__log_stays(const ms__log *log, ms_error *err)
+static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
@@ -16292,13 +16292,13 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
         return MS_E_BUSY;
     ms__checkpoint c = ms__checkpoint_newest(log->map.super);
-    bool stays = c.end > end && c.end <= ms__load_mark(log->map.super + MS__AT_MARK);
-    if (!stays) {
+    bool kept = c.end > end && c.end <= ms__load_mark(log->map.super + MS__AT_MARK);
+    if (!kept) {
         c.end = end;
         c.seq = seq;
         c.hint = log->index.hint < end ? log->index.hint : log->index.hint_before;
     }
-    if (!stays || must) {
+    if (!kept || must) {
         c.generation++;
         ms__checkpoint_encode(&c, bytes);
         failed = ms__super_write(
@@ -16529,8 +16529,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
         /* a file that a compaction is about to replace need not be synced */
-        if (log->opts.sync != MS_SYNC_EACH && ms__log_stays(log, NULL) != MS_OK) {
-            code = confirm ? ms__log_stays(log, err) : MS_OK;
+        if (log->opts.sync != MS_SYNC_EACH && ms__replaced_check(log, NULL) != MS_OK) {
+            code = confirm ? ms__replaced_check(log, err) : MS_OK;
             break;
         }
         if (d->syncing) {
@@ -16559,13 +16559,14 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
+ * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
  * "Redaction" in [file-format].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
  *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
- *                 opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *                 opening, and in a turn that cannot trust what it finds
+ *                 (ms__turn_check).
  *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
  *                 sets this state, and so does a turn that finds all of this.
  *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
@@ -16882,8 +16883,8 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 }
 
 /* Stores bytes below the end; only erasing calls it. */
-static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
-                              size_t size, ms_error *err)
+static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                               size_t size, ms_error *err)
 {
     int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;
@@ -17167,7 +17168,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * none, so a writer may be at work during each of its steps.
  *
  *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
- *     such a file is empty (ms__super_unborn).
+ *     such a file is empty (ms__super_incomplete).
  *   2 Empty: a writer creates the log, a reader stops here and tries again at its next
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
@@ -17206,7 +17207,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
- *   4 Decides whether the handle is prepared, see [log-append] (ms__log_join). It is if
+ *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
  *   the
  *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
  *     be past the watermark, and no sync have to come first.
@@ -17542,7 +17543,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 
 /* Returns whether an interrupted creation may have left these bytes: parts of a
  * superblock, the first watermark, and zeros. got: bytes that the file has. */
-static bool ms__super_unborn(const unsigned char *h, size_t got)
+static bool ms__super_incomplete(const unsigned char *h, size_t got)
 {
     size_t same = 0;
     bool zeros = true;
@@ -17569,12 +17570,12 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
     if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
-    bool unborn = result == MS_OK && ms__super_unborn(h, got);
+    bool incomplete = result == MS_OK && ms__super_incomplete(h, got);
     *empty = false;
-    if (unborn) result = ms__rest_is_zero(log, empty, err);
+    if (incomplete) result = ms__rest_is_zero(log, empty, err);
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
-    if (result == MS_OK && unborn && !*empty) {
+    if (result == MS_OK && incomplete && !*empty) {
         code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
@@ -17764,7 +17765,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* Does step 4 of a turn: sets the handle prepared or not prepared. A truncated file is
  * not an error: the bytes that are missing were noted when the handle followed. */
-static ms_result ms__log_join(ms__log *log, ms_error *err)
+static ms_result ms__turn_check(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
@@ -17805,7 +17806,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */
-    if (code == MS_OK) code = ms__log_join(log, err);
+    if (code == MS_OK) code = ms__turn_check(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
 }
@@ -17817,7 +17818,7 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
     ms__lock_take(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
-    return ms__log_stays(log, err);
+    return ms__replaced_check(log, err);
 }
 
 static void ms__write_end(ms__log *log)
@@ -17952,7 +17953,8 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool *some)
+static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
+                             bool *some)
 {
     ms__log *log = ms__log_in(core);
     bool listed = li->list > MS__LIST_OTHERS;
@@ -18266,12 +18268,12 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
     memcpy(copy, r, padded);
     if (step == MS__ERASE_BODY) {
         ms__blank(copy);
-        return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
-                            padded - MS__HEADER, err);
+        return ms__overwrite(log, offset + MS__HEADER, copy + MS__HEADER,
+                             padded - MS__HEADER, err);
     }
     ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
     ms__put32(copy + 28, ms__check_at(log->id.crc, offset, copy));
-    return ms__log_over(log, offset + 24, copy + 24, 8, err);
+    return ms__overwrite(log, offset + 24, copy + 24, 8, err);
 }
 
 static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
@@ -18473,7 +18475,8 @@ static void ms__log_close(ms_store *store)
     bool child = ms__forked(&log->file.fork_mark, log->os);
     log->core.store.open = 0;
     if (!child && log->writer && log->append.wrote && !log->durable.poisoned &&
-        ms__log_stays(log, NULL) == MS_OK) { /* otherwise a compaction has replaced it */
+        ms__replaced_check(log, NULL) == MS_OK) { /* otherwise a compaction has replaced
+                                                     it */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.prepared && log->end - ms__tail_of(log)->base > least)
@@ -18493,7 +18496,7 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_turn, ms__log_offer,    ms__log_state_of, ms__log_below,  ms__log_seek,
+    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below, ms__log_seek,
     ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,

@@ -6,13 +6,14 @@
  *
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__log_over stores bytes below the end; see
+ * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
  * "Redaction" in [file-format].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
  *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
- *                 opening, and in a turn that cannot trust what it finds (ms__log_join).
+ *                 opening, and in a turn that cannot trust what it finds
+ *                 (ms__turn_check).
  *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
  *                 sets this state, and so does a turn that finds all of this.
  *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
@@ -329,8 +330,8 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 }
 
 /* Stores bytes below the end; only erasing calls it. */
-static ms_result ms__log_over(ms__log *log, uint64_t offset, const unsigned char *bytes,
-                              size_t size, ms_error *err)
+static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned char *bytes,
+                               size_t size, ms_error *err)
 {
     int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;

@@ -110,7 +110,8 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-static bool ms__log_turn(ms__core *core, ms__reading *s, ms__list_iter *li, bool *some)
+static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
+                             bool *some)
 {
     ms__log *log = ms__log_in(core);
     bool listed = li->list > MS__LIST_OTHERS;

@@ -151,12 +151,12 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
     memcpy(copy, r, padded);
     if (step == MS__ERASE_BODY) {
         ms__blank(copy);
-        return ms__log_over(log, offset + MS__HEADER, copy + MS__HEADER,
-                            padded - MS__HEADER, err);
+        return ms__overwrite(log, offset + MS__HEADER, copy + MS__HEADER,
+                             padded - MS__HEADER, err);
     }
     ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
     ms__put32(copy + 28, ms__check_at(log->id.crc, offset, copy));
-    return ms__log_over(log, offset + 24, copy + 24, 8, err);
+    return ms__overwrite(log, offset + 24, copy + 24, 8, err);
 }
 
 static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
@@ -358,7 +358,8 @@ static void ms__log_close(ms_store *store)
     bool child = ms__forked(&log->file.fork_mark, log->os);
     log->core.store.open = 0;
     if (!child && log->writer && log->append.wrote && !log->durable.poisoned &&
-        ms__log_stays(log, NULL) == MS_OK) { /* otherwise a compaction has replaced it */
+        ms__replaced_check(log, NULL) == MS_OK) { /* otherwise a compaction has replaced
+                                                     it */
         bool may = ms__log_enter(log, NULL) == MS_OK;
         uint64_t least = log->opts.segment_size / MS__CLOSE_SEGMENT;
         if (may && log->append.prepared && log->end - ms__tail_of(log)->base > least)
@@ -378,7 +379,7 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_turn, ms__log_offer,    ms__log_state_of, ms__log_below,  ms__log_seek,
+    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below, ms__log_seek,
     ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,

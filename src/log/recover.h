@@ -40,7 +40,7 @@
  * none, so a writer may be at work during each of its steps.
  *
  *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
- *     such a file is empty (ms__super_unborn).
+ *     such a file is empty (ms__super_incomplete).
  *   2 Empty: a writer creates the log, a reader stops here and tries again at its next
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
@@ -79,7 +79,7 @@
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
- *   4 Decides whether the handle is prepared, see [log-append] (ms__log_join). It is if
+ *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
  *   the
  *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
  *     be past the watermark, and no sync have to come first.
@@ -415,7 +415,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 
 /* Returns whether an interrupted creation may have left these bytes: parts of a
  * superblock, the first watermark, and zeros. got: bytes that the file has. */
-static bool ms__super_unborn(const unsigned char *h, size_t got)
+static bool ms__super_incomplete(const unsigned char *h, size_t got)
 {
     size_t same = 0;
     bool zeros = true;
@@ -442,12 +442,12 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
     if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
-    bool unborn = result == MS_OK && ms__super_unborn(h, got);
+    bool incomplete = result == MS_OK && ms__super_incomplete(h, got);
     *empty = false;
-    if (unborn) result = ms__rest_is_zero(log, empty, err);
+    if (incomplete) result = ms__rest_is_zero(log, empty, err);
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
-    if (result == MS_OK && unborn && !*empty) {
+    if (result == MS_OK && incomplete && !*empty) {
         code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
     }
@@ -637,7 +637,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 
 /* Does step 4 of a turn: sets the handle prepared or not prepared. A truncated file is
  * not an error: the bytes that are missing were noted when the handle followed. */
-static ms_result ms__log_join(ms__log *log, ms_error *err)
+static ms_result ms__turn_check(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
@@ -678,7 +678,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */
-    if (code == MS_OK) code = ms__log_join(log, err);
+    if (code == MS_OK) code = ms__turn_check(log, err);
     if (code != MS_OK) ms__log_leave(log);
     return code;
 }
@@ -690,7 +690,7 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
     ms__lock_take(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
-    return ms__log_stays(log, err);
+    return ms__replaced_check(log, err);
 }
 
 static void ms__write_end(ms__log *log)

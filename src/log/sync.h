@@ -72,7 +72,7 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
  * would lack them. */
-static ms_result ms__log_stays(const ms__log *log, ms_error *err)
+static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
@@ -221,13 +221,13 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
         return MS_E_BUSY;
     ms__checkpoint c = ms__checkpoint_newest(log->map.super);
-    bool stays = c.end > end && c.end <= ms__load_mark(log->map.super + MS__AT_MARK);
-    if (!stays) {
+    bool kept = c.end > end && c.end <= ms__load_mark(log->map.super + MS__AT_MARK);
+    if (!kept) {
         c.end = end;
         c.seq = seq;
         c.hint = log->index.hint < end ? log->index.hint : log->index.hint_before;
     }
-    if (!stays || must) {
+    if (!kept || must) {
         c.generation++;
         ms__checkpoint_encode(&c, bytes);
         failed = ms__super_write(
@@ -458,8 +458,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
         /* a file that a compaction is about to replace need not be synced */
-        if (log->opts.sync != MS_SYNC_EACH && ms__log_stays(log, NULL) != MS_OK) {
-            code = confirm ? ms__log_stays(log, err) : MS_OK;
+        if (log->opts.sync != MS_SYNC_EACH && ms__replaced_check(log, NULL) != MS_OK) {
+            code = confirm ? ms__replaced_check(log, err) : MS_OK;
             break;
         }
         if (d->syncing) {

@@ -493,8 +493,9 @@ static bool opens_with(bench *b, ms_log_opening opening, ms_log_mode mode,
     *result = ms_log_open(store, &desc, &err);
     if (*result == MS_OK) return true;
     /* without one live word it could be a creation that was cut off: nothing is there */
-    bool unborn = mode == MS_LOG_WRITE && b->d.size < LIVE && *result == MS_E_NOT_FOUND;
-    if (*result != MS_E_DAMAGED && *result != MS_E_FOREIGN && !unborn)
+    bool incomplete = mode == MS_LOG_WRITE && b->d.size < LIVE &&
+                      *result == MS_E_NOT_FOUND;
+    if (*result != MS_E_DAMAGED && *result != MS_E_FOREIGN && !incomplete)
         fail_msg("%s: open: %s", b->what, err.message);
     return false;
 }

@@ -406,7 +406,7 @@ controls()
     control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
-        ms__log_sync_to 'ms__log_stays(log, NULL) != MS_OK' 'false'
+        ms__log_sync_to 'ms__replaced_check(log, NULL) != MS_OK' 'false'
     control messages_without_time_dropped gcc test_twin arena_stores_and_twin_agree 100 \
         ms__kept_from 'q.limit = 0;' \
         'q.limit = 0; q.has_since = true; q.since_ns = keep->since_ns;'
@@ -523,7 +523,7 @@ controls()
         ms__reply_failed '(r->parts || ms__is_blank(*text))' 'r->parts'
     control append_beside_a_compaction gcc test_log_sync \
         an_append_is_refused_when_a_rewrite_takes_the_place 100 \
-        ms__log_stays 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
+        ms__replaced_check 'if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;' 'return MS_OK;'
     control expect_before_key gcc test_change \
         append/a_retry_with_keys_succeeds_when_the_end_has_moved 100 ms__core_append \
         'if (code == MS_OK && run->offset == run->start) {' \
@@ -756,7 +756,7 @@ controls()
         ms__mark_restore 'mark >= log->end' 'true'
     control remains_of_a_dead_writer_kept gcc test_log_writers \
         a_dead_batch_stays_dead_when_another_writer_takes_its_place 100 \
-        ms__log_join 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
+        ms__turn_check 'ms__load_mark(log->map.super + MS__AT_BUSY) <= mark' 'true'
 
     # What fails leaves all as it was.
 

@@ -372,10 +372,10 @@ TEST(watermark_is_ignored_when_it_is_of_another_machine_or_file)
     log->file.boot = w.boot;
     /* nor does a writer go on where a sync of another one has failed */
     ms__store_mark(log->map.super + MS__AT_BUSY, log->end);
-    assert_int_equal(ms__log_join(log, NULL), MS_OK);
+    assert_int_equal(ms__turn_check(log, NULL), MS_OK);
     assert_true(log->append.prepared);
     assert_int_equal(ms__unconfirmed_set(log, true), 0);
-    assert_int_equal(ms__log_join(log, NULL), MS_OK);
+    assert_int_equal(ms__turn_check(log, NULL), MS_OK);
     assert_false(log->append.prepared);
     assert_int_equal(ms__unconfirmed_set(log, false), 0);
     end(store);
