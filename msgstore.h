@@ -2771,8 +2771,8 @@ struct ms_answer_stream {
     ms_arena own;
     ms_error *err;             /* of the running call; `code` is the first error */
     ms_result code;
-    struct ms__bit *bits;
-    int64_t n_bits;
+    struct ms__answer_part *parts;
+    int64_t n_parts;
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
@@ -27368,8 +27368,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
 }
 
 /* ==== [answer] what a provider answered =============================================
- * An answer is a list of bits: texts, thinking, calls, and other blocks. A body is read
- * as one event, a stream as many; both fill the same bits. Events are found by their
+ * An answer is a list of parts: texts, thinking, calls, and other blocks. A body is read
+ * as one event, a stream as many; both fill the same parts. Events are found by their
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
@@ -27382,40 +27382,40 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * unfinished. a->code keeps the first error.
  * ================================================================================== */
 
-typedef enum ms__bit_kind {
-    MS__BIT_TEXT,
-    MS__BIT_THOUGHT,
-    MS__BIT_CALL,
-    MS__BIT_OTHER
-} ms__bit_kind;
+typedef enum ms__answer_part_kind {
+    MS__ANSWER_TEXT,
+    MS__ANSWER_THOUGHT,
+    MS__ANSWER_CALL,
+    MS__ANSWER_OTHER
+} ms__answer_part_kind;
 
-/* The contents of a bit. The signature is that of thinking, or of a call of gemini; data
+/* The contents of a part. The signature is that of thinking, or of a call of gemini; data
  * is that of redacted thinking, or the input of a block of another kind. */
-typedef enum ms__bit_part {
-    MS__BIT_BODY, /* text, or the arguments of a call */
-    MS__BIT_NAME,
-    MS__BIT_ID,
-    MS__BIT_SIGNATURE,
-    MS__BIT_DATA,
-    MS__BIT_PARTS
-} ms__bit_part;
+typedef enum ms__answer_part_buf {
+    MS__ANSWER_BODY, /* text, or the arguments of a call */
+    MS__ANSWER_NAME,
+    MS__ANSWER_ID,
+    MS__ANSWER_SIGNATURE,
+    MS__ANSWER_DATA,
+    MS__ANSWER_BUFS
+} ms__answer_part_buf;
 
-typedef struct ms__bit {
-    struct ms__bit *next;
-    ms__bit_kind kind;
+typedef struct ms__answer_part {
+    struct ms__answer_part *next;
+    ms__answer_part_kind kind;
     int64_t index;      /* the provider's, or made up here */
-    ms_buf part[MS__BIT_PARTS];
+    ms_buf bufs[MS__ANSWER_BUFS];
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
-} ms__bit;
+} ms__answer_part;
 
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
 {
     return a->desc.arena ? a->desc.arena : &a->own;
 }
 
-static void ms__answer_lost(ms_answer_stream *a, size_t size)
+static void ms__answer_no_memory(ms_answer_stream *a, size_t size)
 {
     if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
 }
@@ -27423,7 +27423,7 @@ static void ms__answer_lost(ms_answer_stream *a, size_t size)
 static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
 {
     buf->arena = ms__answer_arena(a);
-    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_lost(a, text.len);
+    if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_no_memory(a, text.len);
 }
 
 /* Sets the choice of an event. A provider can send several answers, in one list or in
@@ -27459,37 +27459,42 @@ static ms_str ms__json_path(ms_str v, const char *path)
     return ms_json_kind_of(v) == MS_JSON_NULL ? ms__absent() : v;
 }
 
-/* ---- Bits. */
+/* ---- Parts. */
 
-/* Returns the bit of that kind and index, made if absent; NULL: no memory. */
-static ms__bit *ms__bit_at(ms_answer_stream *a, ms__bit_kind kind, int64_t index)
+/* Returns the part of that kind and index, made if absent; NULL: no memory. */
+static ms__answer_part *ms__answer_part_at(ms_answer_stream *a, ms__answer_part_kind kind,
+                                           int64_t index)
 {
-    ms__bit **at = &a->bits;
+    ms__answer_part **at = &a->parts;
     for (; *at; at = &(*at)->next)
         if ((*at)->kind == kind && (*at)->index == index) return *at;
-    ms__bit *b = (ms__bit *)ms_arena_alloc(ms__answer_arena(a), sizeof *b);
-    if (!b) ms__answer_lost(a, sizeof *b);
-    if (!b) return NULL;
-    memset(b, 0, sizeof *b);
-    b->kind = kind;
-    b->index = index;
-    return *at = b;
+    ms__answer_part *part = (ms__answer_part *)ms_arena_alloc(ms__answer_arena(a),
+                                                              sizeof *part);
+    if (!part) ms__answer_no_memory(a, sizeof *part);
+    if (!part) return NULL;
+    memset(part, 0, sizeof *part);
+    part->kind = kind;
+    part->index = index;
+    return *at = part;
 }
 
-/* Returns whether a bit has content to store. Providers send empty texts beside calls. */
-static bool ms__bit_filled(const ms__bit *b)
+/* Returns whether a part has content to store. Providers send empty texts beside
+ * calls. */
+static bool ms__answer_part_filled(const ms__answer_part *part)
 {
-    const ms_buf *part = b->part;
-    if (b->kind == MS__BIT_CALL) return part[MS__BIT_NAME].len > 0;
-    return part[MS__BIT_BODY].len + part[MS__BIT_SIGNATURE].len + part[MS__BIT_DATA].len;
+    const ms_buf *bufs = part->bufs;
+    if (part->kind == MS__ANSWER_CALL) return bufs[MS__ANSWER_NAME].len > 0;
+    return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
+           bufs[MS__ANSWER_DATA].len;
 }
 
-/* Returns an object with the member `signed` of a bit, and the hash of the answer unless
+/* Returns an object with the member `signed` of a part, and the hash of the answer unless
  * it is 0. */
-static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
+static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part *part,
+                                     uint64_t of)
 {
-    bool data = b->part[MS__BIT_DATA].len > 0;
-    const ms_buf *text = &b->part[data ? MS__BIT_DATA : MS__BIT_SIGNATURE];
+    bool data = part->bufs[MS__ANSWER_DATA].len > 0;
+    const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, ms__answer_arena(a));
@@ -27506,95 +27511,100 @@ static ms_str ms__bit_signed(ms_answer_stream *a, const ms__bit *b, uint64_t of)
     if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
     ms_json_end(&w);
     ms_json_end(&w);
-    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, buf.len);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, buf.len);
     return ms_buf_text(&buf);
 }
 
-/* Returns the message of a bit as a stream begins it; whole: as it ends. Text that no
+/* Returns the message of a part as a stream begins it; whole: as it ends. Text that no
  * field takes as JSON stays text. */
-static ms_envelope ms__bit_message(const ms_answer_stream *a, const ms__bit *b,
-                                   bool whole)
+static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
+                                           const ms__answer_part *part, bool whole)
 {
-    ms_value text = whole ? ms_text_n(ms_buf_text(&b->part[MS__BIT_BODY])) : ms_text("");
-    ms_envelope m = ms_message(b->kind == MS__BIT_THOUGHT ? MS_T_REASONING
-                               : b->kind == MS__BIT_OTHER ? MS_T_MULTIMODAL_PART
-                                                          : MS_T_ASSISTANT_MESSAGE, text);
-    if (b->kind == MS__BIT_CALL) {
-        const ms_buf *id = &b->part[MS__BIT_ID];
+    ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
+                          : ms_text("");
+    ms_envelope m = ms_message(part->kind == MS__ANSWER_THOUGHT ? MS_T_REASONING
+                               : part->kind == MS__ANSWER_OTHER ? MS_T_MULTIMODAL_PART
+                                                                : MS_T_ASSISTANT_MESSAGE,
+                                                                text);
+    if (part->kind == MS__ANSWER_CALL) {
+        const ms_buf *id = &part->bufs[MS__ANSWER_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
         else text = ms__args_of(text.text);
-        m = ms_action(ms_buf_text(&b->part[MS__BIT_NAME]), text,
+        m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
-    } else if (b->kind == MS__BIT_OTHER) {
+    } else if (part->kind == MS__ANSWER_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
         m.content.json = ms__field_json(text.text, NULL, NULL) == MS_OK;
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
-    if (a->out.first_seq != 0 && b->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
+    if (a->out.first_seq != 0 && part->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
     return m;
 }
 
-/* Streams the new text of a bit; its message begins with the first text. */
-static void ms__bit_stream(ms_answer_stream *a, ms__bit *b)
+/* Streams the new text of a part; its message begins with the first text. */
+static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 {
-    const ms_buf *body = &b->part[MS__BIT_BODY];
-    if (!a->streams || a->code != MS_OK || !ms__bit_filled(b)) return;
-    if (b->seq == 0) {
-        ms_envelope m = ms__bit_message(a, b, false);
-        a->code = ms_stream_begin(&b->stream, a->desc.store, a->desc.location, &m,
+    const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
+    if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
+    if (part->seq == 0) {
+        ms_envelope m = ms__answer_part_message(a, part, false);
+        a->code = ms_stream_begin(&part->stream, a->desc.store, a->desc.location, &m,
                                   &a->desc.stream, a->err);
-        b->seq = b->stream.seq;
-        if (a->out.first_seq == 0) a->out.first_seq = b->seq;
+        part->seq = part->stream.seq;
+        if (a->out.first_seq == 0) a->out.first_seq = part->seq;
     }
-    if (a->code != MS_OK || b->appended == body->len) return;
-    a->code = ms_stream_feed(&b->stream,
-                             ms_str_n(body->ptr + b->appended, body->len - b->appended),
+    if (a->code != MS_OK || part->appended == body->len) return;
+    a->code = ms_stream_feed(&part->stream,
+                             ms_str_n(body->ptr + part->appended,
+                                      body->len - part->appended),
                              a->err);
-    b->appended = body->len;
+    part->appended = body->len;
 }
 
-/* Moves a bit after all others. */
-static void ms__bit_last(ms_answer_stream *a, ms__bit *b)
+/* Moves a part after all others. */
+static void ms__answer_part_last(ms_answer_stream *a, ms__answer_part *part)
 {
-    ms__bit **at = &a->bits;
-    while (*at != b) at = &(*at)->next;
-    *at = b->next;
+    ms__answer_part **at = &a->parts;
+    while (*at != part) at = &(*at)->next;
+    *at = part->next;
     while (*at) at = &(*at)->next;
-    b->next = NULL;
-    *at = b;
+    part->next = NULL;
+    *at = part;
 }
 
-/* Adds the value at a path of an object to a part of a bit: of a JSON string its text,
- * other JSON as it is. Name and id come once. An empty text makes no bit, except in a
- * call. The place of a bit is that of its first content. */
-static void ms__bit_put(ms_answer_stream *a, ms__bit_kind kind, int64_t index,
-                        ms__bit_part part, ms_str object, const char *path)
+/* Adds the value at a path of an object to a part of a part: of a JSON string its text,
+ * other JSON as it is. Name and id come once. An empty text makes no part, except in a
+ * call. The place of a part is that of its first content. */
+static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
+                                int64_t index, ms__answer_part_buf buf, ms_str object,
+                                const char *path)
 {
     ms_str text = ms__json_path(object, path);
     if (!text.ptr || a->code != MS_OK) return;
     if (ms_json_kind_of(text) == MS_JSON_STRING &&
         ms_json_string(text, ms__answer_arena(a), &text) != MS_OK) {
-        ms__answer_lost(a, text.len);
+        ms__answer_no_memory(a, text.len);
         return;
     }
-    if (text.len == 0 && kind != MS__BIT_CALL) return;
-    ms__bit *b = ms__bit_at(a, kind, index);
-    bool once = part == MS__BIT_NAME || part == MS__BIT_ID;
-    if (!b || (once && b->part[part].len > 0)) return;
-    bool begins = !ms__bit_filled(b);
-    ms__answer_put(a, &b->part[part], text);
-    if (begins && ms__bit_filled(b)) ms__bit_last(a, b);
-    ms__bit_stream(a, b);
+    if (text.len == 0 && kind != MS__ANSWER_CALL) return;
+    ms__answer_part *part = ms__answer_part_at(a, kind, index);
+    bool once = buf == MS__ANSWER_NAME || buf == MS__ANSWER_ID;
+    if (!part || (once && part->bufs[buf].len > 0)) return;
+    bool begins = !ms__answer_part_filled(part);
+    ms__answer_put(a, &part->bufs[buf], text);
+    if (begins && ms__answer_part_filled(part)) ms__answer_part_last(a, part);
+    ms__answer_part_stream(a, part);
 }
 
 /* Returns whether a call without id has ended where a part has that name. */
-static bool ms__bit_ends(const ms__bit *b, ms_str name)
+static bool ms__answer_part_ends(const ms__answer_part *part, ms_str name)
 {
-    ms_str before = ms_buf_text(&b->part[MS__BIT_NAME]), args;
-    if (b->index < 0) return false;
+    ms_str before = ms_buf_text(&part->bufs[MS__ANSWER_NAME]), args;
+    if (part->index < 0) return false;
     return !ms_json_string_is(name, before) ||
-           ms_json_check(ms_buf_text(&b->part[MS__BIT_BODY]), NULL, &args, NULL) == MS_OK;
+           ms_json_check(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), NULL, &args,
+                         NULL) == MS_OK;
 }
 
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
@@ -27605,56 +27615,59 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
     ms_str id = ms__json_path(object, "id"), word = ms__json_path(object, name);
-    for (ms__bit *b = a->bits; word.len > 2 && b; b = b->next) {
-        ms_str known = ms_buf_text(&b->part[MS__BIT_ID]);
+    for (ms__answer_part *part = a->parts; word.len > 2 && part; part = part->next) {
+        ms_str known = ms_buf_text(&part->bufs[MS__ANSWER_ID]);
         bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
-                                  : known.len == 0 && ms__bit_ends(b, word);
-        if (b->kind == MS__BIT_CALL && b->index == index &&
-            b->part[MS__BIT_NAME].len > 0 && another)
-            b->index = INT64_MIN; /* it is complete */
+                                  : known.len == 0 && ms__answer_part_ends(part, word);
+        if (part->kind == MS__ANSWER_CALL && part->index == index &&
+            part->bufs[MS__ANSWER_NAME].len > 0 && another)
+            part->index = INT64_MIN; /* it is complete */
     }
-    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_ID, object, "id");
-    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_SIGNATURE, object, "thoughtSignature");
-    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_NAME, object, name);
-    ms__bit_put(a, MS__BIT_CALL, index, MS__BIT_BODY, object, args);
+    ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, object, "id");
+    ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_SIGNATURE, object,
+                        "thoughtSignature");
+    ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, object, name);
+    ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, object, args);
 }
 
 /* Sets the body of a block of any other kind: a list of it, with lone surrogates
  * repaired. */
-static void ms__bit_block(ms_answer_stream *a, ms__bit *b, ms_str block)
+static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
+                                  ms_str block)
 {
     ms_json_writer w;
-    ms__json_to(&w, &b->part[MS__BIT_BODY], ms__answer_arena(a));
+    ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_ARRAY);
     ms_json_put_raw(&w, block);
     ms_json_end(&w);
-    if (ms_json_finish(&w) != MS_OK) ms__answer_lost(a, block.len);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, block.len);
 }
 
 /* Sets the input of a block, which a stream sends in parts after it. */
-static void ms__bit_input(ms_answer_stream *a, ms__bit *b)
+static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
     static const ms_json_opts repair = {0, true};
     static const char *const names[] = {"input"};
     ms_arena *arena = ms__answer_arena(a);
-    ms_str block, input = ms_buf_text(&b->part[MS__BIT_DATA]);
-    if (b->kind != MS__BIT_OTHER ||
+    ms_str block, input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
+    if (part->kind != MS__ANSWER_OTHER ||
         ms_json_check(input, &repair, &input, NULL) != MS_OK ||
-        !ms_json_element(ms_buf_text(&b->part[MS__BIT_BODY]), 0, &block))
+        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
     if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
-        ms__answer_lost(a, input.len);
+        ms__answer_no_memory(a, input.len);
     else
-        ms__bit_block(a, b, block);
+        ms__answer_part_block(a, part, block);
 }
 
 /* Keeps a block of any other kind. It comes once. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms__bit *b = a->code == MS_OK ? ms__bit_at(a, MS__BIT_OTHER, index) : NULL;
-    if (!b || b->part[MS__BIT_BODY].len > 0) return;
-    ms__bit_block(a, b, block);
-    ms__bit_stream(a, b);
+    ms__answer_part *part = a->code == MS_OK
+                            ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
+    if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
+    ms__answer_part_block(a, part, block);
+    ms__answer_part_stream(a, part);
 }
 
 /* ---- The events of each provider. */
@@ -27666,17 +27679,18 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 {
     ms_str content = ms__json_path(m, "content");
     ms_json_iter it = ms_json_iterate(content);
-    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, m,
-                ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
-                                                          : "reasoning");
-    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, m, "refusal");
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, m,
+                        ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
+                                                                  : "reasoning");
+    ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
-        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, content, "");
+        ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, content, "");
     while (ms_json_next(&it)) {
         ms_json_iter thinks = ms_json_iterate(ms__json_path(it.value, "thinking"));
-        ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, it.value, "text");
+        ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, it.value, "text");
         while (ms_json_next(&thinks))
-            ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, thinks.value, "text");
+            ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
+                                "text");
     }
     if (ms__json_path(m, "function_call").ptr)
         ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
@@ -27698,7 +27712,7 @@ static void ms__answer_chat(ms_answer_stream *a)
                delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
     ms__answer_said(a, delta);
-    if (!delta.ptr || !a->bits) ms__answer_said(a, m);
+    if (!delta.ptr || !a->parts) ms__answer_said(a, m);
 }
 
 /* Reads a block of anthropic, complete or as it begins. */
@@ -27706,16 +27720,18 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str type = ms__json_path(block, "type");
     if (ms_json_string_is(type, MS_STR("text"))) {
-        ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, block, "text");
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
     } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
         ms_json_iter it = ms_json_iterate(ms__json_path(block, "input"));
         bool has = ms_json_next(&it); /* {}: deltas may follow */
         ms__answer_call(a, index, block, "name", has ? "input" : "-");
     } else if (ms_json_string_is(type, MS_STR("thinking")) ||
                ms_json_string_is(type, MS_STR("redacted_thinking"))) {
-        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, block, "thinking");
-        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, block, "signature");
-        ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_DATA, block, "data");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, block,
+                            "thinking");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, block,
+                            "signature");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_DATA, block, "data");
     } else {
         ms__answer_other(a, index, block);
     }
@@ -27730,14 +27746,16 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     for (; ms_json_next(&it); index++) ms__answer_block(a, index, it.value);
     (void)ms_json_i64(ms__json_path(event, "index"), &index);
     if (block.ptr) ms__answer_block(a, index, block);
-    ms__bit_put(a, MS__BIT_TEXT, index, MS__BIT_BODY, delta, "text");
-    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_BODY, delta, "thinking");
-    ms__bit_put(a, MS__BIT_THOUGHT, index, MS__BIT_SIGNATURE, delta, "signature");
-    for (ms__bit *b = a->bits; b; b = b->next)
-        if (b->kind >= MS__BIT_CALL && b->index == index)
-            ms__bit_put(a, b->kind, index,
-                        b->kind == MS__BIT_CALL ? MS__BIT_BODY : MS__BIT_DATA, delta,
-                        "partial_json");
+    ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, delta, "text");
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, delta, "thinking");
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, delta,
+                        "signature");
+    for (ms__answer_part *part = a->parts; part; part = part->next)
+        if (part->kind >= MS__ANSWER_CALL && part->index == index)
+            ms__answer_part_put(a, part->kind, index,
+                                part->kind == MS__ANSWER_CALL ? MS__ANSWER_BODY
+                                                              : MS__ANSWER_DATA, delta,
+                                "partial_json");
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
@@ -27748,27 +27766,31 @@ static void ms__answer_gemini(ms_answer_stream *a)
         bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
-        ms__bit_kind kind = call                           ? MS__BIT_CALL
-                            : !ms__json_path(it.value, "text").ptr ? MS__BIT_OTHER
-                            : thought ? MS__BIT_THOUGHT : MS__BIT_TEXT;
-        if (kind >= MS__BIT_CALL || a->last_kind != (unsigned)kind) a->n_bits++;
+        ms__answer_part_kind kind = call                   ? MS__ANSWER_CALL
+                                    : !ms__json_path(it.value, "text").ptr
+                                    ? MS__ANSWER_OTHER
+                                    : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
+        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
         a->last_kind = kind;
-        if (kind < MS__BIT_CALL)
-            ms__bit_put(a, kind, a->n_bits, MS__BIT_BODY, it.value, "text");
-        if (kind == MS__BIT_OTHER) ms__answer_other(a, a->n_bits, it.value);
-        if (kind != MS__BIT_CALL) continue;
-        ms__bit_put(a, kind, a->n_bits, MS__BIT_ID, it.value, "functionCall.id");
-        ms__answer_call(a, a->n_bits, it.value, "functionCall.name", "functionCall.args");
+        if (kind < MS__ANSWER_CALL)
+            ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
+        if (kind == MS__ANSWER_OTHER) ms__answer_other(a, a->n_parts, it.value);
+        if (kind != MS__ANSWER_CALL) continue;
+        ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_ID, it.value,
+                            "functionCall.id");
+        ms__answer_call(a, a->n_parts, it.value, "functionCall.name",
+                        "functionCall.args");
     }
 }
 
 static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 {
     ms_json_iter it = ms_json_iterate(ms__json_path(event, "message.tool_calls"));
-    ms__bit_put(a, MS__BIT_THOUGHT, 0, MS__BIT_BODY, event, "message.thinking");
-    ms__bit_put(a, MS__BIT_TEXT, 0, MS__BIT_BODY, event, "message.content");
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, event,
+                        "message.thinking");
+    ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, event, "message.content");
     while (ms_json_next(&it))
-        ms__answer_call(a, a->n_bits++, it.value, "function.name", "function.arguments");
+        ms__answer_call(a, a->n_parts++, it.value, "function.name", "function.arguments");
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
@@ -27831,7 +27853,7 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
         if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
         if (f->what == MS__MODEL && a->model.len > 0) continue;
         if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
-            ms__answer_lost(a, v.len);
+            ms__answer_no_memory(a, v.len);
         else if (f->what == MS__MODEL)
             ms__answer_put(a, &a->model, word);
         else if (word.len > 0)
@@ -27905,7 +27927,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
     }
     a->err = err;
     a->streams = true;
-    a->last_kind = MS__BIT_OTHER;
+    a->last_kind = MS__ANSWER_OTHER;
     ms__answer_put(a, &a->model, desc->opts.model);
     return a->code;
 }
@@ -27952,28 +27974,28 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     uint64_t of = 0;
     size_t n = 0;
     bool thinks = false;
-    for (ms__bit **at = &a->bits; *at;) {
-        if (ms__bit_filled(*at)) n++, at = &(*at)->next;
+    for (ms__answer_part **at = &a->parts; *at;) {
+        if (ms__answer_part_filled(*at)) n++, at = &(*at)->next;
         else *at = (*at)->next;
     }
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
     ms_envelope *m = all;
-    if (!all) ms__answer_lost(a, n * sizeof *all);
+    if (!all) ms__answer_no_memory(a, n * sizeof *all);
     if (!all) return NULL;
-    for (ms__bit *b = a->bits; b; b = b->next, m++) {
-        ms__bit_input(a, b);
-        *m = ms__bit_message(a, b, true);
+    for (ms__answer_part *part = a->parts; part; part = part->next, m++) {
+        ms__answer_part_input(a, part);
+        *m = ms__answer_part_message(a, part, true);
         if (m != all) m->flags = MS_FLAG_JOINED;
-        thinks = thinks || b->kind == MS__BIT_THOUGHT;
+        thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
-        a->out.calls += b->kind == MS__BIT_CALL;
+        a->out.calls += part->kind == MS__ANSWER_CALL;
     }
     m = all;
-    for (const ms__bit *b = a->bits; b; b = b->next, m++) {
-        bool thought = b->kind == MS__BIT_THOUGHT;
-        if (thought || b->part[MS__BIT_SIGNATURE].len > 0)
-            m->extra = ms__bit_signed(a, b, thought ? of : 0);
+    for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
+        bool thought = part->kind == MS__ANSWER_THOUGHT;
+        if (thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0)
+            m->extra = ms__answer_part_signed(a, part, thought ? of : 0);
     }
     a->out.messages = n;
     return all;
@@ -27985,20 +28007,23 @@ static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_enve
                                               ms_error *err)
 {
     ms_result first = MS_OK, code;
-    for (ms__bit *b = a->bits; b; b = b->next, m = m ? m + 1 : NULL) {
+    for (ms__answer_part *part = a->parts; part; part = part->next,
+         m = m ? m + 1 : NULL) {
         if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
-        if (b->seq == 0 && !m) continue;
-        if (b->seq == 0) ms__bit_stream(a, b); /* its stream could not begin before */
+        if (part->seq == 0 && !m) continue;
+        if (part->seq == 0) ms__answer_part_stream(a, part); /* its stream could not begin
+                                                                before */
         code = a->code;
         a->code = MS_OK;
         if (code == MS_OK && a->whole && m) {
-            code = ms_stream_end(&b->stream, m, ms__answer_arena(a), err);
+            code = ms_stream_end(&part->stream, m, ms__answer_arena(a), err);
         } else if (code == MS_OK) {
-            code = ms_stream_feed(&b->stream, ms__absent(), err);
+            code = ms_stream_feed(&part->stream, ms__absent(), err);
             if (code == MS_OK)
-                code = ms_stream_recover(a->desc.store, b->seq, ms__answer_arena(a), err);
+                code = ms_stream_recover(a->desc.store, part->seq, ms__answer_arena(a),
+                                         err);
         }
-        if (code == MS_OK) a->out.last_seq = b->seq;
+        if (code == MS_OK) a->out.last_seq = part->seq;
         if (first == MS_OK) first = code;
     }
     return first;

@@ -179,8 +179,8 @@ struct ms_answer_stream {
     ms_arena own;
     ms_error *err;             /* of the running call; `code` is the first error */
     ms_result code;
-    struct ms__bit *bits;
-    int64_t n_bits;
+    struct ms__answer_part *parts;
+    int64_t n_parts;
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;

@@ -484,7 +484,7 @@ controls()
         ms__history_open 'memory->by_time = false;' ''
     control block_not_repaired gcc test_answer \
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
-        ms__bit_block 'ms_json_put_raw(&w, block);' \
+        ms__answer_part_block 'ms_json_put_raw(&w, block);' \
         'ms__json_scalar(&w, block.ptr, block.len);'
     control choices_not_distinguished gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
@@ -497,9 +497,9 @@ controls()
         ms__gives_way 'if (o->m != o->given && !ms__field_has(ph, o->given)) return false;' ''
     control failed_answer_is_complete gcc test_answer \
         streamed_answer_is_unfinished_when_its_messages_could_not_begin 100 \
-        ms__answer_ends 'if (b->seq == 0) ms__bit_stream(a, b);' \
-        'if (b->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &b->seq, err)
-            == MS_OK) a->out.first_seq = b->seq; continue; }'
+        ms__answer_ends 'if (part->seq == 0) ms__answer_part_stream(a, part);' \
+        'if (part->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &part->seq, err)
+            == MS_OK) a->out.first_seq = part->seq; continue; }'
     control reason_truncated_in_a_character gcc test_answer \
         reason_to_stop_is_cut_between_characters 100 \
         ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'
@@ -1025,8 +1025,8 @@ controls()
         'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
     control model_lost_without_memory gcc test_answer \
         answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_facts \
-        'ms__answer_lost(a, v.len);' \
-        '{ if (f->what != MS__MODEL) ms__answer_lost(a, v.len); }'
+        'ms__answer_no_memory(a, v.len);' \
+        '{ if (f->what != MS__MODEL) ms__answer_no_memory(a, v.len); }'
     control call_without_memory_takes_a_number gcc test_format \
         call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
         'if (code != MS_OK) w->last_id = last;' ''
