@@ -250,10 +250,10 @@ typedef struct ms__element {
 } ms__element;
 
 /* The model's answer to which thinking belongs. */
-typedef struct ms__signer {
+typedef struct ms__thinking_check {
     uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
-} ms__signer;
+} ms__thinking_check;
 
 typedef struct ms__item {
     ms__item_kind kind;
@@ -272,7 +272,7 @@ typedef struct ms__item {
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
-    ms__signer *signer;       /* of thinking */
+    ms__thinking_check *thinking_check; /* of thinking */
 } ms__item;
 
 typedef struct ms__group {
@@ -322,7 +322,8 @@ typedef struct ms__projector {
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
-    ms__signer *signer;         /* of the newest thinking, until its answer ends */
+    ms__thinking_check *thinking_check; /* of the newest thinking, until its answer
+                                           ends */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -959,26 +960,28 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 }
 
 /* Adds message m to the hash of the answer to which thinking belongs. */
-static void ms__signer_add(ms__projector *p, const ms_envelope *m, ms__item *thought)
+static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
+                                   ms__item *thought)
 {
     ms_str of;
-    if (!(m->flags & MS_FLAG_JOINED)) p->signer = NULL;
-    if (thought && !p->signer) {
-        p->signer = (ms__signer *)ms__project_alloc(p, sizeof *p->signer);
-        if (!p->signer) return;
-        p->signer->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
-                            ms_json_u64(of, &p->signer->of) == MS_OK;
+    if (!(m->flags & MS_FLAG_JOINED)) p->thinking_check = NULL;
+    if (thought && !p->thinking_check) {
+        p->thinking_check =
+            (ms__thinking_check *)ms__project_alloc(p, sizeof *p->thinking_check);
+        if (!p->thinking_check) return;
+        p->thinking_check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                                    ms_json_u64(of, &p->thinking_check->of) == MS_OK;
     }
-    if (thought) thought->signer = p->signer;
-    if (!p->signer) return;
-    p->signer->sum = ms__answer_sum(p->signer->sum, m);
-    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->signer->edited = true;
+    if (thought) thought->thinking_check = p->thinking_check;
+    if (!p->thinking_check) return;
+    p->thinking_check->sum = ms__answer_sum(p->thinking_check->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->thinking_check->edited = true;
 }
 
 /* Returns whether the answer of thinking is unaltered. */
 static bool ms__thought_holds(const ms__item *thought)
 {
-    const ms__signer *s = thought->signer;
+    const ms__thinking_check *s = thought->thinking_check;
     return s && (s->has_of ? s->of == s->sum : !s->edited);
 }
 
@@ -1335,7 +1338,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
     ms__members_read(p, m);
-    if (p->opts.thinking) ms__signer_add(p, m, thought);
+    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);
     item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
     if (!item || p->lost) return;
