@@ -25615,7 +25615,7 @@ static ms_str ms__decoded(ms__projector *p, ms_str json)
 }
 
 /* Returns the concatenation of three texts, in the arena. */
-static ms_str ms__glue(ms__projector *p, ms_str a, ms_str b, ms_str c)
+static ms_str ms__concat3(ms__projector *p, ms_str a, ms_str b, ms_str c)
 {
     size_t len = 0;
     char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
@@ -25810,7 +25810,7 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     x->text = MS_STR("");
     if (f->kind == MS__PART_NOTHING) return true;
     p->report.wrapped++;
-    x->text = ms__glue(p, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
+    x->text = ms__concat3(p, MS_STR("["), ms_str_of(f->word), MS_STR(" left out]"));
     return true;
 }
 
@@ -25910,7 +25910,7 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     bool call = m->type == MS_T_ACTION, delegation = m->type == MS_T_DELEGATION;
-    ms_str who = ms__glue(p, MS_STR("["), m->agent_key, MS_STR("] ")), begin = who;
+    ms_str who = ms__concat3(p, MS_STR("["), m->agent_key, MS_STR("] ")), begin = who;
     ms_str beside = ms__absent(), *text = &item->text.text;
     if (call && m->content.json) ms__item_as_json(p, m, item);
     ms__item_flatten(p, item);
@@ -25919,12 +25919,14 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (!call && !beside.ptr && ms__is_blank(*text)) return;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    if (call) begin = ms__glue(p, who, m->tool, MS_STR(" "));
-    if (delegation) begin = ms__glue(p, who, m->worker, MS_STR(": "));
-    if (m->type == MS_T_ERROR) begin = ms__glue(p, who, MS_STR("Error: "), ms__absent());
-    *text = ms__glue(p, begin, *text, ms__absent());
-    if (beside.ptr) *text = ms__glue(p, ms__glue(p, who, beside, MS_STR("\n\n")), *text,
-                                     ms__absent());
+    if (call) begin = ms__concat3(p, who, m->tool, MS_STR(" "));
+    if (delegation) begin = ms__concat3(p, who, m->worker, MS_STR(": "));
+    if (m->type == MS_T_ERROR)
+        begin = ms__concat3(p, who, MS_STR("Error: "), ms__absent());
+    *text = ms__concat3(p, begin, *text, ms__absent());
+    if (beside.ptr)
+        *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
+                            ms__absent());
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -26001,8 +26003,8 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
     if (own && p->profile->trim) *text = ms__trim_end(*text);
     if (own || !source.len || ms__is_blank(*text)) return;
-    source = ms__glue(p, MS_STR("["), source, MS_STR("] "));
-    *text = ms__glue(p, source, *text, ms__absent());
+    source = ms__concat3(p, MS_STR("["), source, MS_STR("] "));
+    *text = ms__concat3(p, source, *text, ms__absent());
 }
 
 /* Makes system text, or user text where the profile allows no system text. */
@@ -26015,7 +26017,7 @@ static void ms__item_as_system(ms__projector *p, ms__item *item)
         return;
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    item->text.text = ms__glue(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+    item->text.text = ms__concat3(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
 }
 
 /* Makes text of the assistant, shortened on request. */
@@ -26270,7 +26272,7 @@ static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
     char number[24];
     if (m->call_id.len > 0) return m->call_id;
     size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
-    return ms__glue(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
+    return ms__concat3(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
 }
 
 /* ---- Step 3: groups. */
@@ -26450,7 +26452,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     }
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
-    item->text.text = ms__glue(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    item->text.text = ms__concat3(p, ms__answer_prefix(m), item->text.text, ms__absent());
     ms__item_join(p, m, item);
 }
 
@@ -26776,7 +26778,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
     if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
     p->report.wrapped++;
-    *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+    *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
 }
 
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a

@@ -199,7 +199,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
     if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
     p->report.wrapped++;
-    *text = ms__glue(p, ms_str_of(mark), *text, ms__absent());
+    *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
 }
 
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
