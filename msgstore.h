@@ -25285,8 +25285,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *
  * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
  * call), 80 a text that is written, and a copy of the message if the caller's does not
- * stay valid. Items and groups never move. A failed allocation sets p->lost, which is
- * tested after each message and at the end; then no item joins a group any more.
+ * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
+ * is tested after each message and at the end; then no item joins a group any more.
  * (P1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (P2) Equal input makes equal bytes.
@@ -25513,7 +25513,7 @@ typedef struct ms__projector {
     const ms__wire_template *templates;
     ms_project_opts opts;
     ms_arena *arena;
-    uint64_t lost;              /* bytes of the allocation that failed; 0: none */
+    uint64_t no_memory;         /* bytes of the allocation that failed; 0: none */
     ms__group *first, *last;
     ms__group *pinned;          /* the last of the groups of system text at the start */
     size_t n_groups;
@@ -25539,7 +25539,7 @@ static void *ms__project_alloc(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
     if (room) memset(room, 0, size);
-    else p->lost = size + 1;
+    else p->no_memory = size + 1;
     return room;
 }
 
@@ -25610,7 +25610,7 @@ static ms_str ms__trim_end(ms_str s)
 static ms_str ms__decoded(ms__projector *p, ms_str json)
 {
     ms_str text = MS_STR("");
-    if (ms_json_string(json, p->arena, &text) != MS_OK) p->lost = json.len + 1;
+    if (ms_json_string(json, p->arena, &text) != MS_OK) p->no_memory = json.len + 1;
     return text;
 }
 
@@ -25619,7 +25619,7 @@ static ms_str ms__concat3(ms__projector *p, ms_str a, ms_str b, ms_str c)
 {
     size_t len = 0;
     char *text = (char *)ms_arena_alloc(p->arena, a.len + b.len + c.len);
-    if (!text) p->lost = a.len + b.len + c.len + 1;
+    if (!text) p->no_memory = a.len + b.len + c.len + 1;
     if (!text) return MS_STR("");
     ms__put_text(text, &len, a);
     ms__put_text(text, &len, b);
@@ -25633,7 +25633,7 @@ static ms_str ms__shorter(ms__projector *p, ms_str text, ms_str key)
     size_t chars;
     if (ms__shorten(text, &p->opts.shorten_opts, key, p->arena, &text, &chars, NULL) !=
         MS_OK)
-        p->lost = text.len + 1;
+        p->no_memory = text.len + 1;
     p->report.shortened += chars != 0;
     return text;
 }
@@ -25849,7 +25849,7 @@ static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
         if (x != first) ms__buf_add(&buf, &code, MS_STR("\n\n"));
         ms__buf_add(&buf, &code, x->text.ptr ? x->text : MS_STR("[image left out]"));
     }
-    if (code != MS_OK) p->lost = buf.len + 1;
+    if (code != MS_OK) p->no_memory = buf.len + 1;
     return ms_buf_text(&buf);
 }
 
@@ -25967,7 +25967,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
     ms__args_object(&w, item->text);
-    if (ms_json_finish(&w) != MS_OK) p->lost = item->text.text.len + 1;
+    if (ms_json_finish(&w) != MS_OK) p->no_memory = item->text.text.len + 1;
     item->text = ms_json(ms_buf_text(&buf));
 }
 
@@ -25982,7 +25982,7 @@ static void ms__item_as_delegation(ms__projector *p, const ms_envelope *m, ms__i
     ms_json_key(&w, MS_STR("task"));
     ms_json_put_string(&w, m->task);
     ms_json_end(&w);
-    if (ms_json_finish(&w) != MS_OK) p->lost = m->task.len + 1;
+    if (ms_json_finish(&w) != MS_OK) p->no_memory = m->task.len + 1;
     item->kind = MS__ITEM_CALL;
     item->delegation = true;
     item->parts = NULL;
@@ -26339,7 +26339,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
         !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
-    if (p->lost) return;
+    if (p->no_memory) return;
     if (g->last) g->last->next = item;
     else g->first = item;
     g->last = item;
@@ -26481,7 +26481,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
         ms__item_as_call(p, m, call);
         ms__call_add(p, m, call);
     }
-    if (p->lost) return;
+    if (p->no_memory) return;
     call->result = item;
     call->group->has_results = true;
     item->part = brings;
@@ -26546,7 +26546,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);
     item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
-    if (!item || p->lost) return;
+    if (!item || p->no_memory) return;
     item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
@@ -26575,7 +26575,7 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
     }
     ms_envelope m = ms_envelope_of(msg);
     ms__message_add(p, &m);
-    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
 /* ==== [emit] groups become provider messages =========================================
@@ -27143,7 +27143,7 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 static void ms__emit_list(ms__projector *p)
 {
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->lost;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
     ms__out(p, "]");
 }
 
@@ -27175,7 +27175,7 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
         if (item) ms__item_put(p, item, ms__absent());
         p->n_groups = 0; /* the system prompt is not a group of the history */
     }
-    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
 /* Opens the source of a projection: the timeline of a memory, or all messages of a
@@ -27277,12 +27277,12 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
     ms__list_make(p, start);
-    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
     if (whole) ms__request_tail(p, desc);
-    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
     return ms__fail(err, p->json.result, "writing the messages failed");
 }

@@ -564,6 +564,6 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 static void ms__emit_list(ms__projector *p)
 {
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->lost;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
     ms__out(p, "]");
 }

@@ -27,7 +27,7 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
         if (item) ms__item_put(p, item, ms__absent());
         p->n_groups = 0; /* the system prompt is not a group of the history */
     }
-    return p->lost ? ms__no_arena(err, p->arena, p->lost) : MS_OK;
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
 /* Opens the source of a projection: the timeline of a memory, or all messages of a
@@ -129,12 +129,12 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
     ms__list_make(p, start);
-    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
     if (whole) ms__request_tail(p, desc);
-    if (p->lost) return ms__no_arena(err, p->arena, p->lost);
+    if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
     return ms__fail(err, p->json.result, "writing the messages failed");
 }
