@@ -2520,7 +2520,7 @@ typedef struct ms_backend {
      * before the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
-    const struct ms__inside *inside; /* private; NULL */
+    const struct ms__hooks *hooks; /* private; NULL */
     /* Does the work of ms_wait, where polling is too expensive. */
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);
@@ -4509,16 +4509,16 @@ MS_API bool ms_json_next(ms_json_iter *it)
     return true;
 }
 
-/* Sets *inside to the bytes between the quotes of a JSON string; false: value is not a
+/* Sets *between to the bytes between the quotes of a JSON string; false: value is not a
  * string. */
-static bool ms__string_inside(ms_str value, ms_str *inside)
+static bool ms__string_between(ms_str value, ms_str *between)
 {
     if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
     const char *end = value.ptr + value.len;
     const char *p = ms__skip_space(value.ptr, end);
     const char *stop = ms__pass_string(p, end);
     if (stop - p < 2 || stop[-1] != '"') return false;
-    *inside = ms_str_n(p + 1, (size_t)(stop - p) - 2);
+    *between = ms_str_n(p + 1, (size_t)(stop - p) - 2);
     return true;
 }
 
@@ -4566,7 +4566,7 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out)
 {
     ms_str in;
-    if (!ms__string_inside(value, &in)) return MS_E_KIND;
+    if (!ms__string_between(value, &in)) return MS_E_KIND;
     const char *end = in.ptr + in.len;
     bool valid = ms_utf8_check(in, NULL);
     if (valid && (in.len == 0 || !memchr(in.ptr, '\\', in.len))) {
@@ -4595,7 +4595,7 @@ MS_API bool ms_json_string_is(ms_str value, ms_str text)
     ms_str in;
     char one[4];
     size_t n = 0;
-    if (!text.ptr || !ms__string_inside(value, &in)) return false;
+    if (!text.ptr || !ms__string_between(value, &in)) return false;
     if (in.len == text.len && !memchr(in.ptr, '\\', in.len) &&
         memcmp(in.ptr, text.ptr, in.len) == 0)
         return ms_utf8_check(in, NULL);
@@ -6284,11 +6284,11 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. The
  * functions are in a table, so that programs without unions do not link their code. */
-typedef struct ms__inside {
+typedef struct ms__hooks {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
-} ms__inside;
+} ms__hooks;
 
 /* The backend's append of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
@@ -6301,7 +6301,7 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     run.messages = messages;
     run.n = n;
     run.opts = opts;
-    return store->backend->inside->take(store, &run, err);
+    return store->backend->hooks->take(store, &run, err);
 }
 
 /* The backend's change of a store with `take`. */
@@ -6316,14 +6316,14 @@ static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str locati
     run.records = records;
     run.n = n;
     run.opts = opts;
-    return store->backend->inside->take(store, &run, err);
+    return store->backend->hooks->take(store, &run, err);
 }
 
 /* Passes a checked append to the store. */
 static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     const ms_backend *b = store->backend;
-    if (b->inside && b->inside->take) return b->inside->take(store, run, err);
+    if (b->hooks && b->hooks->take) return b->hooks->take(store, run, err);
     return b->append(store, run->location, run->messages, run->n, run->opts, err);
 }
 
@@ -11759,13 +11759,13 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_hooks, NULL};
 #ifdef MSGSTORE_RING
 
 /* ==== [ring] an arena store that drops its oldest messages =============================
@@ -12116,13 +12116,13 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stands};
+static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_hooks, NULL};
 
 static void ms__ring_begin(ms__mem *m)
 {
@@ -12431,7 +12431,7 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 static const ms_backend ms__flash_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_hooks, NULL};
 
 /* ---- Opening: enters the records of all valid frames, oldest first. */
 
@@ -14398,7 +14398,7 @@ typedef struct ms__log_durable {
 
 /* [log-recover] The turn of a shared writer, and the damage found. */
 typedef struct ms__log_recovery {
-    bool inside;         /* shared: this handle has the lock of the file */
+    bool holds_lock;     /* shared: this handle has the lock of the file */
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -16286,7 +16286,7 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
                                       ms_error *err)
 {
     unsigned char bytes[MS__CHECKPOINT_SIZE];
-    bool locked = log->opts.shared && !log->recovery.inside;
+    bool locked = log->opts.shared && !log->recovery.holds_lock;
     int failed = 0;
     if (locked && must) MS__TRY(ms__log_lock(log, err));
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
@@ -16407,7 +16407,7 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 static ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
-    bool locked = log->opts.shared && !log->recovery.inside;
+    bool locked = log->opts.shared && !log->recovery.holds_lock;
     if (ms__log_unconfirmed(log)) d->again_end = log->end;
     if (d->end >= d->again_end) return MS_OK;
     uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
@@ -17788,8 +17788,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
 
 static void ms__log_leave(ms__log *log)
 {
-    if (!log->opts.shared || !log->recovery.inside) return;
-    log->recovery.inside = false;
+    if (!log->opts.shared || !log->recovery.holds_lock) return;
+    log->recovery.holds_lock = false;
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
@@ -17802,7 +17802,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_follow(log, err));
     /* 2 */
     MS__TRY(ms__log_lock(log, err));
-    log->recovery.inside = true;
+    log->recovery.holds_lock = true;
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */
@@ -18502,14 +18502,14 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__inside ms__log_inside = {ms__log_append, NULL, NULL};
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
+    MS__CHANGES ? ms__log_erase : NULL, &ms__log_hooks, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
@@ -19363,8 +19363,8 @@ static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query 
     ms__sorted *s = &run->sorted;
     void *items =
         ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
-    const ms__inside *inside = u->stores[run->which]->backend->inside;
-    if (!inside || inside->stands) {
+    const ms__hooks *hooks = u->stores[run->which]->backend->hooks;
+    if (!hooks || hooks->stands) {
         void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
         if (!copy) return false;
         msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
@@ -19669,14 +19669,14 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__inside ms__union_inside = {NULL, ms__union_freeze, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
     MS__CHANGES ? ms__union_change : NULL,
-    MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
+    MS__CHANGES ? ms__union_erase : NULL, &ms__union_hooks, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
@@ -20102,12 +20102,12 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
 static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 {
     ms__now now;
-    const ms__inside *inside = store->backend->inside;
+    const ms__hooks *hooks = store->backend->hooks;
     ms__source *s = &h->sources[h->n_sources++];
     s->store = store;
     s->last = UINT64_MAX;
-    if (inside && inside->freeze) {
-        MS__TRY(inside->freeze(store, &s->store, err));
+    if (hooks && hooks->freeze) {
+        MS__TRY(hooks->freeze(store, &s->store, err));
         s->frozen = true;
     } else {
         MS__TRY(ms__store_now(store, &now, err));
@@ -20455,8 +20455,8 @@ static void ms__find_ahead(const ms_msg *msg)
  * has moved it, which the next step of the cursor reports. */
 static const ms_msg *ms__find_same(const ms_finder *f)
 {
-    const ms__inside *inside = f->msg ? f->it.store->backend->inside : NULL;
-    if (!inside || !inside->stands || inside->stands(f->it.store, &f->it) == MS_OK)
+    const ms__hooks *hooks = f->msg ? f->it.store->backend->hooks : NULL;
+    if (!hooks || !hooks->stands || hooks->stands(f->it.store, &f->it) == MS_OK)
         return f->msg;
     return NULL;
 }
@@ -20485,20 +20485,20 @@ MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err)
 
 /* ---- Around a match. */
 
-static bool ms__inside_char(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+static bool ms__utf8_continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around)
 {
     if (!text.ptr || at > text.len || length > text.len - at) return ms__absent();
     size_t begin = at, end = at + length;
-    while (begin > 0 && begin < text.len && ms__inside_char(text.ptr[begin])) begin--;
-    while (end < text.len && ms__inside_char(text.ptr[end])) end++;
+    while (begin > 0 && begin < text.len && ms__utf8_continues(text.ptr[begin])) begin--;
+    while (end < text.len && ms__utf8_continues(text.ptr[end])) end++;
     for (size_t n = 0; n < around && begin > 0; n++)
         do begin--;
-        while (begin > 0 && ms__inside_char(text.ptr[begin]));
+        while (begin > 0 && ms__utf8_continues(text.ptr[begin]));
     for (size_t n = 0; n < around && end < text.len; n++)
         do end++;
-        while (end < text.len && ms__inside_char(text.ptr[end]));
+        while (end < text.len && ms__utf8_continues(text.ptr[end]));
     return ms_str_n(text.ptr + begin, end - begin);
 }
 
@@ -21269,7 +21269,7 @@ typedef struct ms__as {
 
 struct ms__placeholder {
     char letter;
-    char inside;          /* letter of the object that contains it; 0: the outermost */
+    char parent;          /* letter of the object that contains it; 0: the outermost */
     uint16_t flags;
     uint8_t field;        /* 0: none */
     uint8_t len;          /* of the name */
@@ -21277,9 +21277,9 @@ struct ms__placeholder {
     const ms__as *as;
 };
 
-#define MS__PLACEHOLDER(letter, inside, name, as, field, flags) \
-    {letter, inside, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
-#define MS__END(inside) {'}', inside, 0, 0, 0, "", &ms__as_end}
+#define MS__PLACEHOLDER(letter, parent, name, as, field, flags) \
+    {letter, parent, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
+#define MS__END(parent) {'}', parent, 0, 0, 0, "", &ms__as_end}
 
 #define MS__PLACEHOLDERS_MAX 40
 
@@ -21434,7 +21434,7 @@ static bool ms__json_time(ms_str value, int64_t *ns)
     ms_str text;
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
         return ms_seconds_read(value, ns) == MS_OK;
-    return ms__string_inside(value, &text) && ms_iso_read(text, ns) == MS_OK;
+    return ms__string_between(value, &text) && ms_iso_read(text, ns) == MS_OK;
 }
 
 static ms_result ms__time_read(ms__fit *f)
@@ -21484,20 +21484,20 @@ static bool ms__is_parts(ms_str list) { return ms__parts_are(list, false); }
 
 /* Writes JSON as the inside of a string: a string without its quotes, texts with a blank
  * line between, null as nothing, all else as its JSON text. */
-static void ms__json_inside(ms_writer *w, ms_str json)
+static void ms__json_unquoted(ms_writer *w, ms_str json)
 {
-    ms_str text, inside;
+    ms_str text, between;
     bool texts = ms__parts_are(json, true), first = true;
     ms_json_iter it = ms_json_iterate(json);
-    if (ms__string_inside(json, &inside))
-        ms__json_bytes(&w->json, inside.ptr, inside.len);
+    if (ms__string_between(json, &between))
+        ms__json_bytes(&w->json, between.ptr, between.len);
     else if (ms_json_kind_of(json) != MS_JSON_NULL && !texts)
         ms__json_escaped(&w->json, json);
     for (; texts && ms_json_next(&it); first = false) {
         if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
         if (ms_json_member(it.value, MS_STR("text"), &text) &&
-            ms__string_inside(text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
+            ms__string_between(text, &between))
+            ms__json_bytes(&w->json, between.ptr, between.len);
     }
 }
 
@@ -21517,7 +21517,7 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_before(&w->json, false);
     ms__json_byte(&w->json, '"');
     if (prefix) ms__json_escaped(&w->json, ms__answer_prefix(m));
-    if (v.json) ms__json_inside(w, v.text);
+    if (v.json) ms__json_unquoted(w, v.text);
     else ms__json_escaped(&w->json, v.text);
     ms__json_byte(&w->json, '"');
 }
@@ -21631,12 +21631,12 @@ static const ms__placeholder *ms__list_placeholder(const ms__object_form *s)
 }
 
 /* Returns the placeholder of a member: the first one of its name. */
-static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char inside,
+static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char parent,
                                                     ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
-        if (ph->inside != inside || ph->len == 0) continue;
+        if (ph->parent != parent || ph->len == 0) continue;
         if (escaped ? ms_json_string_is(key, ms_str_n(ph->name, ph->len))
                     : ph->len + 2u == key.len &&
                     memcmp(ph->name, key.ptr + 1, ph->len) == 0)
@@ -21962,12 +21962,12 @@ static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
 /* Finds the placeholders of the members from base on. Of repeated members the last
  * counts. */
 static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t base,
-                              char inside)
+                              char parent)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
         ms__member *e = &r->members[i];
-        const ms__placeholder *ph = ms__placeholder_named(s, inside, e->key);
+        const ms__placeholder *ph = ms__placeholder_named(s, parent, e->key);
         uint64_t bit = ph ? (uint64_t)1 << (ph - s->placeholders) : 0;
         e->repeated = (seen & bit) != 0;
         e->placeholder = ph && (ph->flags & MS__WRITTEN) ? NULL : ph;
@@ -21977,11 +21977,11 @@ static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t ba
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
 static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s,
-                                         char inside)
+                                         char parent)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__placeholder *ph = &s->placeholders[i];
-        if (ph->inside != inside || !(ph->flags & MS__NEEDED)) continue;
+        if (ph->parent != parent || !(ph->flags & MS__NEEDED)) continue;
         if (!(r->seen & ms__placeholder_forms(s, ph)))
             return ms__read_missing(r, ph->name);
     }
@@ -21989,8 +21989,8 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inside_take(ms__reader *r, const ms__object_form *s,
-                                 const ms__member *e, ms_envelope *m)
+static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
+                                       const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
@@ -22023,7 +22023,8 @@ static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t
         bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
-        MS__TRY(object ? ms__inside_take(r, s, &e, m) : ms__member_take(r, s, &e, m));
+        MS__TRY(object ? ms__inner_object_take(r, s, &e, m)
+                       : ms__member_take(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
@@ -22259,7 +22260,7 @@ typedef struct ms__object {
     uint64_t put;          /* placeholders, by index */
     uint64_t kept;         /* placeholders with a member of their name in the template */
     uint32_t covered;      /* fields, by number */
-    char inside;           /* letter of the object inside that is open; 0: none */
+    char parent;           /* letter of the object inside that is open; 0: none */
     char room[3 * MS__PLACEHOLDERS_MAX];
 } ms__object;
 
@@ -22291,7 +22292,7 @@ static void ms__object_open(ms__object *o, const ms__format_tables *f, bool oute
     o->n = n;
     o->source = source;
     o->put = o->kept = o->covered = 0;
-    o->inside = 0;
+    o->parent = 0;
     o->form = source ? form : outer ? ms__outer_form(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
@@ -22319,7 +22320,7 @@ static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
 static bool ms__same_key(ms_str a, ms_str b)
 {
     char x[4], y[4];
-    if (!ms__string_inside(a, &a) || !ms__string_inside(b, &b)) return false;
+    if (!ms__string_between(a, &a) || !ms__string_between(b, &b)) return false;
     const char *p = a.ptr, *p_end = p + a.len, *q = b.ptr, *q_end = q + b.len;
     while (p < p_end && q < q_end) {
         unsigned len = ms__string_char(&p, p_end, x);
@@ -22332,7 +22333,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->form, 'X'))
+    if (!o->m->extra.ptr || o->parent || !ms__placeholder_lettered(o->form, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -22442,7 +22443,7 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__placeholder *ph = ms__placeholder_named(o->form, o->inside, token->key);
+    const ms__placeholder *ph = ms__placeholder_named(o->form, o->parent, token->key);
     const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
         ms__placeholder_fill(w, o, form, ms__absent());
@@ -22456,14 +22457,14 @@ static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
  * writes the fields that are new there. */
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
-    char inside = o->inside;
+    char parent = o->parent;
     for (size_t i = 0; o->source && i < o->form->n; i++) {
         const ms__placeholder *ph = &o->form->placeholders[i];
-        if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
+        if (ph->parent == parent && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
-    o->inside = 0;
-    if (inside) ms_json_end(&w->json);
+    o->parent = 0;
+    if (parent) ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its
@@ -22478,11 +22479,11 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             ph = ms__placeholder_lettered(o->form, token.letter);
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
             o->put |= (uint64_t)1 << (ph - o->form->placeholders);
-        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->parent) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
-            o->inside = ph->letter;
-        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            o->parent = ph->letter;
+        } else if (kind == MS__TOKEN_CLOSE && o->parent) {
             ms__object_rest(w, o);
         } else if (kind == MS__TOKEN_MEMBER) {
             ms__kept_put(w, o, &token);
@@ -22496,7 +22497,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             return ph;
         }
     }
-    if (o->inside) ms__object_rest(w, o);
+    if (o->parent) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }
@@ -24391,11 +24392,11 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
 /* Reads the forms of a response that wrap a value. */
 static ms_result ms__wrapped_read(ms__fit *f)
 {
-    ms_str inside;
+    ms_str result;
     bool error = f->h->letter == 'e';
-    f->fits = ms__only_member(f->value, error ? "error" : "result", &inside);
+    f->fits = ms__only_member(f->value, error ? "error" : "result", &result);
     if (f->fits && error) f->m->type = MS_T_ERROR;
-    if (f->fits) f->value = inside;
+    if (f->fits) f->value = result;
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
@@ -24411,10 +24412,10 @@ static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 /* Returns whether a value is a response without a wrapper. */
 static bool ms__is_response(ms_str value)
 {
-    ms_str inside;
+    ms_str result;
     return ms_json_kind_of(value) == MS_JSON_OBJECT &&
-           !ms__only_member(value, "result", &inside) &&
-           !ms__only_member(value, "error", &inside);
+           !ms__only_member(value, "result", &result) &&
+           !ms__only_member(value, "error", &result);
 }
 
 static ms_result ms__response_read(ms__fit *f)
@@ -25067,7 +25068,7 @@ static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
 
 /* Returns whether a split at byte `at` would divide a visible character: after a joiner,
  * and before a combining mark, joiner, variation selector or emoji modifier. */
-static bool ms__is_inside(ms_str s, size_t at)
+static bool ms__divides_character(ms_str s, size_t at)
 {
     if (at == 0 || at >= s.len) return false;
     if (at >= 3 && memcmp(s.ptr + at - 3, "\xE2\x80\x8D", 3) == 0) return true;
@@ -25082,12 +25083,12 @@ static bool ms__is_inside(ms_str s, size_t at)
 static size_t ms__split_outwards(ms_str s, size_t *split, size_t head)
 {
     size_t at = *split, moved = 0, ignored;
-    while (moved < MS__SPLIT_REACH && ms__is_inside(s, at)) {
+    while (moved < MS__SPLIT_REACH && ms__divides_character(s, at)) {
         moved++;
         if (head == 0) (void)ms__code_point(s, &at);
         else at = ms__chars_end(s, 0, head - moved, &ignored);
     }
-    if (ms__is_inside(s, at)) return 0;
+    if (ms__divides_character(s, at)) return 0;
     *split = at;
     return moved;
 }
@@ -25766,7 +25767,7 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
     while (it.object && ms_json_next(&it)) {
         ms_str name;
         if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
-            !ms__string_inside(it.key, &name))
+            !ms__string_between(it.key, &name))
             continue;
         if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
         else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
@@ -26130,7 +26131,7 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
         !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
         !ms_json_string_is(name, ms_str_of(p->profile->name)))
         return ms__absent();
-    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_inside(name, &model) &&
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
         !ms__same_model(model, p->opts.model))
         return ms__absent();
     return all;

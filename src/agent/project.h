@@ -563,7 +563,7 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
     while (it.object && ms_json_next(&it)) {
         ms_str name;
         if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
-            !ms__string_inside(it.key, &name))
+            !ms__string_between(it.key, &name))
             continue;
         if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
         else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
@@ -927,7 +927,7 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
         !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
         !ms_json_string_is(name, ms_str_of(p->profile->name)))
         return ms__absent();
-    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_inside(name, &model) &&
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
         !ms__same_model(model, p->opts.model))
         return ms__absent();
     return all;

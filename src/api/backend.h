@@ -42,7 +42,7 @@ typedef struct ms_backend {
      * before the next. See [record]. */
     ms_result (*erase)(ms_store *store, const ms_msg *record, unsigned step,
                        ms_error *err);
-    const struct ms__inside *inside; /* private; NULL */
+    const struct ms__hooks *hooks; /* private; NULL */
     /* Does the work of ms_wait, where polling is too expensive. */
     ms_result (*wait)(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                       uint64_t *last_seq, ms_error *err);

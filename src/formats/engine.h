@@ -150,12 +150,12 @@ static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
 /* Finds the placeholders of the members from base on. Of repeated members the last
  * counts. */
 static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t base,
-                              char inside)
+                              char parent)
 {
     uint64_t seen = 0;
     for (size_t i = stbds_arrlenu(r->members); i-- > base;) {
         ms__member *e = &r->members[i];
-        const ms__placeholder *ph = ms__placeholder_named(s, inside, e->key);
+        const ms__placeholder *ph = ms__placeholder_named(s, parent, e->key);
         uint64_t bit = ph ? (uint64_t)1 << (ph - s->placeholders) : 0;
         e->repeated = (seen & bit) != 0;
         e->placeholder = ph && (ph->flags & MS__WRITTEN) ? NULL : ph;
@@ -165,11 +165,11 @@ static void ms__members_match(ms__reader *r, const ms__object_form *s, size_t ba
 
 /* Checks for NEEDED members: a strict reader refuses an object without one. */
 static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s,
-                                         char inside)
+                                         char parent)
 {
     for (size_t i = 0; !r->lenient && i < s->n; i++) {
         const ms__placeholder *ph = &s->placeholders[i];
-        if (ph->inside != inside || !(ph->flags & MS__NEEDED)) continue;
+        if (ph->parent != parent || !(ph->flags & MS__NEEDED)) continue;
         if (!(r->seen & ms__placeholder_forms(s, ph)))
             return ms__read_missing(r, ph->name);
     }
@@ -177,8 +177,8 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inside_take(ms__reader *r, const ms__object_form *s,
-                                 const ms__member *e, ms_envelope *m)
+static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
+                                       const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
@@ -211,7 +211,8 @@ static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t
         bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
-        MS__TRY(object ? ms__inside_take(r, s, &e, m) : ms__member_take(r, s, &e, m));
+        MS__TRY(object ? ms__inner_object_take(r, s, &e, m)
+                       : ms__member_take(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
@@ -447,7 +448,7 @@ typedef struct ms__object {
     uint64_t put;          /* placeholders, by index */
     uint64_t kept;         /* placeholders with a member of their name in the template */
     uint32_t covered;      /* fields, by number */
-    char inside;           /* letter of the object inside that is open; 0: none */
+    char parent;           /* letter of the object inside that is open; 0: none */
     char room[3 * MS__PLACEHOLDERS_MAX];
 } ms__object;
 
@@ -479,7 +480,7 @@ static void ms__object_open(ms__object *o, const ms__format_tables *f, bool oute
     o->n = n;
     o->source = source;
     o->put = o->kept = o->covered = 0;
-    o->inside = 0;
+    o->parent = 0;
     o->form = source ? form : outer ? ms__outer_form(f, own, n) : f->block(own);
     o->tokens = tokens;
     if (!source)
@@ -507,7 +508,7 @@ static void ms__member_put(ms_writer *w, ms_str key, ms_str value)
 static bool ms__same_key(ms_str a, ms_str b)
 {
     char x[4], y[4];
-    if (!ms__string_inside(a, &a) || !ms__string_inside(b, &b)) return false;
+    if (!ms__string_between(a, &a) || !ms__string_between(b, &b)) return false;
     const char *p = a.ptr, *p_end = p + a.len, *q = b.ptr, *q_end = q + b.len;
     while (p < p_end && q < q_end) {
         unsigned len = ms__string_char(&p, p_end, x);
@@ -520,7 +521,7 @@ static bool ms__same_key(ms_str a, ms_str b)
 static ms_str ms__member_now(const ms__object *o, const ms__token *token)
 {
     ms_str value = token->value;
-    if (!o->m->extra.ptr || o->inside || !ms__placeholder_lettered(o->form, 'X'))
+    if (!o->m->extra.ptr || o->parent || !ms__placeholder_lettered(o->form, 'X'))
         return value;
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it))
@@ -630,7 +631,7 @@ static bool ms__gives_way(const ms__object *o, const ms__placeholder *ph, ms_str
 /* Writes a member of the template. */
 static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
 {
-    const ms__placeholder *ph = ms__placeholder_named(o->form, o->inside, token->key);
+    const ms__placeholder *ph = ms__placeholder_named(o->form, o->parent, token->key);
     const ms__placeholder *form = ms__placeholder_form(o, ph);
     if (ms__gives_way(o, form, token->value)) {
         ms__placeholder_fill(w, o, form, ms__absent());
@@ -644,14 +645,14 @@ static void ms__kept_put(ms_writer *w, ms__object *o, const ms__token *token)
  * writes the fields that are new there. */
 static void ms__object_rest(ms_writer *w, ms__object *o)
 {
-    char inside = o->inside;
+    char parent = o->parent;
     for (size_t i = 0; o->source && i < o->form->n; i++) {
         const ms__placeholder *ph = &o->form->placeholders[i];
-        if (ph->inside == inside && !(o->kept >> i & 1) && ms__is_new(o, ph))
+        if (ph->parent == parent && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
-    o->inside = 0;
-    if (inside) ms_json_end(&w->json);
+    o->parent = 0;
+    if (parent) ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its
@@ -666,11 +667,11 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             ph = ms__placeholder_lettered(o->form, token.letter);
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
             o->put |= (uint64_t)1 << (ph - o->form->placeholders);
-        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->inside) {
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->parent) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
-            o->inside = ph->letter;
-        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
+            o->parent = ph->letter;
+        } else if (kind == MS__TOKEN_CLOSE && o->parent) {
             ms__object_rest(w, o);
         } else if (kind == MS__TOKEN_MEMBER) {
             ms__kept_put(w, o, &token);
@@ -684,7 +685,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             return ph;
         }
     }
-    if (o->inside) ms__object_rest(w, o);
+    if (o->parent) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }

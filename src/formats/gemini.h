@@ -18,11 +18,11 @@ static bool ms__only_member(ms_str object, const char *name, ms_str *value)
 /* Reads the forms of a response that wrap a value. */
 static ms_result ms__wrapped_read(ms__fit *f)
 {
-    ms_str inside;
+    ms_str result;
     bool error = f->h->letter == 'e';
-    f->fits = ms__only_member(f->value, error ? "error" : "result", &inside);
+    f->fits = ms__only_member(f->value, error ? "error" : "result", &result);
     if (f->fits && error) f->m->type = MS_T_ERROR;
-    if (f->fits) f->value = inside;
+    if (f->fits) f->value = result;
     return f->fits ? ms__field_read(f) : MS_OK;
 }
 
@@ -38,10 +38,10 @@ static void ms__wrapped_put(ms_writer *w, const ms_envelope *m)
 /* Returns whether a value is a response without a wrapper. */
 static bool ms__is_response(ms_str value)
 {
-    ms_str inside;
+    ms_str result;
     return ms_json_kind_of(value) == MS_JSON_OBJECT &&
-           !ms__only_member(value, "result", &inside) &&
-           !ms__only_member(value, "error", &inside);
+           !ms__only_member(value, "result", &result) &&
+           !ms__only_member(value, "error", &result);
 }
 
 static ms_result ms__response_read(ms__fit *f)

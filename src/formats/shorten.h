@@ -59,7 +59,7 @@ static size_t ms__chars_end(ms_str s, size_t i, size_t n, size_t *count)
 
 /* Returns whether a split at byte `at` would divide a visible character: after a joiner,
  * and before a combining mark, joiner, variation selector or emoji modifier. */
-static bool ms__is_inside(ms_str s, size_t at)
+static bool ms__divides_character(ms_str s, size_t at)
 {
     if (at == 0 || at >= s.len) return false;
     if (at >= 3 && memcmp(s.ptr + at - 3, "\xE2\x80\x8D", 3) == 0) return true;
@@ -74,12 +74,12 @@ static bool ms__is_inside(ms_str s, size_t at)
 static size_t ms__split_outwards(ms_str s, size_t *split, size_t head)
 {
     size_t at = *split, moved = 0, ignored;
-    while (moved < MS__SPLIT_REACH && ms__is_inside(s, at)) {
+    while (moved < MS__SPLIT_REACH && ms__divides_character(s, at)) {
         moved++;
         if (head == 0) (void)ms__code_point(s, &at);
         else at = ms__chars_end(s, 0, head - moved, &ignored);
     }
-    if (ms__is_inside(s, at)) return 0;
+    if (ms__divides_character(s, at)) return 0;
     *split = at;
     return moved;
 }

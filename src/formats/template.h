@@ -142,7 +142,7 @@ typedef struct ms__as {
 
 struct ms__placeholder {
     char letter;
-    char inside;          /* letter of the object that contains it; 0: the outermost */
+    char parent;          /* letter of the object that contains it; 0: the outermost */
     uint16_t flags;
     uint8_t field;        /* 0: none */
     uint8_t len;          /* of the name */
@@ -150,9 +150,9 @@ struct ms__placeholder {
     const ms__as *as;
 };
 
-#define MS__PLACEHOLDER(letter, inside, name, as, field, flags) \
-    {letter, inside, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
-#define MS__END(inside) {'}', inside, 0, 0, 0, "", &ms__as_end}
+#define MS__PLACEHOLDER(letter, parent, name, as, field, flags) \
+    {letter, parent, flags, field, (uint8_t)(sizeof name - 1), name, &ms__as_##as}
+#define MS__END(parent) {'}', parent, 0, 0, 0, "", &ms__as_end}
 
 #define MS__PLACEHOLDERS_MAX 40
 
@@ -307,7 +307,7 @@ static bool ms__json_time(ms_str value, int64_t *ns)
     ms_str text;
     if (ms_json_kind_of(value) == MS_JSON_NUMBER)
         return ms_seconds_read(value, ns) == MS_OK;
-    return ms__string_inside(value, &text) && ms_iso_read(text, ns) == MS_OK;
+    return ms__string_between(value, &text) && ms_iso_read(text, ns) == MS_OK;
 }
 
 static ms_result ms__time_read(ms__fit *f)
@@ -357,20 +357,20 @@ static bool ms__is_parts(ms_str list) { return ms__parts_are(list, false); }
 
 /* Writes JSON as the inside of a string: a string without its quotes, texts with a blank
  * line between, null as nothing, all else as its JSON text. */
-static void ms__json_inside(ms_writer *w, ms_str json)
+static void ms__json_unquoted(ms_writer *w, ms_str json)
 {
-    ms_str text, inside;
+    ms_str text, between;
     bool texts = ms__parts_are(json, true), first = true;
     ms_json_iter it = ms_json_iterate(json);
-    if (ms__string_inside(json, &inside))
-        ms__json_bytes(&w->json, inside.ptr, inside.len);
+    if (ms__string_between(json, &between))
+        ms__json_bytes(&w->json, between.ptr, between.len);
     else if (ms_json_kind_of(json) != MS_JSON_NULL && !texts)
         ms__json_escaped(&w->json, json);
     for (; texts && ms_json_next(&it); first = false) {
         if (!first) ms__json_bytes(&w->json, "\\n\\n", 4);
         if (ms_json_member(it.value, MS_STR("text"), &text) &&
-            ms__string_inside(text, &inside))
-            ms__json_bytes(&w->json, inside.ptr, inside.len);
+            ms__string_between(text, &between))
+            ms__json_bytes(&w->json, between.ptr, between.len);
     }
 }
 
@@ -390,7 +390,7 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_before(&w->json, false);
     ms__json_byte(&w->json, '"');
     if (prefix) ms__json_escaped(&w->json, ms__answer_prefix(m));
-    if (v.json) ms__json_inside(w, v.text);
+    if (v.json) ms__json_unquoted(w, v.text);
     else ms__json_escaped(&w->json, v.text);
     ms__json_byte(&w->json, '"');
 }
@@ -504,12 +504,12 @@ static const ms__placeholder *ms__list_placeholder(const ms__object_form *s)
 }
 
 /* Returns the placeholder of a member: the first one of its name. */
-static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char inside,
+static const ms__placeholder *ms__placeholder_named(const ms__object_form *s, char parent,
                                                     ms_str key)
 {
     bool escaped = key.len > 2 && memchr(key.ptr, '\\', key.len);
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
-        if (ph->inside != inside || ph->len == 0) continue;
+        if (ph->parent != parent || ph->len == 0) continue;
         if (escaped ? ms_json_string_is(key, ms_str_n(ph->name, ph->len))
                     : ph->len + 2u == key.len &&
                     memcmp(ph->name, key.ptr + 1, ph->len) == 0)

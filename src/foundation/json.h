@@ -395,16 +395,16 @@ MS_API bool ms_json_next(ms_json_iter *it)
     return true;
 }
 
-/* Sets *inside to the bytes between the quotes of a JSON string; false: value is not a
+/* Sets *between to the bytes between the quotes of a JSON string; false: value is not a
  * string. */
-static bool ms__string_inside(ms_str value, ms_str *inside)
+static bool ms__string_between(ms_str value, ms_str *between)
 {
     if (ms_json_kind_of(value) != MS_JSON_STRING) return false;
     const char *end = value.ptr + value.len;
     const char *p = ms__skip_space(value.ptr, end);
     const char *stop = ms__pass_string(p, end);
     if (stop - p < 2 || stop[-1] != '"') return false;
-    *inside = ms_str_n(p + 1, (size_t)(stop - p) - 2);
+    *between = ms_str_n(p + 1, (size_t)(stop - p) - 2);
     return true;
 }
 
@@ -452,7 +452,7 @@ static unsigned ms__string_char(const char **p, const char *end, char out[4])
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out)
 {
     ms_str in;
-    if (!ms__string_inside(value, &in)) return MS_E_KIND;
+    if (!ms__string_between(value, &in)) return MS_E_KIND;
     const char *end = in.ptr + in.len;
     bool valid = ms_utf8_check(in, NULL);
     if (valid && (in.len == 0 || !memchr(in.ptr, '\\', in.len))) {
@@ -481,7 +481,7 @@ MS_API bool ms_json_string_is(ms_str value, ms_str text)
     ms_str in;
     char one[4];
     size_t n = 0;
-    if (!text.ptr || !ms__string_inside(value, &in)) return false;
+    if (!text.ptr || !ms__string_between(value, &in)) return false;
     if (in.len == text.len && !memchr(in.ptr, '\\', in.len) &&
         memcmp(in.ptr, text.ptr, in.len) == 0)
         return ms_utf8_check(in, NULL);

@@ -191,7 +191,7 @@ typedef struct ms__log_durable {
 
 /* [log-recover] The turn of a shared writer, and the damage found. */
 typedef struct ms__log_recovery {
-    bool inside;         /* shared: this handle has the lock of the file */
+    bool holds_lock;     /* shared: this handle has the lock of the file */
 } ms__log_recovery;
 
 typedef struct ms__log {

@@ -385,14 +385,14 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__inside ms__log_inside = {ms__log_append, NULL, NULL};
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
     ms__log_get,     ms__log_list,  ms__log_store_stat, ms__log_sync,
     ms__log_close,   ms__log_tick,  ms__log_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__log_erase : NULL, &ms__log_inside, NULL};
+    MS__CHANGES ? ms__log_erase : NULL, &ms__log_hooks, NULL};
 
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {

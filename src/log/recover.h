@@ -660,8 +660,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
 
 static void ms__log_leave(ms__log *log)
 {
-    if (!log->opts.shared || !log->recovery.inside) return;
-    log->recovery.inside = false;
+    if (!log->opts.shared || !log->recovery.holds_lock) return;
+    log->recovery.holds_lock = false;
     (void)log->os->unlock(log->os->ctx, log->file.handle);
 }
 
@@ -674,7 +674,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_follow(log, err));
     /* 2 */
     MS__TRY(ms__log_lock(log, err));
-    log->recovery.inside = true;
+    log->recovery.holds_lock = true;
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */

@@ -215,7 +215,7 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
                                       ms_error *err)
 {
     unsigned char bytes[MS__CHECKPOINT_SIZE];
-    bool locked = log->opts.shared && !log->recovery.inside;
+    bool locked = log->opts.shared && !log->recovery.holds_lock;
     int failed = 0;
     if (locked && must) MS__TRY(ms__log_lock(log, err));
     else if (locked && log->os->lock(log->os->ctx, log->file.handle) != 0)
@@ -336,7 +336,7 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 static ms_result ms__log_write_again(ms__log *log, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
-    bool locked = log->opts.shared && !log->recovery.inside;
+    bool locked = log->opts.shared && !log->recovery.holds_lock;
     if (ms__log_unconfirmed(log)) d->again_end = log->end;
     if (d->end >= d->again_end) return MS_OK;
     uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;

@@ -298,7 +298,7 @@ static ms_result ms__flash_sync(ms_store *store, uint64_t *durable_seq, ms_error
 static const ms_backend ms__flash_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, ms__flash_sync, ms__mem_close, ms__flash_tick, NULL,
-    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__change_unmeasured : NULL, NULL, &ms__ring_hooks, NULL};
 
 /* ---- Opening: enters the records of all valid frames, oldest first. */
 

@@ -555,10 +555,10 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__inside ms__mem_inside = {ms__mem_append, NULL, NULL};
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
     ms__mem_stat,    NULL,          ms__mem_close, NULL, ms__mem_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_inside, NULL};
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__mem_hooks, NULL};

@@ -347,13 +347,13 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__inside ms__ring_inside = {ms__ring_append, NULL, ms__ring_stands};
+static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
     ms__ring_stat, NULL, ms__mem_close, NULL, ms__ring_leave_out,
     MS__CHANGES ? ms__change_unmeasured : NULL,
-    MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_inside, NULL};
+    MS__CHANGES ? ms__mem_erase : NULL, &ms__ring_hooks, NULL};
 
 static void ms__ring_begin(ms__mem *m)
 {

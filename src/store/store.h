@@ -52,11 +52,11 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. The
  * functions are in a table, so that programs without unions do not link their code. */
-typedef struct ms__inside {
+typedef struct ms__hooks {
     ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
-} ms__inside;
+} ms__hooks;
 
 /* The backend's append of a store with `take`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
@@ -69,7 +69,7 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     run.messages = messages;
     run.n = n;
     run.opts = opts;
-    return store->backend->inside->take(store, &run, err);
+    return store->backend->hooks->take(store, &run, err);
 }
 
 /* The backend's change of a store with `take`. */
@@ -84,14 +84,14 @@ static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str locati
     run.records = records;
     run.n = n;
     run.opts = opts;
-    return store->backend->inside->take(store, &run, err);
+    return store->backend->hooks->take(store, &run, err);
 }
 
 /* Passes a checked append to the store. */
 static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     const ms_backend *b = store->backend;
-    if (b->inside && b->inside->take) return b->inside->take(store, run, err);
+    if (b->hooks && b->hooks->take) return b->hooks->take(store, run, err);
     return b->append(store, run->location, run->messages, run->n, run->opts, err);
 }
 

@@ -256,8 +256,8 @@ static void ms__find_ahead(const ms_msg *msg)
  * has moved it, which the next step of the cursor reports. */
 static const ms_msg *ms__find_same(const ms_finder *f)
 {
-    const ms__inside *inside = f->msg ? f->it.store->backend->inside : NULL;
-    if (!inside || !inside->stands || inside->stands(f->it.store, &f->it) == MS_OK)
+    const ms__hooks *hooks = f->msg ? f->it.store->backend->hooks : NULL;
+    if (!hooks || !hooks->stands || hooks->stands(f->it.store, &f->it) == MS_OK)
         return f->msg;
     return NULL;
 }
@@ -286,19 +286,19 @@ MS_API ms_result ms_find_close(ms_finder *finder, ms_error *err)
 
 /* ---- Around a match. */
 
-static bool ms__inside_char(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+static bool ms__utf8_continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t around)
 {
     if (!text.ptr || at > text.len || length > text.len - at) return ms__absent();
     size_t begin = at, end = at + length;
-    while (begin > 0 && begin < text.len && ms__inside_char(text.ptr[begin])) begin--;
-    while (end < text.len && ms__inside_char(text.ptr[end])) end++;
+    while (begin > 0 && begin < text.len && ms__utf8_continues(text.ptr[begin])) begin--;
+    while (end < text.len && ms__utf8_continues(text.ptr[end])) end++;
     for (size_t n = 0; n < around && begin > 0; n++)
         do begin--;
-        while (begin > 0 && ms__inside_char(text.ptr[begin]));
+        while (begin > 0 && ms__utf8_continues(text.ptr[begin]));
     for (size_t n = 0; n < around && end < text.len; n++)
         do end++;
-        while (end < text.len && ms__inside_char(text.ptr[end]));
+        while (end < text.len && ms__utf8_continues(text.ptr[end]));
     return ms_str_n(text.ptr + begin, end - begin);
 }

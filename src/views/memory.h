@@ -387,12 +387,12 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
 static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
 {
     ms__now now;
-    const ms__inside *inside = store->backend->inside;
+    const ms__hooks *hooks = store->backend->hooks;
     ms__source *s = &h->sources[h->n_sources++];
     s->store = store;
     s->last = UINT64_MAX;
-    if (inside && inside->freeze) {
-        MS__TRY(inside->freeze(store, &s->store, err));
+    if (hooks && hooks->freeze) {
+        MS__TRY(hooks->freeze(store, &s->store, err));
         s->frozen = true;
     } else {
         MS__TRY(ms__store_now(store, &now, err));

@@ -181,8 +181,8 @@ static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query 
     ms__sorted *s = &run->sorted;
     void *items =
         ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
-    const ms__inside *inside = u->stores[run->which]->backend->inside;
-    if (!inside || inside->stands) {
+    const ms__hooks *hooks = u->stores[run->which]->backend->hooks;
+    if (!hooks || hooks->stands) {
         void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
         if (!copy) return false;
         msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
@@ -487,14 +487,14 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__inside ms__union_inside = {NULL, ms__union_freeze, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
     ms__union_get,    ms__union_list,  ms__union_stat,    NULL,
     ms__union_close,  NULL,            NULL,
     MS__CHANGES ? ms__union_change : NULL,
-    MS__CHANGES ? ms__union_erase : NULL, &ms__union_inside, NULL};
+    MS__CHANGES ? ms__union_erase : NULL, &ms__union_hooks, NULL};
 
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {

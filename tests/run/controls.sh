@@ -431,7 +431,7 @@ controls()
         100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
     control written_again_beside_a_redaction gcc test_log_sync \
         a_redaction_waits_when_a_sync_writes_again 100 \
-        ms__log_write_again 'log->opts.shared && !log->recovery.inside' 'false'
+        ms__log_write_again 'log->opts.shared && !log->recovery.holds_lock' 'false'
     control unsure_word_not_stored gcc test_log_sync \
         a_shared_writer_makes_all_durable_when_a_sync_of_another_failed 100 \
         ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
@@ -858,9 +858,9 @@ controls()
         ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
     control new_field_inside_not_written gcc test_formats \
         envelope/new_fields_show_in_the_objects_inside 100 \
-        ms__object_fill '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
-            ms__object_rest(w, o);' '        } else if (kind == MS__TOKEN_CLOSE && o->inside) {
-            o->inside = 0; ms_json_end(&w->json);'
+        ms__object_fill '        } else if (kind == MS__TOKEN_CLOSE && o->parent) {
+            ms__object_rest(w, o);' '        } else if (kind == MS__TOKEN_CLOSE && o->parent) {
+            o->parent = 0; ms_json_end(&w->json);'
     control writer_goes_on_inside gcc test_format \
         writer_begins_nothing_inside_a_message_when_memory_ends 100 \
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
@@ -960,10 +960,10 @@ controls()
         ms_redact 'ms__get(store, seq, &own, &msg, err)' 'MS_OK'
     control ring_moved_under_a_search gcc test_ring \
         a_search_ends_when_messages_are_dropped 100 \
-        ms__find_same '!inside->stands' 'true'
+        ms__find_same '!hooks->stands' 'true'
     control ring_moved_under_a_union gcc test_ring \
         a_union_keeps_its_messages_when_a_ring_drops_them 100 \
-        ms__run_keep '!inside || inside->stands' '!inside'
+        ms__run_keep '!hooks || hooks->stands' '!hooks'
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
         ms__ring_move '(m->tail.names.top - end)' '(im.end - end)'
