@@ -14348,7 +14348,7 @@ typedef struct ms__log_index {
     ms__node_table segments, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__summary_build build;
-    uint64_t segment_again; /* no segment index is tried while the end is below */
+    uint64_t segment_retry_end; /* no segment index is tried while the end is below */
     uint32_t unlisted;   /* no segment index above has a known offset and an unread
                             list */
     uint64_t hint, hint_before; /* newest segment index, and the one before it */
@@ -14386,14 +14386,17 @@ typedef struct ms__log_durable {
     bool syncing;          /* a thread waits for the disk, without the lock */
     bool together;         /* several threads have waited lately */
     bool poisoned;
-    uint32_t waiting;      /* threads that wait for the end of a sync */
-    uint64_t end, seq;     /* all below is on the disk; its last message */
-    uint64_t confirmed;    /* this handle has synced a checkpoint of this end; 0: none */
-    uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
-    uint64_t again_end;    /* a sync first writes again the bytes from `end` to here */
-    uint64_t erased;       /* the lowest offset erased since the sync began */
-    uint64_t synced_at;    /* microseconds: for EVERY */
-    uint64_t zeroed_bytes; /* after the end, see (F5) */
+    uint32_t waiting;           /* threads that wait for the end of a sync */
+    uint64_t end, seq;          /* all below is on the disk; its last message */
+    uint64_t confirmed;         /* this handle has synced a checkpoint of this end; 0:
+                                   none */
+    uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
+                                   below */
+    uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
+                                   here */
+    uint64_t erased;            /* the lowest offset erased since the sync began */
+    uint64_t synced_at;         /* microseconds: for EVERY */
+    uint64_t zeroed_bytes;      /* after the end, see (F5) */
 } ms__log_durable;
 
 /* [log-recover] The turn of a shared writer, and the damage found. */
@@ -16106,7 +16109,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
  * A failed sync is final: the kernel may call the pages clean that it could not write, so
  * that the next sync would succeed and write nothing. The handle is poisoned. The visible
  * bytes above the durable end are written once more before a later sync counts
- * (ms__log_write_again). Two handles have to do that:
+ * (ms__log_rewrite_range). Two handles have to do that:
  *   - One that opened the file in the boot of its last writer, before its first sync.
  *     That writer may have been killed in a sync, before it noticed whether it failed.
  *     A writer that closed the log has left nothing above the durable end. After a
@@ -16198,7 +16201,7 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     d->seq = checkpoint->seq;
     d->confirmed = 0;
     d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
-    d->again_end = same_boot ? d->unproven_end : 0;
+    d->rewrite_range_end = same_boot ? d->unproven_end : 0;
 }
 
 /* Notes that a sync which began when the log ended at `end` has succeeded. It does not
@@ -16404,17 +16407,18 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 /* Writes visible bytes above the durable end in their place, where a sync of them may
  * have failed in this boot: the kernel may report their pages as clean, and a sync skips
  * clean pages. The lock of the file keeps others from erasing what was just read. */
-static ms_result ms__log_write_again(ms__log *log, ms_error *err)
+static ms_result ms__log_rewrite_range(ms__log *log, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
     bool locked = log->opts.shared && !log->recovery.holds_lock;
-    if (ms__log_unconfirmed(log)) d->again_end = log->end;
-    if (d->end >= d->again_end) return MS_OK;
+    if (ms__log_unconfirmed(log)) d->rewrite_range_end = log->end;
+    if (d->end >= d->rewrite_range_end) return MS_OK;
     uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
     if (locked) MS__TRY(ms__log_lock(log, err));
-    ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->again_end, err);
+    ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->rewrite_range_end,
+                                        err);
     if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
-    if (code == MS_OK) d->again_end = 0; /* a sync that fails now is noticed */
+    if (code == MS_OK) d->rewrite_range_end = 0; /* a sync that fails now is noticed */
     return code;
 }
 
@@ -16426,7 +16430,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 {
     ms__log_durable *d = &log->durable;
     if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller's */
-    MS__TRY(ms__log_write_again(log, err));
+    MS__TRY(ms__log_rewrite_range(log, err));
     uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
     if (apart) {
@@ -16453,7 +16457,7 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
-    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, err));
+    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
@@ -16487,7 +16491,7 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 {
     ms__log_await_sync(log);
     bool poisoned = log->durable.poisoned, again = ms__log_unconfirmed(log);
-    ms_result code = ms__log_write_again(log, poisoned ? NULL : err);
+    ms_result code = ms__log_rewrite_range(log, poisoned ? NULL : err);
     log->durable.syncing = true;
     int failed = code == MS_OK ? ms__log_disk(log, true) : 0;
     log->durable.syncing = false;
@@ -17060,8 +17064,9 @@ static void ms__log_housekeep(ms__log *log)
     bool more;
     ms__tail *t = ms__tail_of(log);
     if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
-        if (log->end >= log->index.segment_again && ms__segment_write(log, NULL) != MS_OK)
-            log->index.segment_again =
+        if (log->end >= log->index.segment_retry_end &&
+            ms__segment_write(log, NULL) != MS_OK)
+            log->index.segment_retry_end =
                 log->end + log->opts.segment_size / 8; /* do not try at each append */
     if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }

@@ -507,8 +507,9 @@ static void ms__log_housekeep(ms__log *log)
     bool more;
     ms__tail *t = ms__tail_of(log);
     if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
-        if (log->end >= log->index.segment_again && ms__segment_write(log, NULL) != MS_OK)
-            log->index.segment_again =
+        if (log->end >= log->index.segment_retry_end &&
+            ms__segment_write(log, NULL) != MS_OK)
+            log->index.segment_retry_end =
                 log->end + log->opts.segment_size / 8; /* do not try at each append */
     if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }

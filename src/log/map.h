@@ -141,7 +141,7 @@ typedef struct ms__log_index {
     ms__node_table segments, summaries;
     bool merges;         /* shared: the next SUMMARY is this handle's to make */
     ms__summary_build build;
-    uint64_t segment_again; /* no segment index is tried while the end is below */
+    uint64_t segment_retry_end; /* no segment index is tried while the end is below */
     uint32_t unlisted;   /* no segment index above has a known offset and an unread
                             list */
     uint64_t hint, hint_before; /* newest segment index, and the one before it */
@@ -179,14 +179,17 @@ typedef struct ms__log_durable {
     bool syncing;          /* a thread waits for the disk, without the lock */
     bool together;         /* several threads have waited lately */
     bool poisoned;
-    uint32_t waiting;      /* threads that wait for the end of a sync */
-    uint64_t end, seq;     /* all below is on the disk; its last message */
-    uint64_t confirmed;    /* this handle has synced a checkpoint of this end; 0: none */
-    uint64_t unproven_end; /* the file was found to end here, perhaps with damage below */
-    uint64_t again_end;    /* a sync first writes again the bytes from `end` to here */
-    uint64_t erased;       /* the lowest offset erased since the sync began */
-    uint64_t synced_at;    /* microseconds: for EVERY */
-    uint64_t zeroed_bytes; /* after the end, see (F5) */
+    uint32_t waiting;           /* threads that wait for the end of a sync */
+    uint64_t end, seq;          /* all below is on the disk; its last message */
+    uint64_t confirmed;         /* this handle has synced a checkpoint of this end; 0:
+                                   none */
+    uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
+                                   below */
+    uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
+                                   here */
+    uint64_t erased;            /* the lowest offset erased since the sync began */
+    uint64_t synced_at;         /* microseconds: for EVERY */
+    uint64_t zeroed_bytes;      /* after the end, see (F5) */
 } ms__log_durable;
 
 /* [log-recover] The turn of a shared writer, and the damage found. */

@@ -35,7 +35,7 @@
  * A failed sync is final: the kernel may call the pages clean that it could not write, so
  * that the next sync would succeed and write nothing. The handle is poisoned. The visible
  * bytes above the durable end are written once more before a later sync counts
- * (ms__log_write_again). Two handles have to do that:
+ * (ms__log_rewrite_range). Two handles have to do that:
  *   - One that opened the file in the boot of its last writer, before its first sync.
  *     That writer may have been killed in a sync, before it noticed whether it failed.
  *     A writer that closed the log has left nothing above the durable end. After a
@@ -127,7 +127,7 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     d->seq = checkpoint->seq;
     d->confirmed = 0;
     d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
-    d->again_end = same_boot ? d->unproven_end : 0;
+    d->rewrite_range_end = same_boot ? d->unproven_end : 0;
 }
 
 /* Notes that a sync which began when the log ended at `end` has succeeded. It does not
@@ -333,17 +333,18 @@ static ms_result ms__log_folder(ms__log *log, ms_error *err)
 /* Writes visible bytes above the durable end in their place, where a sync of them may
  * have failed in this boot: the kernel may report their pages as clean, and a sync skips
  * clean pages. The lock of the file keeps others from erasing what was just read. */
-static ms_result ms__log_write_again(ms__log *log, ms_error *err)
+static ms_result ms__log_rewrite_range(ms__log *log, ms_error *err)
 {
     ms__log_durable *d = &log->durable;
     bool locked = log->opts.shared && !log->recovery.holds_lock;
-    if (ms__log_unconfirmed(log)) d->again_end = log->end;
-    if (d->end >= d->again_end) return MS_OK;
+    if (ms__log_unconfirmed(log)) d->rewrite_range_end = log->end;
+    if (d->end >= d->rewrite_range_end) return MS_OK;
     uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
     if (locked) MS__TRY(ms__log_lock(log, err));
-    ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->again_end, err);
+    ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->rewrite_range_end,
+                                        err);
     if (locked) (void)log->os->unlock(log->os->ctx, log->file.handle);
-    if (code == MS_OK) d->again_end = 0; /* a sync that fails now is noticed */
+    if (code == MS_OK) d->rewrite_range_end = 0; /* a sync that fails now is noticed */
     return code;
 }
 
@@ -355,7 +356,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 {
     ms__log_durable *d = &log->durable;
     if (!apart) MS__TRY(ms__log_folder_now(log, false, err)); /* else the caller's */
-    MS__TRY(ms__log_write_again(log, err));
+    MS__TRY(ms__log_rewrite_range(log, err));
     uint64_t end = log->end, seq = log->sum.last_seq;
     ms_result code = MS_OK;
     if (apart) {
@@ -382,7 +383,7 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
-    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_write_again(log, err));
+    if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
@@ -416,7 +417,7 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 {
     ms__log_await_sync(log);
     bool poisoned = log->durable.poisoned, again = ms__log_unconfirmed(log);
-    ms_result code = ms__log_write_again(log, poisoned ? NULL : err);
+    ms_result code = ms__log_rewrite_range(log, poisoned ? NULL : err);
     log->durable.syncing = true;
     int failed = code == MS_OK ? ms__log_disk(log, true) : 0;
     log->durable.syncing = false;

@@ -349,7 +349,7 @@ controls()
         a_new_file_reports_what_both_files_have_when_its_source_is_poisoned 100 \
         ms__rewrite_finish 'if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;' \
         'return MS_OK;' \
-        ms__log_sync_bytes 'ms__log_write_again(log, poisoned ? NULL : err);' 'MS_OK;'
+        ms__log_sync_bytes 'ms__log_rewrite_range(log, poisoned ? NULL : err);' 'MS_OK;'
     control lost_record_left_unsynced gcc test_log_lost \
         a_lost_record_is_durable_when_the_folder_could_not_be_opened_before_it 100 \
         ms__log_sync_now 'if (!apart) MS__TRY(ms__log_folder_now(log, false, err));' ''
@@ -415,7 +415,7 @@ controls()
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
     control unconfirmed_not_written_again gcc test_log_sync \
         what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
-        ms__log_write_again 'if (d->end >= d->again_end) return MS_OK;' 'return MS_OK;'
+        ms__log_rewrite_range 'if (d->end >= d->rewrite_range_end) return MS_OK;' 'return MS_OK;'
     control killed_writer_taken_for_synced gcc test_log_sync \
         what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed 100 \
         ms__durable_begin 'same_boot ? d->unproven_end : 0' '0'
@@ -431,7 +431,7 @@ controls()
         100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
     control written_again_beside_a_redaction gcc test_log_sync \
         a_redaction_waits_when_a_sync_writes_again 100 \
-        ms__log_write_again 'log->opts.shared && !log->recovery.holds_lock' 'false'
+        ms__log_rewrite_range 'log->opts.shared && !log->recovery.holds_lock' 'false'
     control unsure_word_not_stored gcc test_log_sync \
         a_shared_writer_makes_all_durable_when_a_sync_of_another_failed 100 \
         ms__log_poison '(void)ms__unconfirmed_set(log, true);' ''
