@@ -14268,8 +14268,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
 #define MS__LOCK_PAUSE      50u /* microseconds, then */
-#define MS__TOUCHED         65536u
-#define MS__TOUCHED_MOST    8192u /* more are not written down */
+#define MS__BLOOM_BITS      65536u
+#define MS__BLOOM_MOST      8192u /* more are not written down */
 #define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
 
 typedef struct ms__mapping {
@@ -14356,8 +14356,9 @@ typedef struct ms__log_index {
 
 /* [log-find] Changes of messages. */
 typedef struct ms__log_edits {
-    void *touched;        /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
-    uint32_t n_touched;   /* bits set */
+    void *bloom;          /* MS__BLOOM_BITS bits: locations with an AMEND or HIDE;
+                             atomic */
+    uint32_t n_bloom;     /* bits set */
     ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 
@@ -15098,9 +15099,9 @@ static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *
 static void ms__changed_put(const ms__log *log, const ms__segment *l)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
-    const uint32_t *bits = (const uint32_t *)log->edits.touched;
+    const uint32_t *bits = (const uint32_t *)log->edits.bloom;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
-    for (uint32_t word = 0; word < MS__TOUCHED / 32; word++) {
+    for (uint32_t word = 0; word < MS__BLOOM_BITS / 32; word++) {
         if (bits[word] == 0) continue; /* most words are empty */
         for (uint32_t i = word * 32; i < (word + 1) * 32; i++) {
             if (!(bits[word] >> (i % 32) & 1)) continue;
@@ -15182,8 +15183,8 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
     l.base = t->base;
     ms__segment_count(t, &w, &l);
-    l.n_changed = log->edits.n_touched;
-    if (l.n_changed > MS__TOUCHED_MOST) l.n_changed = UINT32_MAX;
+    l.n_changed = log->edits.n_bloom;
+    if (l.n_changed > MS__BLOOM_MOST) l.n_changed = UINT32_MAX;
     uint64_t bytes = ms__segment_size(&l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {
@@ -15955,36 +15956,36 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
 
 /* ---- Edits. */
 
-static uint32_t ms__touch_bit(uint64_t location)
+static uint32_t ms__bloom_bit(uint64_t location)
 {
     return (uint32_t)(location >> 48);
 }
 
 /* Remembers that a location has edits. False: no memory. */
-static bool ms__touch(ms__log *log, uint32_t bit)
+static bool ms__bloom_set(ms__log *log, uint32_t bit)
 {
-    uint32_t *bits = (uint32_t *)log->edits.touched;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
     if (!bits) {
-        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
+        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__BLOOM_BITS / 8);
         if (!bits) return false;
-        memset(bits, 0, MS__TOUCHED / 8);
-        ms__store_ptr(&log->edits.touched, bits);
+        memset(bits, 0, MS__BLOOM_BITS / 8);
+        ms__store_ptr(&log->edits.bloom, bits);
     }
     ms__store32(&log->core.edited, 1);
     if (ms__bit_get(bits, bit)) return true;
     ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
-    log->edits.n_touched++;
+    log->edits.n_bloom++;
     return true;
 }
 
 /* Copies the bits of the segment index that opening starts from. */
-static bool ms__touch_all(ms__log *log, const ms__segment *l)
+static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
 {
     bool every = l->n_changed == UINT32_MAX;
-    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
+    for (uint32_t i = 0; i < (every ? MS__BLOOM_BITS : l->n_changed); i++) {
         const unsigned char *p = l->changed + (size_t)i * 2;
         uint32_t bit = every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8;
-        if (!ms__touch(log, bit)) return false;
+        if (!ms__bloom_set(log, bit)) return false;
     }
     return true;
 }
@@ -16030,8 +16031,8 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint64_t h = ms__hash_location(&log->id, location);
-    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
-    if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
+    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.bloom);
+    if (!bits || !ms__bit_get(bits, ms__bloom_bit(h))) return NULL;
     ms__edits *c = ms__edits_known(log, location);
     if (!c) {
         if (!locked) ms__lock_take(&log->lock);
@@ -16047,7 +16048,8 @@ static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 {
     ms__log *log = ms__log_in(core);
     ms__edits *c = ms__edits_load(log, location);
-    bool room = c && ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location)));
+    bool room = c &&
+                ms__bloom_set(log, ms__bloom_bit(ms__hash_location(&log->id, location)));
     return room ? c : NULL;
 }
 
@@ -16061,7 +16063,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
     ms_str location = ms__location(ms__msg(r));
     bool edit = ms__edit_span(r, &span);
     uint64_t place = ms__place(t->segment, (uint32_t)((offset - t->base) / 8));
-    if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
+    if (edit && !ms__bloom_set(log, ms__bloom_bit(ms__hash_location(&log->id, location))))
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
     ms__edits *c = edit ? ms__edits_known(log, location) : NULL;
@@ -17417,7 +17419,7 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
                         "'%s' has changes, and this program was built with "
                         "MSGSTORE_NO_CHANGES",
                         log->file.path);
-    if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
+    if (!ms__bloom_set_all(log, seg)) return ms__no_memory(err, MS__BLOOM_BITS / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
 }
 
@@ -18462,8 +18464,8 @@ static void ms__log_free(ms__log *log)
     if (log->file.is_open) (void)log->os->close(log->os->ctx, log->file.handle);
     if (log->map.staging)
         (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
-    if (log->edits.touched)
-        (void)ms__log_resize(log, log->edits.touched, MS__TOUCHED / 8, 0);
+    if (log->edits.bloom)
+        (void)ms__log_resize(log, log->edits.bloom, MS__BLOOM_BITS / 8, 0);
     ms_arena_deinit(&log->edits.names.nodes);
     if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
     ms__fork_mark_unset(&log->file.fork_mark);

@@ -112,36 +112,36 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
 
 /* ---- Edits. */
 
-static uint32_t ms__touch_bit(uint64_t location)
+static uint32_t ms__bloom_bit(uint64_t location)
 {
     return (uint32_t)(location >> 48);
 }
 
 /* Remembers that a location has edits. False: no memory. */
-static bool ms__touch(ms__log *log, uint32_t bit)
+static bool ms__bloom_set(ms__log *log, uint32_t bit)
 {
-    uint32_t *bits = (uint32_t *)log->edits.touched;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
     if (!bits) {
-        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__TOUCHED / 8);
+        bits = (uint32_t *)ms__log_resize(log, NULL, 0, MS__BLOOM_BITS / 8);
         if (!bits) return false;
-        memset(bits, 0, MS__TOUCHED / 8);
-        ms__store_ptr(&log->edits.touched, bits);
+        memset(bits, 0, MS__BLOOM_BITS / 8);
+        ms__store_ptr(&log->edits.bloom, bits);
     }
     ms__store32(&log->core.edited, 1);
     if (ms__bit_get(bits, bit)) return true;
     ms__or32(&bits[bit / 32], (uint32_t)1 << (bit % 32));
-    log->edits.n_touched++;
+    log->edits.n_bloom++;
     return true;
 }
 
 /* Copies the bits of the segment index that opening starts from. */
-static bool ms__touch_all(ms__log *log, const ms__segment *l)
+static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
 {
     bool every = l->n_changed == UINT32_MAX;
-    for (uint32_t i = 0; i < (every ? MS__TOUCHED : l->n_changed); i++) {
+    for (uint32_t i = 0; i < (every ? MS__BLOOM_BITS : l->n_changed); i++) {
         const unsigned char *p = l->changed + (size_t)i * 2;
         uint32_t bit = every ? i : (uint32_t)p[0] | (uint32_t)p[1] << 8;
-        if (!ms__touch(log, bit)) return false;
+        if (!ms__bloom_set(log, bit)) return false;
     }
     return true;
 }
@@ -187,8 +187,8 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint64_t h = ms__hash_location(&log->id, location);
-    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.touched);
-    if (!bits || !ms__bit_get(bits, ms__touch_bit(h))) return NULL;
+    uint32_t *bits = (uint32_t *)ms__load_ptr(&log->edits.bloom);
+    if (!bits || !ms__bit_get(bits, ms__bloom_bit(h))) return NULL;
     ms__edits *c = ms__edits_known(log, location);
     if (!c) {
         if (!locked) ms__lock_take(&log->lock);
@@ -204,7 +204,8 @@ static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 {
     ms__log *log = ms__log_in(core);
     ms__edits *c = ms__edits_load(log, location);
-    bool room = c && ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location)));
+    bool room = c &&
+                ms__bloom_set(log, ms__bloom_bit(ms__hash_location(&log->id, location)));
     return room ? c : NULL;
 }
 
@@ -218,7 +219,7 @@ static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
     ms_str location = ms__location(ms__msg(r));
     bool edit = ms__edit_span(r, &span);
     uint64_t place = ms__place(t->segment, (uint32_t)((offset - t->base) / 8));
-    if (edit && !ms__touch(log, ms__touch_bit(ms__hash_location(&log->id, location))))
+    if (edit && !ms__bloom_set(log, ms__bloom_bit(ms__hash_location(&log->id, location))))
         return false;
     if (!ms__tail_enter(&log->core, t, r, offset)) return false;
     ms__edits *c = edit ? ms__edits_known(log, location) : NULL;

@@ -245,9 +245,9 @@ static void ms__put_postings(const ms__segment *l, uint32_t at, const uint32_t *
 static void ms__changed_put(const ms__log *log, const ms__segment *l)
 {
     unsigned char *p = (unsigned char *)(uintptr_t)l->changed;
-    const uint32_t *bits = (const uint32_t *)log->edits.touched;
+    const uint32_t *bits = (const uint32_t *)log->edits.bloom;
     if (l->n_changed == 0 || l->n_changed == UINT32_MAX) return;
-    for (uint32_t word = 0; word < MS__TOUCHED / 32; word++) {
+    for (uint32_t word = 0; word < MS__BLOOM_BITS / 32; word++) {
         if (bits[word] == 0) continue; /* most words are empty */
         for (uint32_t i = word * 32; i < (word + 1) * 32; i++) {
             if (!(bits[word] >> (i % 32) & 1)) continue;
@@ -329,8 +329,8 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
     l.base = t->base;
     ms__segment_count(t, &w, &l);
-    l.n_changed = log->edits.n_touched;
-    if (l.n_changed > MS__TOUCHED_MOST) l.n_changed = UINT32_MAX;
+    l.n_changed = log->edits.n_bloom;
+    if (l.n_changed > MS__BLOOM_MOST) l.n_changed = UINT32_MAX;
     uint64_t bytes = ms__segment_size(&l);
     unsigned char *r = NULL;
     if (bytes <= MS__RECORD_MAX) {

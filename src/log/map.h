@@ -61,8 +61,8 @@
 #define MS__SEGMENT_RECORDS 65536u /* so that postings take 2 bytes */
 #define MS__LOCK_TRIES      16u /* of a lock that others hold for microseconds */
 #define MS__LOCK_PAUSE      50u /* microseconds, then */
-#define MS__TOUCHED         65536u
-#define MS__TOUCHED_MOST    8192u /* more are not written down */
+#define MS__BLOOM_BITS      65536u
+#define MS__BLOOM_MOST      8192u /* more are not written down */
 #define MS__CLOSE_SEGMENT   8u /* close writes the index of over 1/8 of a segment */
 
 typedef struct ms__mapping {
@@ -149,8 +149,9 @@ typedef struct ms__log_index {
 
 /* [log-find] Changes of messages. */
 typedef struct ms__log_edits {
-    void *touched;        /* MS__TOUCHED bits: locations with an AMEND or HIDE; atomic */
-    uint32_t n_touched;   /* bits set */
+    void *bloom;          /* MS__BLOOM_BITS bits: locations with an AMEND or HIDE;
+                             atomic */
+    uint32_t n_bloom;     /* bits set */
     ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 

@@ -340,8 +340,8 @@ static void ms__log_free(ms__log *log)
     if (log->file.is_open) (void)log->os->close(log->os->ctx, log->file.handle);
     if (log->map.staging)
         (void)ms__log_resize(log, log->map.staging, log->map.staging_size, 0);
-    if (log->edits.touched)
-        (void)ms__log_resize(log, log->edits.touched, MS__TOUCHED / 8, 0);
+    if (log->edits.bloom)
+        (void)ms__log_resize(log, log->edits.bloom, MS__BLOOM_BITS / 8, 0);
     ms_arena_deinit(&log->edits.names.nodes);
     if (log->file.path) (void)ms__log_resize(log, log->file.path, log->file.path_size, 0);
     ms__fork_mark_unset(&log->file.fork_mark);

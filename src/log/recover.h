@@ -284,7 +284,7 @@ static ms_result ms__log_start_at(ms__log *log, const ms__segment *seg, ms_error
                         "'%s' has changes, and this program was built with "
                         "MSGSTORE_NO_CHANGES",
                         log->file.path);
-    if (!ms__touch_all(log, seg)) return ms__no_memory(err, MS__TOUCHED / 8);
+    if (!ms__bloom_set_all(log, seg)) return ms__no_memory(err, MS__BLOOM_BITS / 8);
     return ms__index_begin(log, seg) ? MS_OK : ms__no_memory(err, 0);
 }
 

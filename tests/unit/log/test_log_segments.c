@@ -507,14 +507,14 @@ TEST(changes_are_looked_at_when_a_segment_lists_too_many_locations)
 {
     ms_store *store = make_log(20);
     ms__log *log = ms__log_of(store);
-    for (uint32_t i = 0; i <= MS__TOUCHED_MOST; i++) assert_true(ms__touch(log, i * 7));
+    for (uint32_t i = 0; i <= MS__BLOOM_MOST; i++) assert_true(ms__bloom_set(log, i * 7));
     say_some(store, 300); /* indexes that list none: every location counts */
     assert_int_equal(ms_hide(store, 5, NULL), MS_OK);
     say_some(store, 300);
     assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
     ms_close(store);
     store = open_log(MS_LOG_READ);
-    assert_int_equal(ms__log_of(store)->edits.n_touched, MS__TOUCHED);
+    assert_int_equal(ms__log_of(store)->edits.n_bloom, MS__BLOOM_BITS);
     assert_int_equal(look_up(store, 4), MS_OK);
     assert_int_equal(look_up(store, 5), MS_E_NOT_FOUND);
     end(store);
