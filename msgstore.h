@@ -3416,7 +3416,7 @@ typedef struct ms__block {
     size_t size, used; /* with this header */
 } ms__block;
 
-#define MS__BLOCK_HEAD ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
+#define MS__BLOCK_HEADER ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
 
 static void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
 {
@@ -3439,13 +3439,13 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
 {
     for (ms__block **at = &a->spare; *at; at = &(*at)->before) {
         ms__block *b = *at;
-        if (size > b->size - MS__BLOCK_HEAD) continue;
+        if (size > b->size - MS__BLOCK_HEADER) continue;
         *at = b->before;
         return b;
     }
     size_t want =
         a->block ? ms__min(a->block->size * 2, MS__BLOCK_LAST) : MS__BLOCK_FIRST;
-    if (want < size + MS__BLOCK_HEAD) want = size + MS__BLOCK_HEAD;
+    if (want < size + MS__BLOCK_HEADER) want = size + MS__BLOCK_HEADER;
     ms__block *b = (ms__block *)ms__resize(&a->alloc, NULL, 0, want);
     if (b) b->size = want;
     return b;
@@ -3464,12 +3464,12 @@ static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
     }
     ms__block *fresh = ms__block_get(a, size);
     if (!fresh) return NULL;
-    fresh->used = MS__BLOCK_HEAD + size;
+    fresh->used = MS__BLOCK_HEADER + size;
     bool after = b && b->size - b->used > fresh->size - fresh->used;
     fresh->before = after ? b->before : b; /* the one with more room stays in use */
     if (after) b->before = fresh;
     else a->block = fresh;
-    return (char *)fresh + MS__BLOCK_HEAD;
+    return (char *)fresh + MS__BLOCK_HEADER;
 }
 
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
@@ -5390,7 +5390,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
-static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
+static ms_result ms__envelope_head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
@@ -5606,7 +5606,7 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
     bool given = !ms__is_empty(location);
     l->values = l->present = l->repaired = l->n_parts = l->size = 0;
     l->dir = 1;
-    if (known == MS__UNKNOWN) MS__TRY(ms__head_check(m, err));
+    if (known == MS__UNKNOWN) MS__TRY(ms__envelope_head_check(m, err));
     if (known == MS__UNKNOWN && given)
         MS__TRY(ms__key_check(m->location, "location", false, err));
     uint32_t set = ms__fields_of(m) | (given ? (uint32_t)1 << MS_F_LOCATION : 0u);
@@ -8267,7 +8267,7 @@ typedef struct ms__chunk {
     uint32_t first; /* index of its first entry */
 } ms__chunk;
 
-#define MS__CHUNK_HEAD (offsetof(ms__chunk, first) + sizeof(uint32_t))
+#define MS__CHUNK_HEADER (offsetof(ms__chunk, first) + sizeof(uint32_t))
 
 typedef struct ms__postings {
     void *tail;      /* ms__chunk that takes the next entry; atomic */
@@ -8419,7 +8419,7 @@ static void ms__tail_names_reset(ms__tail_names *names)
 
 static uint32_t *ms__chunk_entries(const ms__chunk *c)
 {
-    return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEAD);
+    return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEADER);
 }
 
 /* Returns the capacity of the chunk that begins at index `first`. Short lists double,
@@ -8438,7 +8438,7 @@ static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
         uint32_t cap = ms__chunk_cap(s->cap);
         ms__chunk *c =
             (ms__chunk *)ms__tail_names_alloc(names,
-                                              MS__CHUNK_HEAD + cap * sizeof(uint32_t));
+                                              MS__CHUNK_HEADER + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;
@@ -9271,7 +9271,7 @@ typedef bool ms__name_fn(void *naming, uint64_t hash, uint64_t first, uint64_t l
                          uint64_t messages);
 
 /* The state of a record that a sealed segment lists. */
-typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
+typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 
 /* The messages from a number on. */
 typedef struct ms__sought {
@@ -10595,7 +10595,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
         return core->home->no_room(
-            core, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
+            core, MS__CHUNK_HEADER + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
     run->offset += ms__padded(l->size);
     return MS_OK;
 }
@@ -11234,7 +11234,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
-#define MS__IMAGE_HEAD    64u
+#define MS__IMAGE_HEADER  64u
 #define MS__IMAGE_VERSION 1u
 #define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
@@ -11380,17 +11380,17 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
 /* Stores the end of the records in the image header, in a buffer. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
-    unsigned char *head = m->buffer.base;
+    unsigned char *header = m->buffer.base;
     if (!m->fixed) return;
-    ms__put64(head + 24, end);
-    ms__put32(head + 36, ms__crc32c(0, head + 16, 16));
+    ms__put64(header + 24, end);
+    ms__put32(header + 36, ms__crc32c(0, header + 16, 16));
 }
 
 /* Resets the ends of records and index. */
 static void ms__mem_bare(ms__mem *m)
 {
-    m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.names.floor = MS__IMAGE_HEAD;
+    m->tail.end = m->tail.filled = MS__IMAGE_HEADER / 8;
+    m->tail.names.floor = MS__IMAGE_HEADER;
     if (!m->fixed) return;
     m->tail.names.top = (size_t)((unsigned char *)m - m->buffer.base);
     m->tail.names.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.names.top;
@@ -11404,25 +11404,25 @@ typedef struct ms__image {
     uint64_t size; /* of the buffer */
     uint64_t id, end;
     uint32_t seed; /* checksum of the id */
-    bool head_known; /* false: salvage, records must prove the id */
-    bool end_known;  /* false: salvage, the end is found by the scan */
-    bool some;       /* a valid record was found */
-    uint64_t at;     /* offset of the scan */
+    bool header_known; /* false: salvage, records must prove the id */
+    bool end_known;    /* false: salvage, the end is found by the scan */
+    bool some;         /* a valid record was found */
+    uint64_t at;       /* offset of the scan */
     uint64_t last_seq;
     uint64_t damaged;
 } ms__image;
 
-static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
+static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
 {
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "the buffer does not begin with an image of an arena store");
-    im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
-    for (unsigned i = 40; i < MS__IMAGE_HEAD; i++)
-        if (h[i] != 0) im->head_known = false;
-    if (!im->head_known && !salvage)
-        return ms__damaged(err, 0, "the image's head does not match its check");
+    im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
+    for (unsigned i = 40; i < MS__IMAGE_HEADER; i++)
+        if (h[i] != 0) im->header_known = false;
+    if (!im->header_known && !salvage)
+        return ms__damaged(err, 0, "the image's header does not match its check");
     if (ms__get32(h + 8) != MS__IMAGE_VERSION)
         return ms__fail(err, MS_E_FOREIGN,
                         "the image has version %u, this library reads %u",
@@ -11430,10 +11430,11 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     im->id = ms__get64(h + 16);
     im->seed = ms__crc32c(0, h + 16, 8);
     im->end = ms__get64(h + 24);
-    im->at = MS__IMAGE_HEAD;
+    im->at = MS__IMAGE_HEADER;
     im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&
-                    im->end >= MS__IMAGE_HEAD && im->end <= im->size && im->end % 8 == 0;
-    if (!im->head_known) im->damaged++;
+                    im->end >= MS__IMAGE_HEADER && im->end <= im->size &&
+                    im->end % 8 == 0;
+    if (!im->header_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
         return ms__damaged(err, 24,
@@ -11634,7 +11635,7 @@ static uint64_t ms__index_size(uint64_t n, uint64_t locations, uint64_t agents,
                                uint64_t keys)
 {
     uint64_t postings = 19; /* four of 4 bytes, and 3 bytes of a fifth */
-    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    uint64_t chunk = MS__CHUNK_HEADER + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t classes = locations > n / 2 ? n : locations * 2;
     uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
     total += n * postings + locations * (sizeof(ms__loc) + chunk) + classes * chunk;
@@ -11900,10 +11901,10 @@ static uint64_t ms__ring_move(ms__ring *ring)
     ms__mem *m = ring->m;
     ms__image im;
     const unsigned char *r;
-    uint64_t end = MS__IMAGE_HEAD;
+    uint64_t end = MS__IMAGE_HEADER;
     memset(&im, 0, sizeof im);
     im.base = m->buffer.base;
-    im.at = MS__IMAGE_HEAD;
+    im.at = MS__IMAGE_HEADER;
     im.end = (uint64_t)m->tail.filled * 8;
     im.seed = m->core.seed;
     while (ms__image_next(&im, true, &r, NULL) == MS_OK) {
@@ -11939,7 +11940,7 @@ static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *er
 /* Enters the records up to `end` again. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
-    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEAD;
+    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEADER;
     ms__tail_names_reset(&m->tail.names);
     ms__mem_bare(m);
     m->tail.names.floor = end;
@@ -11962,7 +11963,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ms__ring ring;
     const unsigned char *base = m->buffer.base;
     uint64_t messages = m->tail.names.messages;
-    uint32_t end = x + (m->tail.filled - MS__IMAGE_HEAD / 8) / 2;
+    uint32_t end = x + (m->tail.filled - MS__IMAGE_HEADER / 8) / 2;
     memset(&ring, 0, sizeof ring);
     ring.m = m;
     ring.x = x;
@@ -11985,7 +11986,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
-    uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
+    uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
     uint64_t records = names->messages + names->changes;
     if (records > 0)
         MS__TRY(ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16, err));
@@ -12137,14 +12138,14 @@ static void ms__ring_begin(ms__mem *m)
  * after sealing the records and before readers see them. After opening, flash is read
  * only to verify the programmed bytes.
  *
- *   sector   [ head ][ frame ][ frame ] ... erased
+ *   sector   [header][ frame ][ frame ] ... erased
  *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
  *
  * Units here are those of the flash, at least 8 bytes; the rest of a unit stays erased.
  * The order of a sector is one more than that of the sector before it. All checks begin
  * with it, so bytes that an erasure left are not valid in a later sector.
  *
- *   head, 32 bytes                           header of a frame, 12 bytes
+ *   header, 32 bytes                         header of a frame, 12 bytes
  *      0   4   "MSF2"                           0   4   bytes of its records; the highest
  *      4   4   size of a sector                         bit is set in a frame of facts
  *      8   8   order                            4   4   offset in the sector
@@ -12154,8 +12155,9 @@ static void ms__ring_begin(ms__mem *m)
  *
  * (F1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
- * (F2) A sector is valid if its head is valid. The head is overwritten with zeros before
- *      the sector is erased: no mix of these zeros and erased bits has a valid CRC.
+ * (F2) A sector is valid if its header is valid. The header is overwritten with zeros
+ *      before the sector is erased: no mix of these zeros and erased bits has a valid
+ *      CRC.
  * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
  * (F4) Programming begins after the last unit that is not erased, so no unit is
@@ -12163,8 +12165,8 @@ static void ms__ring_begin(ms__mem *m)
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC  0x3246534Du
-#define MS__FLASH_HEAD   32u
-#define MS__FRAME_HEAD   12u
+#define MS__SECTOR_HEADER 32u
+#define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
 #define MS__BURN         32u /* the largest unit */
@@ -12179,7 +12181,7 @@ static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
 /* Returns the bytes of flash that a frame takes. */
 static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
 {
-    return ms__flash_units(f, MS__FRAME_HEAD) + size +
+    return ms__flash_units(f, MS__FRAME_HEADER) + size +
            ms__flash_units(f, MS__FRAME_COMMIT);
 }
 
@@ -12263,12 +12265,12 @@ static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint3
     return bytes;
 }
 
-/* ---- Heads and frames. */
+/* ---- Headers and frames. */
 
-static ms_result ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h,
-                                bool *holds, ms_error *err)
+static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned char *h,
+                                   bool *holds, ms_error *err)
 {
-    MS__TRY(ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD, err));
+    MS__TRY(ms__flash_read(f, sector, 0, h, MS__SECTOR_HEADER, err));
     *holds = ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
              ms__get32(h + 24) == ms__crc32c(0, h, 24);
     return MS_OK;
@@ -12279,7 +12281,7 @@ static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->
 /* Begins the next sector, which is erased. */
 static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     uint32_t next = ms__flash_next(f);
     ms__burn b = ms__burn_at(f, next, 0);
     memset(h, 0, sizeof h);
@@ -12293,7 +12295,7 @@ static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
     if (!b.ok) return ms__flash_failed("program", next, 0, f, err);
     f->sector = next;
     f->order++;
-    f->at = MS__FLASH_HEAD;
+    f->at = MS__SECTOR_HEADER;
     return MS_OK;
 }
 
@@ -12307,7 +12309,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
                                ms_error *err)
 {
     ms_flash *f = m->flash;
-    unsigned char h[MS__FRAME_HEAD];
+    unsigned char h[MS__FRAME_HEADER];
     uint32_t bytes = ms__burn_records(m, r, size, NULL), span = ms__frame_span(f, bytes);
     if (span > f->sector_size - f->at)
         MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.names), err));
@@ -12337,7 +12339,7 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 {
     unsigned char bytes[64];
     uint32_t crc = ms__flash_seed(order);
-    at += ms__flash_units(f, MS__FRAME_HEAD);
+    at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t n; size > 0; at += n, size -= n) {
         n = (uint32_t)ms__min(size, sizeof bytes);
         MS__TRY(ms__flash_read(f, sector, at, bytes, n, err));
@@ -12353,13 +12355,13 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 /* Retires the oldest sector by F3. */
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
     const ms__postings *all = &m->tail.names.all;
-    uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
-    MS__TRY(ms__flash_head(f, (oldest + 1) % f->sectors, h, &holds, err));
+    uint32_t x = MS__IMAGE_HEADER / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
+    MS__TRY(ms__sector_header(f, (oldest + 1) % f->sectors, h, &holds, err));
     if (holds)
         x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
                                    ms__get64(h + 16) + 1, true, &result);
@@ -12373,7 +12375,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
@@ -12381,11 +12383,11 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
         return ms__fail(err, MS_E_POISONED,
                         "the end of an append to the flash was not written");
     if (f->erased) return MS_OK;
-    MS__TRY(ms__flash_head(f, next, h, &holds, err));
+    MS__TRY(ms__sector_header(f, next, h, &holds, err));
     if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
         MS__TRY(ms__flash_leave(m, next, err));
     memset(h, 0, sizeof h);
-    if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
+    if (!f->program(f->ctx, next * f->sector_size, h, MS__SECTOR_HEADER))
         return ms__flash_failed("program", next, 0, f, err);
     f->erased = f->erase(f->ctx, next);
     return f->erased ? MS_OK : ms__flash_failed("erase", next, 0, f, err);
@@ -12467,7 +12469,7 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
 {
     unsigned char h[4];
     const ms_flash *f = m->flash;
-    at += ms__flash_units(f, MS__FRAME_HEAD);
+    at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
@@ -12491,17 +12493,17 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
 {
     unsigned char h[MS__BURN];
     ms_flash *f = m->flash;
-    uint32_t unit = ms__flash_units(f, 1), at = MS__FLASH_HEAD, step;
+    uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
     f->sector = sector;
     f->order = order;
     f->at = at;
     for (; at < f->sector_size; at += step) {
-        uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEAD),
+        uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEADER),
                                        f->sector_size - at);
         MS__TRY(ms__flash_read(f, sector, at, h, n, err));
         uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, used = 0;
-        bool frame = n >= MS__FRAME_HEAD && ms__get32(h + 4) == at &&
+        bool frame = n >= MS__FRAME_HEADER && ms__get32(h + 4) == at &&
                      ms__get32(h + 8) == ms__frame_check(order, h) &&
                      size <= f->sector_size &&
                      at + ms__frame_span(f, size) <= f->sector_size;
@@ -12514,7 +12516,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
         torn = !frame;
         if (!whole) continue;
         if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0) /* none before */
-            MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0, err));
+            MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, 0, err));
         MS__TRY(ms__frame_take(m, sector, at, size, err));
     }
     return MS_OK;
@@ -12535,21 +12537,21 @@ static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 /* Fills an empty ring from the flash. */
 static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     uint32_t newest = 0, n = 0;
     uint64_t order = 0;
     f->torn = 0;
     f->erased = f->poisoned = false;
     for (uint32_t i = 0; i < f->sectors; i++) {
-        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        MS__TRY(ms__sector_header(f, i, h, &holds, err));
         if (!holds || ms__get64(h + 8) <= order) continue;
         order = ms__get64(h + 8);
         newest = i;
     }
     for (; n < f->sectors && n < order; n++) {
         uint32_t i = (newest + f->sectors - n) % f->sectors;
-        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        MS__TRY(ms__sector_header(f, i, h, &holds, err));
         if (!holds || ms__get64(h + 8) != order - n) break;
     }
     m->flash = f;
@@ -12558,14 +12560,14 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     f->at = f->sector_size;
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
-        MS__TRY(ms__flash_head(f, sector, h, &holds, err));
+        MS__TRY(ms__sector_header(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
             ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
     }
     /* also drop changes whose messages were dropped */
-    MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, UINT64_MAX, err));
+    MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, UINT64_MAX, err));
     m->dropped = 0;
     if (m->max_message > ms__frame_most(f)) m->max_message = ms__frame_most(f);
     m->before = ms__flash_settle;
@@ -12697,13 +12699,13 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 
 static void ms__image_begin(ms__mem *m)
 {
-    unsigned char *head = m->buffer.base;
-    memset(head, 0, MS__IMAGE_HEAD);
-    memcpy(head, ms__image_magic, 8);
-    ms__put32(head + 8, MS__IMAGE_VERSION);
-    ms__put64(head + 16, m->id);
-    ms__image_end(m, MS__IMAGE_HEAD);
-    ms__put32(head + 32, ms__crc32c(0, head, 24));
+    unsigned char *header = m->buffer.base;
+    memset(header, 0, MS__IMAGE_HEADER);
+    memcpy(header, ms__image_magic, 8);
+    ms__put32(header + 8, MS__IMAGE_VERSION);
+    ms__put64(header + 16, m->id);
+    ms__image_end(m, MS__IMAGE_HEADER);
+    ms__put32(header + 32, ms__crc32c(0, header, 24));
 }
 
 MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
@@ -12796,7 +12798,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     memset(&im, 0, sizeof im);
     im.base = (const unsigned char *)desc->buffer;
     im.size = desc->buffer_size;
-    MS__TRY(ms__image_head(&im, desc->salvage, err));
+    MS__TRY(ms__image_header(&im, desc->salvage, err));
     uint64_t whole = im.end_known ? im.end : ms__image_scan(&im);
     uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
@@ -12810,10 +12812,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
-    if (!im.head_known && !im.some)
+    if (!im.header_known && !im.some)
         return ms__damaged(err, 0,
-                           "the image's head does not match its check, and no record "
-                           "matches the head");
+                           "the image's header does not match its check, and no record "
+                           "matches the header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
@@ -12822,7 +12824,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
-    memset(m->buffer.base + 40, 0, MS__IMAGE_HEAD - 40);
+    memset(m->buffer.base + 40, 0, MS__IMAGE_HEADER - 40);
     if (damaged) *damaged = im.end_known ? im.damaged : lost;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
@@ -14486,9 +14488,9 @@ static void ms__staging_trim(ms__log *log)
     log->map.staging_size = 0;
 }
 
-/* ---- Live words of the head. MAP stores them through the map. WRITE, for sync modes and
- * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped
- * store that finds no room on the disk is a signal, a call returns an error. */
+/* ---- Live words of the superblock. MAP stores them through the map. WRITE, for sync
+ * modes and for file systems that write pages elsewhere (btrfs), writes them by a call: a
+ * mapped store that finds no room on the disk is a signal, a call returns an error. */
 
 static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
 {
@@ -14516,7 +14518,8 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
  * reads ahead by these functions. */
 
 #define MS__LOOKS    64u
-#define MS__COLD     30u /* microseconds that reading the head takes on a cold disk */
+#define MS__COLD     30u /* microseconds that reading the superblock takes on a cold
+                            disk */
 #define MS__STEP     ((uint64_t)1 << 20)
 #define MS__WALK     16u
 #define MS__FURTHER  ((uint64_t)2 << 20)
@@ -14829,9 +14832,9 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 
 /* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare
  * it; the next writer adds one to it. */
-static uint32_t ms__log_line(const unsigned char *head)
+static uint32_t ms__log_line(const unsigned char *super)
 {
-    const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
+    const void *epoch = super + MS__AT_WRITER + MS__LINE_EPOCH;
     uint32_t word = ms__load32((const uint32_t *)epoch);
     return ms__get32((const unsigned char *)&word);
 }
@@ -18021,7 +18024,7 @@ static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint3
     if (ms__bit_get(l->checked, entry) ? ms__size_fits(r, left)
                                        : ms__segment_record(log, l, entry) != NULL)
         return message ? MS__WHOLE : MS__LOST;
-    return ms__log_holds(log, r, offset, left, false) ? MS__HEADED : MS__LOST;
+    return ms__log_holds(log, r, offset, left, false) ? MS__HEADER_ONLY : MS__LOST;
 }
 
 static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)

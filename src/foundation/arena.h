@@ -32,7 +32,7 @@ typedef struct ms__block {
     size_t size, used; /* with this header */
 } ms__block;
 
-#define MS__BLOCK_HEAD ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
+#define MS__BLOCK_HEADER ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
 
 static void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
 {
@@ -55,13 +55,13 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
 {
     for (ms__block **at = &a->spare; *at; at = &(*at)->before) {
         ms__block *b = *at;
-        if (size > b->size - MS__BLOCK_HEAD) continue;
+        if (size > b->size - MS__BLOCK_HEADER) continue;
         *at = b->before;
         return b;
     }
     size_t want =
         a->block ? ms__min(a->block->size * 2, MS__BLOCK_LAST) : MS__BLOCK_FIRST;
-    if (want < size + MS__BLOCK_HEAD) want = size + MS__BLOCK_HEAD;
+    if (want < size + MS__BLOCK_HEADER) want = size + MS__BLOCK_HEADER;
     ms__block *b = (ms__block *)ms__resize(&a->alloc, NULL, 0, want);
     if (b) b->size = want;
     return b;
@@ -80,12 +80,12 @@ static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
     }
     ms__block *fresh = ms__block_get(a, size);
     if (!fresh) return NULL;
-    fresh->used = MS__BLOCK_HEAD + size;
+    fresh->used = MS__BLOCK_HEADER + size;
     bool after = b && b->size - b->used > fresh->size - fresh->used;
     fresh->before = after ? b->before : b; /* the one with more room stays in use */
     if (after) b->before = fresh;
     else a->block = fresh;
-    return (char *)fresh + MS__BLOCK_HEAD;
+    return (char *)fresh + MS__BLOCK_HEADER;
 }
 
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size)

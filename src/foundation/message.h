@@ -301,7 +301,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
-static ms_result ms__head_check(const ms_envelope *m, ms_error *err)
+static ms_result ms__envelope_head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",

@@ -167,7 +167,7 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
     bool given = !ms__is_empty(location);
     l->values = l->present = l->repaired = l->n_parts = l->size = 0;
     l->dir = 1;
-    if (known == MS__UNKNOWN) MS__TRY(ms__head_check(m, err));
+    if (known == MS__UNKNOWN) MS__TRY(ms__envelope_head_check(m, err));
     if (known == MS__UNKNOWN && given)
         MS__TRY(ms__key_check(m->location, "location", false, err));
     uint32_t set = ms__fields_of(m) | (given ? (uint32_t)1 << MS_F_LOCATION : 0u);

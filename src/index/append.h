@@ -67,7 +67,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
         return core->home->no_room(
-            core, MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
+            core, MS__CHUNK_HEADER + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t), err);
     run->offset += ms__padded(l->size);
     return MS_OK;
 }

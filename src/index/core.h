@@ -40,7 +40,7 @@ typedef bool ms__name_fn(void *naming, uint64_t hash, uint64_t first, uint64_t l
                          uint64_t messages);
 
 /* The state of a record that a sealed segment lists. */
-typedef enum ms__state_of { MS__LOST, MS__HEADED, MS__WHOLE } ms__state_of;
+typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 
 /* The messages from a number on. */
 typedef struct ms__sought {

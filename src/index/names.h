@@ -50,7 +50,7 @@ typedef struct ms__chunk {
     uint32_t first; /* index of its first entry */
 } ms__chunk;
 
-#define MS__CHUNK_HEAD (offsetof(ms__chunk, first) + sizeof(uint32_t))
+#define MS__CHUNK_HEADER (offsetof(ms__chunk, first) + sizeof(uint32_t))
 
 typedef struct ms__postings {
     void *tail;      /* ms__chunk that takes the next entry; atomic */
@@ -202,7 +202,7 @@ static void ms__tail_names_reset(ms__tail_names *names)
 
 static uint32_t *ms__chunk_entries(const ms__chunk *c)
 {
-    return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEAD);
+    return (uint32_t *)(void *)((char *)(uintptr_t)c + MS__CHUNK_HEADER);
 }
 
 /* Returns the capacity of the chunk that begins at index `first`. Short lists double,
@@ -221,7 +221,7 @@ static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
         uint32_t cap = ms__chunk_cap(s->cap);
         ms__chunk *c =
             (ms__chunk *)ms__tail_names_alloc(names,
-                                              MS__CHUNK_HEAD + cap * sizeof(uint32_t));
+                                              MS__CHUNK_HEADER + cap * sizeof(uint32_t));
         if (!c) return false;
         ms__chunk *last = (ms__chunk *)s->tail;
         while (last && last->after) last = (ms__chunk *)last->after;

@@ -171,7 +171,7 @@ static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint3
     if (ms__bit_get(l->checked, entry) ? ms__size_fits(r, left)
                                        : ms__segment_record(log, l, entry) != NULL)
         return message ? MS__WHOLE : MS__LOST;
-    return ms__log_holds(log, r, offset, left, false) ? MS__HEADED : MS__LOST;
+    return ms__log_holds(log, r, offset, left, false) ? MS__HEADER_ONLY : MS__LOST;
 }
 
 static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)

@@ -279,9 +279,9 @@ static void ms__staging_trim(ms__log *log)
     log->map.staging_size = 0;
 }
 
-/* ---- Live words of the head. MAP stores them through the map. WRITE, for sync modes and
- * for file systems that write pages elsewhere (btrfs), writes them by a call: a mapped
- * store that finds no room on the disk is a signal, a call returns an error. */
+/* ---- Live words of the superblock. MAP stores them through the map. WRITE, for sync
+ * modes and for file systems that write pages elsewhere (btrfs), writes them by a call: a
+ * mapped store that finds no room on the disk is a signal, a call returns an error. */
 
 static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
 {
@@ -309,7 +309,8 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
  * reads ahead by these functions. */
 
 #define MS__LOOKS    64u
-#define MS__COLD     30u /* microseconds that reading the head takes on a cold disk */
+#define MS__COLD     30u /* microseconds that reading the superblock takes on a cold
+                            disk */
 #define MS__STEP     ((uint64_t)1 << 20)
 #define MS__WALK     16u
 #define MS__FURTHER  ((uint64_t)2 << 20)
@@ -622,9 +623,9 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 
 /* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare
  * it; the next writer adds one to it. */
-static uint32_t ms__log_line(const unsigned char *head)
+static uint32_t ms__log_line(const unsigned char *super)
 {
-    const void *epoch = head + MS__AT_WRITER + MS__LINE_EPOCH;
+    const void *epoch = super + MS__AT_WRITER + MS__LINE_EPOCH;
     uint32_t word = ms__load32((const uint32_t *)epoch);
     return ms__get32((const unsigned char *)&word);
 }

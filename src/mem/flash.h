@@ -4,14 +4,14 @@
  * after sealing the records and before readers see them. After opening, flash is read
  * only to verify the programmed bytes.
  *
- *   sector   [ head ][ frame ][ frame ] ... erased
+ *   sector   [header][ frame ][ frame ] ... erased
  *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
  *
  * Units here are those of the flash, at least 8 bytes; the rest of a unit stays erased.
  * The order of a sector is one more than that of the sector before it. All checks begin
  * with it, so bytes that an erasure left are not valid in a later sector.
  *
- *   head, 32 bytes                           header of a frame, 12 bytes
+ *   header, 32 bytes                         header of a frame, 12 bytes
  *      0   4   "MSF2"                           0   4   bytes of its records; the highest
  *      4   4   size of a sector                         bit is set in a frame of facts
  *      8   8   order                            4   4   offset in the sector
@@ -21,8 +21,9 @@
  *
  * (F1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
- * (F2) A sector is valid if its head is valid. The head is overwritten with zeros before
- *      the sector is erased: no mix of these zeros and erased bits has a valid CRC.
+ * (F2) A sector is valid if its header is valid. The header is overwritten with zeros
+ *      before the sector is erased: no mix of these zeros and erased bits has a valid
+ *      CRC.
  * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
  * (F4) Programming begins after the last unit that is not erased, so no unit is
@@ -30,8 +31,8 @@
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC  0x3246534Du
-#define MS__FLASH_HEAD   32u
-#define MS__FRAME_HEAD   12u
+#define MS__SECTOR_HEADER 32u
+#define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
 #define MS__BURN         32u /* the largest unit */
@@ -46,7 +47,7 @@ static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
 /* Returns the bytes of flash that a frame takes. */
 static uint32_t ms__frame_span(const ms_flash *f, uint32_t size)
 {
-    return ms__flash_units(f, MS__FRAME_HEAD) + size +
+    return ms__flash_units(f, MS__FRAME_HEADER) + size +
            ms__flash_units(f, MS__FRAME_COMMIT);
 }
 
@@ -130,12 +131,12 @@ static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint3
     return bytes;
 }
 
-/* ---- Heads and frames. */
+/* ---- Headers and frames. */
 
-static ms_result ms__flash_head(const ms_flash *f, uint32_t sector, unsigned char *h,
-                                bool *holds, ms_error *err)
+static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned char *h,
+                                   bool *holds, ms_error *err)
 {
-    MS__TRY(ms__flash_read(f, sector, 0, h, MS__FLASH_HEAD, err));
+    MS__TRY(ms__flash_read(f, sector, 0, h, MS__SECTOR_HEADER, err));
     *holds = ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
              ms__get32(h + 24) == ms__crc32c(0, h, 24);
     return MS_OK;
@@ -146,7 +147,7 @@ static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->
 /* Begins the next sector, which is erased. */
 static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     uint32_t next = ms__flash_next(f);
     ms__burn b = ms__burn_at(f, next, 0);
     memset(h, 0, sizeof h);
@@ -160,7 +161,7 @@ static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
     if (!b.ok) return ms__flash_failed("program", next, 0, f, err);
     f->sector = next;
     f->order++;
-    f->at = MS__FLASH_HEAD;
+    f->at = MS__SECTOR_HEADER;
     return MS_OK;
 }
 
@@ -174,7 +175,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
                                ms_error *err)
 {
     ms_flash *f = m->flash;
-    unsigned char h[MS__FRAME_HEAD];
+    unsigned char h[MS__FRAME_HEADER];
     uint32_t bytes = ms__burn_records(m, r, size, NULL), span = ms__frame_span(f, bytes);
     if (span > f->sector_size - f->at)
         MS__TRY(ms__flash_turn(f, ms__given_seq(&m->tail.names), err));
@@ -204,7 +205,7 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 {
     unsigned char bytes[64];
     uint32_t crc = ms__flash_seed(order);
-    at += ms__flash_units(f, MS__FRAME_HEAD);
+    at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t n; size > 0; at += n, size -= n) {
         n = (uint32_t)ms__min(size, sizeof bytes);
         MS__TRY(ms__flash_read(f, sector, at, bytes, n, err));
@@ -220,13 +221,13 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 /* Retires the oldest sector by F3. */
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     ms_flash *f = m->flash;
     ms_result result = MS_OK;
     const ms__postings *all = &m->tail.names.all;
-    uint32_t x = MS__IMAGE_HEAD / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
-    MS__TRY(ms__flash_head(f, (oldest + 1) % f->sectors, h, &holds, err));
+    uint32_t x = MS__IMAGE_HEADER / 8, most = f->sector_size / (f->unit > 8 ? 16 : 8);
+    MS__TRY(ms__sector_header(f, (oldest + 1) % f->sectors, h, &holds, err));
     if (holds)
         x = (uint32_t)ms__place_of(&m->core, &m->tail, m->tail.filled,
                                    ms__get64(h + 16) + 1, true, &result);
@@ -240,7 +241,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     ms_flash *f = m->flash;
     uint32_t next = ms__flash_next(f);
@@ -248,11 +249,11 @@ static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
         return ms__fail(err, MS_E_POISONED,
                         "the end of an append to the flash was not written");
     if (f->erased) return MS_OK;
-    MS__TRY(ms__flash_head(f, next, h, &holds, err));
+    MS__TRY(ms__sector_header(f, next, h, &holds, err));
     if (holds && ms__get64(h + 8) + f->sectors == f->order + 1)
         MS__TRY(ms__flash_leave(m, next, err));
     memset(h, 0, sizeof h);
-    if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))
+    if (!f->program(f->ctx, next * f->sector_size, h, MS__SECTOR_HEADER))
         return ms__flash_failed("program", next, 0, f, err);
     f->erased = f->erase(f->ctx, next);
     return f->erased ? MS_OK : ms__flash_failed("erase", next, 0, f, err);
@@ -334,7 +335,7 @@ static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32
 {
     unsigned char h[4];
     const ms_flash *f = m->flash;
-    at += ms__flash_units(f, MS__FRAME_HEAD);
+    at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
@@ -358,17 +359,17 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
 {
     unsigned char h[MS__BURN];
     ms_flash *f = m->flash;
-    uint32_t unit = ms__flash_units(f, 1), at = MS__FLASH_HEAD, step;
+    uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
     f->sector = sector;
     f->order = order;
     f->at = at;
     for (; at < f->sector_size; at += step) {
-        uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEAD),
+        uint32_t n = (uint32_t)ms__min(ms__flash_units(f, MS__FRAME_HEADER),
                                        f->sector_size - at);
         MS__TRY(ms__flash_read(f, sector, at, h, n, err));
         uint32_t size = ms__get32(h) & ~MS__FRAME_FACTS, used = 0;
-        bool frame = n >= MS__FRAME_HEAD && ms__get32(h + 4) == at &&
+        bool frame = n >= MS__FRAME_HEADER && ms__get32(h + 4) == at &&
                      ms__get32(h + 8) == ms__frame_check(order, h) &&
                      size <= f->sector_size &&
                      at + ms__frame_span(f, size) <= f->sector_size;
@@ -381,7 +382,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
         torn = !frame;
         if (!whole) continue;
         if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0) /* none before */
-            MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, 0, err));
+            MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, 0, err));
         MS__TRY(ms__frame_take(m, sector, at, size, err));
     }
     return MS_OK;
@@ -402,21 +403,21 @@ static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 /* Fills an empty ring from the flash. */
 static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
 {
-    unsigned char h[MS__FLASH_HEAD];
+    unsigned char h[MS__SECTOR_HEADER];
     bool holds;
     uint32_t newest = 0, n = 0;
     uint64_t order = 0;
     f->torn = 0;
     f->erased = f->poisoned = false;
     for (uint32_t i = 0; i < f->sectors; i++) {
-        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        MS__TRY(ms__sector_header(f, i, h, &holds, err));
         if (!holds || ms__get64(h + 8) <= order) continue;
         order = ms__get64(h + 8);
         newest = i;
     }
     for (; n < f->sectors && n < order; n++) {
         uint32_t i = (newest + f->sectors - n) % f->sectors;
-        MS__TRY(ms__flash_head(f, i, h, &holds, err));
+        MS__TRY(ms__sector_header(f, i, h, &holds, err));
         if (!holds || ms__get64(h + 8) != order - n) break;
     }
     m->flash = f;
@@ -425,14 +426,14 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     f->at = f->sector_size;
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
-        MS__TRY(ms__flash_head(f, sector, h, &holds, err));
+        MS__TRY(ms__sector_header(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
             ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
         MS__TRY(ms__flash_scan(m, sector, order - n, err));
     }
     /* also drop changes whose messages were dropped */
-    MS__TRY(ms__ring_drop(m, MS__IMAGE_HEAD / 8, UINT64_MAX, err));
+    MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, UINT64_MAX, err));
     m->dropped = 0;
     if (m->max_message > ms__frame_most(f)) m->max_message = ms__frame_most(f);
     m->before = ms__flash_settle;

@@ -30,7 +30,7 @@
  * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
-#define MS__IMAGE_HEAD    64u
+#define MS__IMAGE_HEADER  64u
 #define MS__IMAGE_VERSION 1u
 #define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
@@ -176,17 +176,17 @@ static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_e
 /* Stores the end of the records in the image header, in a buffer. */
 static void ms__image_end(ms__mem *m, uint64_t end)
 {
-    unsigned char *head = m->buffer.base;
+    unsigned char *header = m->buffer.base;
     if (!m->fixed) return;
-    ms__put64(head + 24, end);
-    ms__put32(head + 36, ms__crc32c(0, head + 16, 16));
+    ms__put64(header + 24, end);
+    ms__put32(header + 36, ms__crc32c(0, header + 16, 16));
 }
 
 /* Resets the ends of records and index. */
 static void ms__mem_bare(ms__mem *m)
 {
-    m->tail.end = m->tail.filled = MS__IMAGE_HEAD / 8;
-    m->tail.names.floor = MS__IMAGE_HEAD;
+    m->tail.end = m->tail.filled = MS__IMAGE_HEADER / 8;
+    m->tail.names.floor = MS__IMAGE_HEADER;
     if (!m->fixed) return;
     m->tail.names.top = (size_t)((unsigned char *)m - m->buffer.base);
     m->tail.names.index_bytes = (m->buffer.span & ~(size_t)7) - m->tail.names.top;
@@ -200,25 +200,25 @@ typedef struct ms__image {
     uint64_t size; /* of the buffer */
     uint64_t id, end;
     uint32_t seed; /* checksum of the id */
-    bool head_known; /* false: salvage, records must prove the id */
-    bool end_known;  /* false: salvage, the end is found by the scan */
-    bool some;       /* a valid record was found */
-    uint64_t at;     /* offset of the scan */
+    bool header_known; /* false: salvage, records must prove the id */
+    bool end_known;    /* false: salvage, the end is found by the scan */
+    bool some;         /* a valid record was found */
+    uint64_t at;       /* offset of the scan */
     uint64_t last_seq;
     uint64_t damaged;
 } ms__image;
 
-static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
+static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
 {
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
                         "the buffer does not begin with an image of an arena store");
-    im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
-    for (unsigned i = 40; i < MS__IMAGE_HEAD; i++)
-        if (h[i] != 0) im->head_known = false;
-    if (!im->head_known && !salvage)
-        return ms__damaged(err, 0, "the image's head does not match its check");
+    im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
+    for (unsigned i = 40; i < MS__IMAGE_HEADER; i++)
+        if (h[i] != 0) im->header_known = false;
+    if (!im->header_known && !salvage)
+        return ms__damaged(err, 0, "the image's header does not match its check");
     if (ms__get32(h + 8) != MS__IMAGE_VERSION)
         return ms__fail(err, MS_E_FOREIGN,
                         "the image has version %u, this library reads %u",
@@ -226,10 +226,11 @@ static ms_result ms__image_head(ms__image *im, bool salvage, ms_error *err)
     im->id = ms__get64(h + 16);
     im->seed = ms__crc32c(0, h + 16, 8);
     im->end = ms__get64(h + 24);
-    im->at = MS__IMAGE_HEAD;
+    im->at = MS__IMAGE_HEADER;
     im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&
-                    im->end >= MS__IMAGE_HEAD && im->end <= im->size && im->end % 8 == 0;
-    if (!im->head_known) im->damaged++;
+                    im->end >= MS__IMAGE_HEADER && im->end <= im->size &&
+                    im->end % 8 == 0;
+    if (!im->header_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
         return ms__damaged(err, 24,
@@ -430,7 +431,7 @@ static uint64_t ms__index_size(uint64_t n, uint64_t locations, uint64_t agents,
                                uint64_t keys)
 {
     uint64_t postings = 19; /* four of 4 bytes, and 3 bytes of a fifth */
-    uint64_t chunk = MS__CHUNK_HEAD + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
+    uint64_t chunk = MS__CHUNK_HEADER + (MS__CHUNK_FIRST + 1) * sizeof(uint32_t);
     uint64_t classes = locations > n / 2 ? n : locations * 2;
     uint64_t total = MS_MEM_MIN / 2 + 20 * sizeof(ms__chunk); /* of lists that grew */
     total += n * postings + locations * (sizeof(ms__loc) + chunk) + classes * chunk;

@@ -121,13 +121,13 @@ static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 
 static void ms__image_begin(ms__mem *m)
 {
-    unsigned char *head = m->buffer.base;
-    memset(head, 0, MS__IMAGE_HEAD);
-    memcpy(head, ms__image_magic, 8);
-    ms__put32(head + 8, MS__IMAGE_VERSION);
-    ms__put64(head + 16, m->id);
-    ms__image_end(m, MS__IMAGE_HEAD);
-    ms__put32(head + 32, ms__crc32c(0, head, 24));
+    unsigned char *header = m->buffer.base;
+    memset(header, 0, MS__IMAGE_HEADER);
+    memcpy(header, ms__image_magic, 8);
+    ms__put32(header + 8, MS__IMAGE_VERSION);
+    ms__put64(header + 16, m->id);
+    ms__image_end(m, MS__IMAGE_HEADER);
+    ms__put32(header + 32, ms__crc32c(0, header, 24));
 }
 
 MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
@@ -220,7 +220,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     memset(&im, 0, sizeof im);
     im.base = (const unsigned char *)desc->buffer;
     im.size = desc->buffer_size;
-    MS__TRY(ms__image_head(&im, desc->salvage, err));
+    MS__TRY(ms__image_header(&im, desc->salvage, err));
     uint64_t whole = im.end_known ? im.end : ms__image_scan(&im);
     uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
@@ -234,10 +234,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
-    if (!im.head_known && !im.some)
+    if (!im.header_known && !im.some)
         return ms__damaged(err, 0,
-                           "the image's head does not match its check, and no record "
-                           "matches the head");
+                           "the image's header does not match its check, and no record "
+                           "matches the header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
@@ -246,7 +246,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         ms__image_end(m, im.end);
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
-    memset(m->buffer.base + 40, 0, MS__IMAGE_HEAD - 40);
+    memset(m->buffer.base + 40, 0, MS__IMAGE_HEADER - 40);
     if (damaged) *damaged = im.end_known ? im.damaged : lost;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;

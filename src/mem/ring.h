@@ -131,10 +131,10 @@ static uint64_t ms__ring_move(ms__ring *ring)
     ms__mem *m = ring->m;
     ms__image im;
     const unsigned char *r;
-    uint64_t end = MS__IMAGE_HEAD;
+    uint64_t end = MS__IMAGE_HEADER;
     memset(&im, 0, sizeof im);
     im.base = m->buffer.base;
-    im.at = MS__IMAGE_HEAD;
+    im.at = MS__IMAGE_HEADER;
     im.end = (uint64_t)m->tail.filled * 8;
     im.seed = m->core.seed;
     while (ms__image_next(&im, true, &r, NULL) == MS_OK) {
@@ -170,7 +170,7 @@ static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *er
 /* Enters the records up to `end` again. */
 static void ms__ring_enter(ms__mem *m, uint64_t end)
 {
-    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEAD;
+    uint64_t given = ms__given_seq(&m->tail.names), at = MS__IMAGE_HEADER;
     ms__tail_names_reset(&m->tail.names);
     ms__mem_bare(m);
     m->tail.names.floor = end;
@@ -193,7 +193,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
     ms__ring ring;
     const unsigned char *base = m->buffer.base;
     uint64_t messages = m->tail.names.messages;
-    uint32_t end = x + (m->tail.filled - MS__IMAGE_HEAD / 8) / 2;
+    uint32_t end = x + (m->tail.filled - MS__IMAGE_HEADER / 8) / 2;
     memset(&ring, 0, sizeof ring);
     ring.m = m;
     ring.x = x;
@@ -216,7 +216,7 @@ static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *
 static ms_result ms__ring_turn(ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
-    uint32_t begin = MS__IMAGE_HEAD / 8, units = m->tail.filled - begin;
+    uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
     uint64_t records = names->messages + names->changes;
     if (records > 0)
         MS__TRY(ms__ring_drop(m, begin + units / 3 + 1, (uint64_t)units * 8 / 16, err));

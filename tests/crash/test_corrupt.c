@@ -27,9 +27,9 @@
 #include "change_sequence.h"
 #include "file_format.h"
 
-enum { ID_END = 56, LIVE = 1032, HEAD = 4096 }; /* offsets in the superblock */
+enum { ID_END = 56, LIVE = 1032, SUPER_SIZE = 4096 }; /* offsets in the superblock */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19, STEPS = 170 };
-enum { SHORT = HEAD + 2048, LONG = 100 << 10 };  /* a file of one segment, of many */
+enum { SHORT = SUPER_SIZE + 2048, LONG = 100 << 10 }; /* a file of one segment, of many */
 
 /* Bytes after the first writer's end, of appends that a power loss tore. */
 enum { TORN = 3000 };
@@ -131,7 +131,7 @@ static void tear(bench *b, size_t end)
     write_up_to(&s, store, &n, end + TORN);
     unsigned char *bytes = snapshot(b);
     ms_close(store);
-    memcpy(b->d.rw + HEAD, bytes + HEAD, end + TORN - HEAD);
+    memcpy(b->d.rw + SUPER_SIZE, bytes + SUPER_SIZE, end + TORN - SUPER_SIZE);
     memset(b->d.rw + end, 0x5a, 48);
     b->d.rw[end + TORN - 1] = 0x5a; /* all of it is zeroed, not less */
     disk_resize(&b->d, end + TORN);
@@ -152,12 +152,12 @@ static void append_around(ms_store *store)
 static void put_log_inside(bench *b)
 {
     unsigned char *file = b->d.rw;
-    for (b->around = HEAD;
+    for (b->around = SUPER_SIZE;
          memmem(file + b->around + FILE_HEADER, 32, "around", 6) == NULL;
          b->around += file_padded(file_get32(file + b->around)))
         b->front = b->around;
-    memcpy(file + b->around + 64, b->foreign + HEAD, INSIDE);
-    memcpy(file + b->around + 64 + INSIDE, file + HEAD, INSIDE);
+    memcpy(file + b->around + 64, b->foreign + SUPER_SIZE, INSIDE);
+    memcpy(file + b->around + 64 + INSIDE, file + SUPER_SIZE, INSIDE);
     file_seal(file + 24, b->around, file + b->around);
 }
 
@@ -165,7 +165,7 @@ static void put_log_inside(bench *b)
 static void write_messages(bench *b, size_t bytes, uint64_t seed)
 {
     uint64_t n = 1, entropy = seed;
-    unsigned char head[HEAD];
+    unsigned char head[SUPER_SIZE];
     ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
     desc.entropy.fill = entropy_counts;
     desc.entropy.ctx = &entropy;
@@ -178,9 +178,9 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
     free(b->older);
     b->older = snapshot(b);
     size_t torn = (size_t)file_get64(b->d.ro + FILE_AT_WATERMARK);
-    memcpy(head, b->d.ro, HEAD);
+    memcpy(head, b->d.ro, SUPER_SIZE);
     tear(b, torn);
-    memcpy(b->d.rw, head, HEAD); /* no byte of the page that was stored to since */
+    memcpy(b->d.rw, head, SUPER_SIZE); /* no byte of the page that was stored to since */
     b->d.boot++;
     b->events = 0;
     store = must_open_log(&desc, "after a power loss");
@@ -244,7 +244,7 @@ static void survey(bench *b)
         bool of_scribe = !b->changes && (size_t)(p - b->d.ro) != b->around;
         if (of_scribe && !tally_add(&t, &b->s, msg, false, NULL))
             fail_msg("%s", t.wrong);
-        assert_true(p >= b->d.ro + HEAD && p + ms_size(msg) <= b->d.ro + b->end);
+        assert_true(p >= b->d.ro + SUPER_SIZE && p + ms_size(msg) <= b->d.ro + b->end);
         assert_true(b->n++ < MOST);
         b->at[b->n] = (uint32_t)(p - b->d.ro);
         b->size_of[b->n] = (uint32_t)ms_size(msg);
@@ -255,7 +255,7 @@ static void survey(bench *b)
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     ms_close(store);
     assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
-    assert_true(b->end <= 2 * HEAD || report.index_records > 8);
+    assert_true(b->end <= 2 * SUPER_SIZE || report.index_records > 8);
     assert_int_equal(report.end, b->end);
     if (!b->changes) assert_int_equal(report.messages, b->n);
     else
@@ -506,7 +506,7 @@ static bool look(bench *b)
 {
     ms_store *store;
     ms_result result;
-    bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
+    bool head = b->damage[0].lo < SUPER_SIZE || b->damage[1].lo < SUPER_SIZE;
     if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_READ, &store, &result)) {
         if (!head) fail_msg("%s: it is refused", b->what);
         return false;
@@ -560,7 +560,7 @@ static void write_on(bench *b)
     ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     const ms_msg *msg;
     uint64_t seq = 0, last = 0;
-    bool head = b->damage[0].lo < HEAD || b->damage[1].lo < HEAD;
+    bool head = b->damage[0].lo < SUPER_SIZE || b->damage[1].lo < SUPER_SIZE;
     memcpy(had, b->read, sizeof had);
     if (!opens_with(b, MS_OPEN_NORMAL, MS_LOG_WRITE, &store, &result)) {
         if (!head) fail_msg("%s: refused for writing", b->what);
@@ -631,7 +631,7 @@ static void end_at_every_byte(bench *b, size_t stride, size_t rare)
 {
     size_t i = 0;
     for (size_t n = b->size - test_seed() % stride; n >= stride; n -= stride, i++) {
-        if (b->changes && n < HEAD + stride) break;
+        if (b->changes && n < SUPER_SIZE + stride) break;
         disk_resize(&b->d, n);
         damage_at(b, i, n, ROOM);
         snprintf(b->what, sizeof b->what, "truncated to %zu bytes", n);
@@ -657,7 +657,8 @@ TEST(changes_keep_what_is_left_when_the_log_ends_at_any_byte)
 }
 
 /* Is it a byte that a check covers? Not in the superblock, of which parts may change. */
-static bool is_covered(const bench *b, size_t at) { return at >= HEAD && at < b->end; }
+static bool is_covered(const bench *b,
+                       size_t at) { return at >= SUPER_SIZE && at < b->end; }
 
 /* One byte is another one: at most one record is lost, and ms_log_verify finds it. */
 static void one_byte(bench *b, size_t i, size_t rare, size_t at, unsigned char value)
@@ -709,7 +710,7 @@ TEST(log_loses_one_message_when_a_bit_flips)
 
 TEST(changes_lose_one_record_when_a_bit_flips)
 {
-    flip_bits(bench_new(0), HEAD, stride_of(201), 50, 0);
+    flip_bits(bench_new(0), SUPER_SIZE, stride_of(201), 50, 0);
 }
 
 /* What a writer reads: what a reader does. */
@@ -737,8 +738,8 @@ TEST(short_log_loses_one_message_when_a_bit_flips)
 {
     bench *b = bench_new(SHORT);
     size_t stride = stride_of(1), i = 0;
-    assert_true(b->n > 8 && b->end < 2 * HEAD);
-    size_t k = HEAD * 8 + test_seed() % stride;
+    assert_true(b->n > 8 && b->end < 2 * SUPER_SIZE);
+    size_t k = SUPER_SIZE * 8 + test_seed() % stride;
     for (; k < b->end * 8; k += stride, i++) {
         unsigned char other = (unsigned char)(b->bytes[k / 8] ^ 1u << k % 8);
         one_byte(b, 1 + k / 8 % 2, 300, k / 8, other);
@@ -777,7 +778,7 @@ static void two_sectors(bench *b, size_t i, size_t size, const size_t at[2],
     b->damage[1].hi = at[1] + size;
     for (int k = 0; k < 2; k++) {
         same = same && memcmp(b->bytes + at[k], bytes[k], size) == 0;
-        covered = covered && at[k] >= HEAD && at[k] < b->end;
+        covered = covered && at[k] >= SUPER_SIZE && at[k] < b->end;
         memcpy(b->d.rw + at[k], bytes[k], size);
     }
     snprintf(b->what, sizeof b->what, "%zu bytes at %zu and %zu %s", size, at[0], at[1],
@@ -798,9 +799,9 @@ static void one_sector(bench *b, size_t i, size_t size, size_t at,
 
 static void sectors(bench *b, size_t size, uint64_t *rng)
 {
-    static const unsigned char zeros[HEAD];
+    static const unsigned char zeros[SUPER_SIZE];
     size_t n = b->end / size, i = 0, pairs = n * n / stride_of(10);
-    for (size_t at = b->changes ? HEAD : 0; at + size <= b->end; at += size) {
+    for (size_t at = b->changes ? SUPER_SIZE : 0; at + size <= b->end; at += size) {
         one_sector(b, i++, size, at, zeros, "zeroed");
         if (b->changes) continue;
         size_t other = test_below(rng, n) * size;

@@ -27,7 +27,7 @@
 #include "change_sequence.h"
 #include "hostile.h"
 
-enum { HEAD = 4096, ROOM = 1 << 18 };
+enum { SUPER_SIZE = 4096, ROOM = 1 << 18 };
 
 /* Times what is usual, and milliseconds of the processor; seconds by the clock. */
 #ifdef _WIN32 /* whose clock of the processor goes in steps of 10 to 16 ms */
@@ -327,7 +327,7 @@ static void bench_free(bench *b)
 static void survey(bench *b, ms_store *image)
 {
     static hostile_map m;
-    size_t head = b->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
+    size_t head = b->image ? HOSTILE_IMAGE_HEADER : HOSTILE_SUPER;
     b->base = b->image ? b->buffer : b->d.ro;
     b->used = b->image ? ms_mem_image(image).len : (size_t)b->d.size;
     m.image = b->image;
@@ -723,7 +723,7 @@ static void write_on(bench *b, ms_store *store, added *a)
  * word that shows whether another one was storing, which can lie. */
 static void must_be_zeroed(bench *b)
 {
-    if (b->d.size < HEAD) return;
+    if (b->d.size < SUPER_SIZE) return;
     for (uint64_t at = file_get64(b->d.ro + FILE_AT_WATERMARK); at < b->d.size; at++)
         if (b->d.ro[at] != 0)
             fail_msg("%s: byte %llu after the end is not zero", running,

@@ -3,7 +3,7 @@
  *   byte 0    bits: checks computed anew; salvage; more room behind it; the end set, too
  *   the rest  the image
  *
- * The bytes are attached to, raw, or with the checks of the head and of every record
+ * The bytes are attached to, raw, or with the checks of the header and of every record
  * made to match, so that it is not them that refuse. Refused, they are as before.
  * Attached, the store passes its own check; what each view, listing, search and number
  * shows is read to the last byte; messages are appended, amended, hidden, noted; the
@@ -16,7 +16,7 @@
 #include "store.h"
 
 enum { RECHECK = 1, SALVAGE = 2, ROOMY = 4, SET_END = 8 };
-enum { HEAD = 64, ROOM = 16384 };
+enum { HEADER = 64, ROOM = 16384 };
 
 static uint64_t first_room[ROOM / 8], second_room[ROOM / 8];
 static ms_arena arena;
@@ -36,8 +36,8 @@ static void seal(unsigned char *image, size_t at)
 static void recheck(unsigned char *image, size_t size, bool set_end)
 {
     static const unsigned char begin[16] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10, 1};
-    size_t at = HEAD, step;
-    if (size < HEAD) return;
+    size_t at = HEADER, step;
+    if (size < HEADER) return;
     memcpy(image, begin, sizeof begin);
     while ((step = fuzz_record_size(image + at, size - at)) != 0) {
         seal(image, at);

@@ -1,6 +1,6 @@
 /* Fuzzes the file of a log.
  *
- *   byte 0    bits: checks of the head made to match, checks of the records, the
+ *   byte 0    bits: checks of the superblock made to match, checks of the records, the
  *             watermark set and the writer made one of this machine, exact maps, the
  *             engine MAP, shared; two bits of sync mode
  *   byte 1    two bits: opened normal, strict, for salvage; bits: written to, copied,
@@ -24,9 +24,9 @@
 #include "store.h"
 #include "hostile.h"
 
-enum { FIT_HEAD = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARED = 32 };
+enum { FIT_SUPER = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARED = 32 };
 enum { WRITTEN = 4, COPIED = 8, VERIFIED = 16, BESIDE = 32, RESTARTED = 64 };
-enum { HEAD = 4096, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
+enum { SUPER_SIZE = 4096, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
 
 static fuzz_room drive_room;
 static disk drive;
@@ -92,12 +92,12 @@ static uint64_t unpack(fuzz_input *in, unsigned zeros)
     return size;
 }
 
-static void fit_head(unsigned char *h)
+static void fit_super(unsigned char *h)
 {
     static const unsigned char begin[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 10};
     memcpy(h, begin, 8);
     file_put32(h + 8, FILE_VERSION);
-    file_put32(h + 12, HEAD);
+    file_put32(h + 12, SUPER_SIZE);
     file_put32(h + 48, 1);
     file_seal_superblock(h);
 }
@@ -105,7 +105,7 @@ static void fit_head(unsigned char *h)
 /* Record by record. Where they end. */
 static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
 {
-    uint64_t at = HEAD;
+    uint64_t at = SUPER_SIZE;
     while (at < size) {
         size_t step = fuzz_record_size(file + at, (size_t)(size - at));
         if (step == 0) break;
@@ -125,7 +125,7 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
 static bool may_hide(void)
 {
     const unsigned char *file = drive.rw;
-    for (uint64_t at = HEAD; at + 40 <= drive.size; at += 8) {
+    for (uint64_t at = SUPER_SIZE; at + 40 <= drive.size; at += 8) {
         const unsigned char *r = file + at;
         size_t size = file_padded(file_get32(r));
         if (r[4] == 2 && r[5] >= 1 && r[5] <= 3) return true;
@@ -140,7 +140,7 @@ static void make_file(fuzz_input *in, unsigned how, unsigned zeros)
 {
     unsigned char *file = drive.rw;
     uint64_t size = unpack(in, zeros);
-    if (size < HEAD) return;
+    if (size < SUPER_SIZE) return;
     uint64_t end = walk(file, size, (how & FIT_RECORDS) != 0);
     if (how & TRUSTED) {
         file_put64(file + 1024, end);
@@ -148,7 +148,7 @@ static void make_file(fuzz_input *in, unsigned how, unsigned zeros)
         file_put64(file + 1160, 7);
         file_put64(file + 1168, drive.inode);
     }
-    if (how & (FIT_HEAD | TRUSTED)) fit_head(file);
+    if (how & (FIT_SUPER | TRUSTED)) fit_super(file);
 }
 
 static unsigned damages;  /* told of so far */

@@ -975,7 +975,7 @@ controls()
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc' 'true'
     control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \
-        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size, h, MS__FLASH_HEAD))' \
+        ms__flash_settle 'if (!f->program(f->ctx, next * f->sector_size, h, MS__SECTOR_HEADER))' \
         'if (false)'
     control flash_not_read_back gcc test_flash a_flash_that_lies_is_noticed 40 \
         ms__burn_put ' && memcmp(back, from, n) == 0' ''
@@ -990,12 +990,12 @@ controls()
     control image_records_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
         ms__check_header 'if (!ms__header_holds(r, seed))' 'if (0)'
     control image_header_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
-        ms__image_head 'im->head_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
-        'im->head_known = true;'
+        ms__image_header 'im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);' \
+        'im->header_known = true;'
     control image_zeros_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
-        ms__image_head 'if (h[i] != 0)' 'if (0)'
+        ms__image_header 'if (h[i] != 0)' 'if (0)'
     control image_end_not_checked gcc test_mem_image damage_is_found_at_any_byte 20 \
-        ms__image_head 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
+        ms__image_header 'im->end_known = ms__get32(h + 36) == ms__crc32c(0, h + 16, 16) &&' \
         'im->end_known ='
     control image_records_may_repeat gcc test_hostile image_does_no_harm_when_its_bytes_lie 100 \
         ms__image_record 'if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)' 'if (0)'

@@ -119,14 +119,16 @@ static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned 
     file_put32(r + 28, file_check(id, offset, r));
 }
 
-/* The checks of the head page: of its fields, of the writer's line and checkpoints. */
-static inline void file_seal_superblock(unsigned char *head)
+/* The checks of the superblock: of its fields, of the writer's line and checkpoints. */
+static inline void file_seal_superblock(unsigned char *super)
 {
-    file_put32(head + 52, file_crc(0, head, 52));
-    file_put32(head + FILE_AT_WRITER + 36, file_crc(0, head + FILE_AT_WRITER, 36));
+    file_put32(super + 52, file_crc(0, super, 52));
+    file_put32(super + FILE_AT_WRITER + 36, file_crc(0, super + FILE_AT_WRITER, 36));
     for (size_t i = 0; i < 2; i++) {
-        unsigned char *slot = head + FILE_AT_CHECKPOINTS + i * FILE_CHECKPOINT_STEP;
-        if (file_get64(slot) != 0) file_put32(slot + 40, file_crc(0, slot, 40));
+        unsigned char *checkpoint = super + FILE_AT_CHECKPOINTS +
+                                    i * FILE_CHECKPOINT_STEP;
+        if (file_get64(checkpoint) != 0)
+            file_put32(checkpoint + 40, file_crc(0, checkpoint, 40));
     }
 }
 

@@ -6,7 +6,7 @@
  *     hostile_recheck(log, size, false);                   checks alone, after other lies
  *     size = hostile_mutate_image(image, size, &rng);      the same of an image
  *
- * What is changed: each field of the head page and of the live words; each field of a
+ * What is changed: each field of the superblock and of the live words; each field of a
  * record's header; directories and values of fields (lengths, tags, NUL, bad UTF-8, deep
  * JSON); each word of INDEX and LOST records (outside, in the middle of a record, to
  * itself, in a cycle); whole records (twice, exchanged, left out, put in, sealed for
@@ -24,7 +24,7 @@
 #include "file_format.h"
 #include "support.h"
 
-enum { HOSTILE_SPOTS = 4096, HOSTILE_HEAD = 4096, HOSTILE_IMAGE_HEAD = 64 };
+enum { HOSTILE_SPOTS = 4096, HOSTILE_SUPER = 4096, HOSTILE_IMAGE_HEADER = 64 };
 
 /* The parts of a file. */
 typedef struct hostile_map {
@@ -80,10 +80,11 @@ static inline void hostile_seal(const hostile_map *m, size_t at)
 
 /* Stores the checks of a log's superblock (of its fields, the writer's line and
  * checkpoints), or of an image's header. */
-static inline void hostile_seal_head(hostile_map *m)
+static inline void hostile_seal_super(hostile_map *m)
 {
     unsigned char *head = m->bytes;
-    if (m->size < (m->image ? (size_t)HOSTILE_IMAGE_HEAD : (size_t)HOSTILE_HEAD)) return;
+    if (m->size < (m->image ? (size_t)HOSTILE_IMAGE_HEADER : (size_t)HOSTILE_SUPER))
+        return;
     if (!m->image) file_seal_superblock(head);
     if (m->image) file_put32(head + 32, file_crc(0, head, 24));
     if (m->image) file_put32(head + 36, file_crc(0, head + 16, 16));
@@ -107,7 +108,7 @@ static inline size_t hostile_after(const hostile_map *m, size_t at)
 /* Finds all records: by their sizes, or on the grid of 8 bytes after invalid bytes. */
 static inline void hostile_look(hostile_map *m)
 {
-    size_t at = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
+    size_t at = m->image ? HOSTILE_IMAGE_HEADER : HOSTILE_SUPER;
     m->n = 0;
     m->end = at;
     if (m->size < at) return;
@@ -126,7 +127,7 @@ static inline void hostile_look(hostile_map *m)
 
 static inline void hostile_seal_all(hostile_map *m)
 {
-    hostile_seal_head(m);
+    hostile_seal_super(m);
     hostile_look(m);
     for (size_t i = 0; i < m->n; i++) hostile_seal(m, m->spots[i]);
 }
@@ -195,7 +196,7 @@ typedef struct hostile_field {
     ((table)[test_below((rng), sizeof(table) / sizeof((table)[0]))])
 
 
-/* ---- lies in the head ---- */
+/* ---- lies in the superblock ---- */
 
 static inline void hostile_head(hostile_map *m, uint64_t *rng)
 {
@@ -212,7 +213,7 @@ static inline void hostile_head(hostile_map *m, uint64_t *rng)
     /* of this machine, as it is now */
     if (f.at == FILE_AT_UNCONFIRMED && test_one_in(rng, 2))
         memcpy(m->bytes + f.at, m->bytes + FILE_AT_WRITER, 8);
-    hostile_seal_head(m);
+    hostile_seal_super(m);
     bool id = m->image ? f.at == 16 : f.at >= 24 && f.at < 40;
     if (id) hostile_seal_all(m);
 }
@@ -377,7 +378,7 @@ static inline void hostile_scribble(hostile_map *m, uint64_t *rng)
 
 static inline void hostile_lie(hostile_map *m, uint64_t *rng)
 {
-    size_t head = m->image ? HOSTILE_IMAGE_HEAD : HOSTILE_HEAD;
+    size_t head = m->image ? HOSTILE_IMAGE_HEADER : HOSTILE_SUPER;
     unsigned what = m->size < head ? 99 : (unsigned)test_below(rng, 24);
     if (what < 12) hostile_record(m, rng);
     else if (what < 16) hostile_head(m, rng);
@@ -420,8 +421,9 @@ static inline size_t hostile_mutate_image(unsigned char *image, size_t size,
     return hostile_some_lies(image, size, size, true, rng);
 }
 
-/* Puts all checks of a file right that can be reached: of its head, and of each record
- * that is found by going from size to size, or on the grid of 8 bytes where that fails. */
+/* Puts all checks of a file right that can be reached: of its superblock, and of each
+ * record that is found by going from size to size, or on the grid of 8 bytes where that
+ * fails. */
 static inline void hostile_recheck(unsigned char *file, size_t size, bool image)
 {
     static hostile_map m;

@@ -263,7 +263,7 @@ static inline void parse_one(walk *w, uint64_t *next)
 }
 
 /* The superblock; bytes that the essay does not name are zero. */
-static inline void parse_head(walk *w)
+static inline void parse_super(walk *w)
 {
     static const size_t unnamed[][2] = {
         {56, 1024},   {1032, 1088}, {1104, 1152}, {1192, 1200}, {1216, 1224},
@@ -303,14 +303,14 @@ static inline void parse_mark(walk *w)
 }
 
 /* A checkpoint; generation 0: there is none. */
-typedef struct slot {
+typedef struct checkpoint {
     uint64_t generation, end, seq, segment;
-} slot;
+} checkpoint;
 
 /* The newest valid one. */
-static inline slot newest_slot(const walk *w)
+static inline checkpoint newest_checkpoint(const walk *w)
 {
-    slot best;
+    checkpoint best;
     memset(&best, 0, sizeof best);
     for (uint64_t i = 0; i < 2; i++) {
         const unsigned char *p = w->bytes + FILE_AT_CHECKPOINTS +
@@ -339,7 +339,7 @@ static inline void parse_end(walk *w)
         at += file_padded(file_get32(r));
         if (r[7] & MS_FLAG_COMMIT) w->end = at;
     }
-    SOUND(newest_slot(w).end <= w->end);
+    SOUND(newest_checkpoint(w).end <= w->end);
     for (at += 8; at + 40 <= w->size; at += 8)
         SOUND(!is_record(w, at) || (w->bytes[at + 7] & MS_FLAG_SYNCED) == 0);
     w->dead_end = dead_end(w);
@@ -350,7 +350,7 @@ static inline void parse_end(walk *w)
 static inline walk walk_of(const char *bytes, size_t size, bool torn)
 {
     walk w = {.bytes = (const unsigned char *)bytes, .size = size};
-    parse_head(&w);
+    parse_super(&w);
     if (torn) parse_end(&w);
     else parse_mark(&w);
     w.segment_begin = FILE_SUPERBLOCK;

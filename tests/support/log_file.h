@@ -94,18 +94,18 @@ static inline void flip_at(uint64_t offset, unsigned char bits)
 /* As if the machine had been started again after the last writer. */
 static inline void restart(void)
 {
-    unsigned char head[MS__SUPER_SIZE];
+    unsigned char super[MS__SUPER_SIZE];
     ms__writer_line w;
-    read_at(0, head, sizeof head);
-    assert_true(ms__writer_decode(&w, head));
+    read_at(0, super, sizeof super);
+    assert_true(ms__writer_decode(&w, super));
     w.boot ^= 2;
-    ms__writer_encode(&w, head + MS__AT_WRITER);
-    write_at(0, head, sizeof head);
+    ms__writer_encode(&w, super + MS__AT_WRITER);
+    write_at(0, super, sizeof super);
 }
 
 /* The start of a crafted file: its superblock, its id, the end of its records. */
 typedef struct craft {
-    unsigned char head[MS__SUPER_SIZE];
+    unsigned char super[MS__SUPER_SIZE];
     ms__file_id id;
     uint64_t end;
 } craft;
@@ -114,8 +114,8 @@ static inline craft craft_of(void)
 {
     craft c;
     ms_log_desc desc = desc_of(MS_LOG_READ);
-    read_at(0, c.head, sizeof c.head);
-    assert_int_equal(ms__super_decode(c.head, path, &c.id, NULL), MS_OK);
+    read_at(0, c.super, sizeof c.super);
+    assert_int_equal(ms__super_decode(c.super, path, &c.id, NULL), MS_OK);
     ms_store *store = must_open(&desc);
     c.end = ms__log_of(store)->end;
     ms_close(store);

@@ -1058,7 +1058,7 @@ static inline bool sim_held_nothing(const sim_file *f, size_t sector)
 }
 
 /* The sectors of a torn page that were on their way and had held nothing are garbage; not
- * in the head, as a file that begins with garbage is nobody's. */
+ * in the superblock, as a file that begins with garbage is nobody's. */
 static inline void sim_cut_garbage(const sim_cuts *c, int file, unsigned char *live)
 {
     static const unsigned char nothing[SIM_SECTOR];

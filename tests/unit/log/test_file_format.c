@@ -16,7 +16,7 @@ static void must_parse(const twinned *x)
     char *bytes = bytes_of(&x->s, &size);
     walk w = walk_of(bytes, size, false);
     walk_must_equal(&w, &x->t);
-    slot best = newest_slot(&w);
+    checkpoint best = newest_checkpoint(&w);
     uint64_t below = 0;
     assert_true(best.end <= w.end && best.seq <= w.last_seq);
     for (size_t i = 0; i < w.segments.n; i++)

@@ -52,13 +52,13 @@ TEST(superblock_is_refused_when_a_field_is_wrong)
         {{"a check that does not match", 24, 1, 9}, MS_E_DAMAGED},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        unsigned char head[MS__SUPER_SIZE], id[16] = {1, 2, 3};
+        unsigned char super[MS__SUPER_SIZE], id[16] = {1, 2, 3};
         ms__file_id made, read;
         ms_error err;
         ms__file_id_set(&made, id, 5.0);
-        ms__super_encode(&made, head);
-        put_lie(head, &rows[i].lie);
-        ms_result code = ms__super_decode(head, "x.msl", &read, &err);
+        ms__super_encode(&made, super);
+        put_lie(super, &rows[i].lie);
+        ms_result code = ms__super_decode(super, "x.msl", &read, &err);
         if (code != rows[i].code)
             fail_msg("%s: %s, should be %s", rows[i].lie.what, ms_result_text(code),
                      ms_result_text(rows[i].code));
@@ -96,14 +96,14 @@ TEST(checkpoint_counts_when_it_is_the_newest_whole_one)
         uint64_t newest;
     } rows[] = {{0, 0, 0}, {4, 0, 4}, {0, 4, 4}, {5, 4, 5}, {4, 5, 5}};
     for (size_t i = 0; i < COUNT(rows); i++) {
-        static unsigned char head[MS__SUPER_SIZE];
-        unsigned char *first = head + MS__AT_CHECKPOINTS;
-        memset(head, 0, sizeof head);
+        static unsigned char super[MS__SUPER_SIZE];
+        unsigned char *first = super + MS__AT_CHECKPOINTS;
+        memset(super, 0, sizeof super);
         ms__checkpoint s = {.end = 8192, .generation = rows[i].a};
         if (s.generation) ms__checkpoint_encode(&s, first);
         s.generation = rows[i].b;
         if (s.generation) ms__checkpoint_encode(&s, first + MS__CHECKPOINT_STEP);
-        assert_int_equal(ms__checkpoint_newest(head).generation, rows[i].newest);
+        assert_int_equal(ms__checkpoint_newest(super).generation, rows[i].newest);
     }
 }
 

@@ -27,9 +27,9 @@ TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)
         ms__seal_at(c.id.crc, at, r);
         write_at(at, r, sizeof r);
     }
-    memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
-    memset(c.head + MS__AT_HINT, 0, 120);
-    write_at(0, c.head, sizeof c.head);
+    memset(c.super + MS__AT_CHECKPOINTS, 0, 1024);
+    memset(c.super + MS__AT_HINT, 0, 120);
+    write_at(0, c.super, sizeof c.super);
     ms_store *store = must_open(&desc);
     assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
     assert_true(info.segments <= FILE_SIZE / MS__SEGMENT_FIXED);
@@ -654,10 +654,10 @@ TEST(salvage_replaces_no_file_that_has_more_since)
         if (more == BEGUN) {
             craft c = craft_of();
             ms__writer_line w;
-            assert_true(ms__writer_decode(&w, c.head));
+            assert_true(ms__writer_decode(&w, c.super));
             w.epoch++;
-            ms__writer_encode(&w, c.head + MS__AT_WRITER);
-            write_at(0, c.head, sizeof c.head);
+            ms__writer_encode(&w, c.super + MS__AT_WRITER);
+            write_at(0, c.super, sizeof c.super);
         }
         assert_int_equal(ms_log_rewrite(salvage, &desc, true, NULL, &report, NULL),
                          more ? MS_E_CONFLICT : MS_OK);
@@ -729,10 +729,10 @@ TEST(salvage_tells_when_a_writer_overwrites_its_records)
         assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
     ms_close(store);
     craft c = craft_of(); /* as a power loss leaves it */
-    memset(c.head + MS__AT_CHECKPOINTS, 0, 1024);
-    memset(c.head + MS__AT_HINT, 0, 120);
-    memset(c.head + MS__AT_MARK, 0, 8);
-    write_at(0, c.head, sizeof c.head);
+    memset(c.super + MS__AT_CHECKPOINTS, 0, 1024);
+    memset(c.super + MS__AT_HINT, 0, 120);
+    memset(c.super + MS__AT_MARK, 0, 8);
+    write_at(0, c.super, sizeof c.super);
     flip_at(torn, 16);
     ms_store *salvage = must_open(&reading);
     assert_int_equal(count_in(salvage, "a"), 4);

@@ -317,13 +317,13 @@ static double time_to_open_nested(uint64_t size, bool between)
     }
     write_at(c.end, bytes + c.end, size - c.end);
     free(bytes);
-    ms__checkpoint slot = ms__checkpoint_newest(c.head);
-    slot.end = size;
-    slot.generation += 5;
-    ms__checkpoint_encode(&slot, c.head + MS__AT_CHECKPOINTS);
-    memset(c.head + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
-    memset(c.head + MS__AT_WRITER, 0, 40);
-    write_at(0, c.head, sizeof c.head);
+    ms__checkpoint checkpoint = ms__checkpoint_newest(c.super);
+    checkpoint.end = size;
+    checkpoint.generation += 5;
+    ms__checkpoint_encode(&checkpoint, c.super + MS__AT_CHECKPOINTS);
+    memset(c.super + MS__AT_CHECKPOINTS + MS__CHECKPOINT_STEP, 0, 44);
+    memset(c.super + MS__AT_WRITER, 0, 40);
+    write_at(0, c.super, sizeof c.super);
     ms_log_desc desc = desc_of(MS_LOG_READ);
     clock_t start = clock(); /* of the processor: other work on the machine adds none */
     ms_store *store = must_open(&desc);

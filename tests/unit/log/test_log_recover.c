@@ -13,9 +13,9 @@
 /* Changes the newest checkpoint in both places: end, seq or generation N. */
 static void step_checkpoint(world *w)
 {
-    unsigned char head[MS__SUPER_SIZE];
-    memcpy(head, file_of(w, w->at)->ro, sizeof head);
-    ms__checkpoint slot = ms__checkpoint_newest(head);
+    unsigned char super[MS__SUPER_SIZE];
+    memcpy(super, file_of(w, w->at)->ro, sizeof super);
+    ms__checkpoint slot = ms__checkpoint_newest(super);
     uint64_t n = number(w, 2);
     slot.generation++;
     if (step_has(w, "end")) slot.end = n;
@@ -23,8 +23,8 @@ static void step_checkpoint(world *w)
     if (step_has(w, "generation")) slot.generation = n;
     for (unsigned i = 0; i < 2; i++) {
         uint32_t at = MS__AT_CHECKPOINTS + i * MS__CHECKPOINT_STEP;
-        ms__checkpoint_encode(&slot, head + at);
-        poke(w, at, head + at, MS__CHECKPOINT_SIZE);
+        ms__checkpoint_encode(&slot, super + at);
+        poke(w, at, super + at, MS__CHECKPOINT_SIZE);
     }
 }
 
@@ -78,12 +78,12 @@ static void step_kind(world *w)
 static void step_line(world *w)
 {
     ms__writer_line line;
-    unsigned char head[MS__SUPER_SIZE];
-    memcpy(head, file_of(w, w->at)->ro, sizeof head);
-    assert_true(ms__writer_decode(&line, head));
+    unsigned char super[MS__SUPER_SIZE];
+    memcpy(super, file_of(w, w->at)->ro, sizeof super);
+    assert_true(ms__writer_decode(&line, super));
     line.boot = w->disks[w->at].boot;
-    ms__writer_encode(&line, head + MS__AT_WRITER);
-    poke(w, MS__AT_WRITER, head + MS__AT_WRITER, 40);
+    ms__writer_encode(&line, super + MS__AT_WRITER);
+    poke(w, MS__AT_WRITER, super + MS__AT_WRITER, 40);
 }
 
 static void step_mappings(world *w)
@@ -129,14 +129,14 @@ static void step_copy_head(world *w)
 static void step_redacted(world *w)
 {
     ms__file_id id;
-    unsigned char head[MS__HEADER];
+    unsigned char super[MS__HEADER];
     uint64_t at = number(w, 1);
     const sim_file *f = file_of(w, w->at);
     assert_int_equal(ms__super_decode(f->ro, SCENARIO_LOG, &id, NULL), MS_OK);
-    memcpy(head, f->ro + at, sizeof head);
-    ms__put32(head + 24, MS__ERASED);
-    ms__put32(head + 28, ms__check_at(id.crc, at, head));
-    poke(w, at, head, sizeof head);
+    memcpy(super, f->ro + at, sizeof super);
+    ms__put32(super + 24, MS__ERASED);
+    ms__put32(super + 28, ms__check_at(id.crc, at, super));
+    poke(w, at, super, sizeof super);
 }
 
 static void step_has_flag(world *w)

@@ -181,9 +181,9 @@ TEST(walk_ends_before_the_first_record_that_reaches_over_the_end)
     ms__log *log = ms__log_of(store);
     for (uint32_t i = 0; i < 3; i++) {
         at[i] = tail_record_at(log, 6 + i);
-        unsigned char *head = drive.rw + at[i];
-        ms__put32(head, i == 0 ? 1 : 1 << 20);
-        ms__put32(head + 28, ms__check_at(log->id.crc, at[i], head));
+        unsigned char *super = drive.rw + at[i];
+        ms__put32(super, i == 0 ? 1 : 1 << 20);
+        ms__put32(super + 28, ms__check_at(log->id.crc, at[i], super));
     }
     ms__record_walk s = replay_at(log, at[0]);
     assert_int_equal(ms__record_walk_next(&s, &r, &offset), MS__FOUND_END);

@@ -55,7 +55,7 @@ static bool nor_program(void *ctx, uint32_t at, const void *data, uint32_t size)
     bool cut = n->ops == n->cut_at || n->ops == n->fail_at || n->ops == n->lie_at;
     uint32_t done = cut ? (uint32_t)test_below(&n->rng, size + 1) : size;
     unsigned how = (unsigned)test_below(&n->rng, 4);
-    bool zeros = at % n->sector_size == 0; /* of a head */
+    bool zeros = at % n->sector_size == 0; /* of a header */
     for (uint32_t i = 0; i < size; i++) zeros = zeros && from[i] == 0;
     for (uint32_t i = 0; i < size; i++) {
         unsigned char *to = &n->bytes[at + i], old = *to;

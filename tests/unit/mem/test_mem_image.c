@@ -229,7 +229,7 @@ TEST(damage_is_found_at_any_byte)
         if (bad == byte || !sampled(&rng)) continue;
         restored(&p, 0xA5).bytes[at] = (char)bad;
         must_notice(&p, p.room, at, at + 1);
-        if (at >= HOSTILE_IMAGE_HEAD) selfcheck_must_notice(&p, at, (char)bad);
+        if (at >= HOSTILE_IMAGE_HEADER) selfcheck_must_notice(&p, at, (char)bad);
     }
     picture_free(&p);
 }
