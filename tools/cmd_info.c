@@ -221,7 +221,7 @@ static void json_log_info(ms_json_writer *w, job *j, const census *c)
     json_events(w, j);
     json_newest(w, &c->newest);
     ms_json_end(w);
-    j->told = j->n_events;
+    j->reported = j->n_events;
 }
 
 static int print_info_json(output *out, job *j, census *c)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LOOK_LINES = 40, TOLD_LINES = 5 };
+enum { LOOK_LINES = 40, REPORTED_LINES = 5 };
 
 /* In the order of detection: the first that fits is used. */
 static const fileformat *const formats[] = {
@@ -131,7 +131,7 @@ typedef struct intake {
     uint64_t base;            /* which has so many bytes */
     ms_arena cleaned;
     uint64_t line;
-    size_t told;
+    size_t reported;
     bool growing;
     int code;
 } intake;
@@ -142,14 +142,14 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
     uint64_t line = in->line + (err->line > 0 ? err->line - 1 : 0);
     in->counts->bad_lines++;
     in->code = GIVEN(in->options, REFUSE) ? FAILED : DAMAGED;
-    if (in->told++ < TOLD_LINES) {
+    if (in->reported++ < REPORTED_LINES) {
         const char *path = strcmp(in->r.path, "-") == 0 ? "standard input" : in->r.path;
         complain("%s: line %" PRIu64 ", column %u (byte %" PRIu64 "): %s%s", path, line,
                  (unsigned)err->column,
                  offset + (err->offset != MS_NO_OFFSET ? err->offset : 0),
                  place != NULL ? place + 3 : err->message,
                  in->code == DAMAGED ? "; left out" : "");
-    } else if (in->told == TOLD_LINES + 1) {
+    } else if (in->reported == REPORTED_LINES + 1) {
         complain("%s: more lines are not JSON", in->r.path);
     }
 }
@@ -163,7 +163,7 @@ static void text_damaged(reading *r, uint64_t offset, const char *what)
     memset(&err, 0, sizeof err);
     err.offset = offset;
     err.line = err.column = 1;
-    for (size_t i = 0; i < offset && in->told < TOLD_LINES; i++) {
+    for (size_t i = 0; i < offset && in->reported < REPORTED_LINES; i++) {
         bool ends = in->text.ptr[i] == '\n';
         err.line += ends;
         err.column = ends ? 1 : err.column + 1;

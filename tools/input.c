@@ -48,7 +48,7 @@ int source_open(source *s, const char *path, const ms_str *head, int rest)
 
 void source_close(source *s)
 {
-    if (s->told > 0) fputs("\r\033[K", stderr);
+    if (s->reported > 0) fputs("\r\033[K", stderr);
     if (s->fd != STDIN_FILENO) close(s->fd);
     free(s->buf);
 }
@@ -124,8 +124,8 @@ static int source_read(source *s)
     s->eof = n == 0;
     s->len += (size_t)n;
     uint64_t offset = s->base + s->len;
-    if (!s->progress || offset - s->told < PROGRESS_STEP) return FINE;
-    s->told = offset;
+    if (!s->progress || offset - s->reported < PROGRESS_STEP) return FINE;
+    s->reported = offset;
     double seconds = clock_seconds() - s->began;
     fprintf(stderr, "\r%" PRIu64 " MB read, %" PRIu64 " messages, %.0f MB/s\033[K",
             offset / 1000000, s->messages, (double)offset / 1e6 / (seconds + 1e-9));
@@ -595,10 +595,10 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
                  offset,
                  offset + bytes - 1);
     }
-    if (to->told++ < TOLD_PLACES) {
+    if (to->reported++ < REPORTED_PLACES) {
         complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64 "): %s%s",
                  s->name, f->line, f->column, f->offset, f->text, skipped);
-    } else if (to->told == TOLD_PLACES + 1) {
+    } else if (to->reported == REPORTED_PLACES + 1) {
         complain("%s: more places are damaged; msgstore doctor counts them", s->name);
     }
     if (to->places < FIRST_PLACES) to->first[to->places] = f->line;
@@ -995,7 +995,7 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     if (to->rescue != NULL) {
         r.source.fault = &to->rescue->fault;
         r.source.rescuing = GIVEN(o, KEEP_GOING);
-        to->rescue->line = to->rescue->told = 0;
+        to->rescue->line = to->rescue->reported = 0;
     }
     code = read_values(&r);
     source_close(&r.source);

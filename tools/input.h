@@ -33,7 +33,7 @@ typedef struct source {
     uint64_t base;            /* offset in the file of buf[0] */
     uint64_t line;            /* of buf[start], from 1 */
     uint64_t line_base;       /* offset in the file where that line begins */
-    uint64_t told;            /* offset of the last progress message */
+    uint64_t reported;        /* offset of the last progress message */
 } source;
 
 /* Opens a source. `head`: bytes that were read already, or NULL. `rest`: where the
@@ -74,7 +74,7 @@ typedef struct taken {
     ms_envelopes list;
 } taken;
 
-enum { TOLD_PLACES = 20 };
+enum { REPORTED_PLACES = 20 };
 
 /* Counts of skipped input, with --keep-going, in all files. */
 typedef struct rescue {
@@ -82,7 +82,7 @@ typedef struct rescue {
     uint64_t places, lines, bytes;
     uint64_t repaired;        /* values with bad UTF-8 that were repaired */
     uint64_t line;            /* of the last place in this file; 0 if there is none */
-    uint64_t told;            /* places of this file that were named */
+    uint64_t reported;        /* places of this file that were named */
     uint64_t first[FIRST_PLACES], first_repaired[FIRST_PLACES]; /* lines */
 } rescue;
 

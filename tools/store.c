@@ -52,17 +52,17 @@ const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
 void print_events(output *out, job *j)
 {
     char text[EVENT_TEXT];
-    for (; j->told < j->n_events; j->told++) {
-        emit_format(out, "%s\n", event_text(&j->events[j->told], text));
+    for (; j->reported < j->n_events; j->reported++) {
+        emit_format(out, "%s\n", event_text(&j->events[j->reported], text));
     }
 }
 
 void complain_of_events(job *j)
 {
     char text[EVENT_TEXT];
-    for (; j->told < j->n_events; j->told++) {
+    for (; j->reported < j->n_events; j->reported++) {
         complain("%s: %s", j->options->files[0],
-                 event_text(&j->events[j->told], text));
+                 event_text(&j->events[j->reported], text));
     }
 }
 

@@ -19,9 +19,10 @@ typedef struct job {
     bool log;                 /* it is a log file, */
     bool appends;             /* opened for appending */
     ms_arena arena;
-    ms_log_event *events;     /* events of a log, each range once, at most EVENTS_MAX */
-    size_t n_events, told;    /* how many, and how many of them were printed */
-    struct part *parts;       /* the stores that `store` joins; empty: it is one itself */
+    ms_log_event *events;      /* events of a log, each range once, at most EVENTS_MAX */
+    size_t n_events, reported; /* how many, and how many of them were printed */
+    struct part *parts;        /* the stores that `store` joins; empty: it is one
+                                  itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
     bool none;                /* nothing was found: exit code 1, or 3 with damage */

@@ -290,8 +290,8 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
 static void tell_progress(syncing *s)
 {
     double now = clock_seconds(), seconds = now - s->began;
-    if (!s->progress || now - s->told < 0.2 || seconds < 0.5) return;
-    s->told = now;
+    if (!s->progress || now - s->reported < 0.2 || seconds < 0.5) return;
+    s->reported = now;
     double rate = (double)s->bytes / (seconds + 1e-9);
     double left = rate > 0 ? (double)(s->bytes_all - s->bytes) / rate : 0;
     fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files, %.0f MB, %.0f MB/s, "
@@ -396,7 +396,7 @@ int sync_path(syncing *s, const char *path)
         if (code == BUSY) break;
     }
     units_free(units);
-    if (s->told > 0) fputs("\r\033[K", stderr);
+    if (s->reported > 0) fputs("\r\033[K", stderr);
     return worst;
 }
 

@@ -25,7 +25,7 @@ typedef struct syncing {
     uint64_t unchanged, ignored, failed;
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;
-    double began, told;
+    double began, reported;
     bool progress;
     file_text text;
 } syncing;

@@ -778,7 +778,7 @@ void trace_take_back_others(trace *t, ms_str list)
 }
 
 /* Returns the last entry of the branch that has content. */
-static uint32_t newest_leaf(const trace *t)
+static uint32_t newest_segment_index(const trace *t)
 {
     for (size_t i = arrlenu(t->nodes); i > t->session_node; i--) {
         const node *n = &t->nodes[i - 1];
@@ -797,7 +797,8 @@ static void find_dead(trace *t)
     if (t->desc.tree == TREE_NONE || n <= t->session_node) return;
     bool *alive = calloc(n, sizeof *alive);
     if (alive == NULL) exit(no_memory());
-    for (uint32_t i = newest_leaf(t); i != NO_NODE && !alive[i]; i = t->nodes[i].parent) {
+    for (uint32_t i = newest_segment_index(t); i != NO_NODE && !alive[i];
+         i = t->nodes[i].parent) {
         alive[i] = true;
         if (t->nodes[i].parent != NO_NODE && t->nodes[i].parent >= i) break;
     }

@@ -18,7 +18,7 @@
 
 /* What a child reports, in memory that outlives it. */
 typedef struct telling {
-    uint64_t told;            /* steps that have returned */
+    uint64_t reported;        /* steps that have returned */
     bool failed;
     char message[300];
 } telling;
@@ -74,7 +74,7 @@ static void child_works(subject *c)
     child_must(c, ms_log_open(&store, &desc, &err), &err);
     while (c->d.h.count < SEQUENCE_MOST - 500) {
         child_must(c, sequence_step(&c->d, store, &err), &err);
-        __atomic_store_n(&c->t->told, (uint64_t)c->d.steps, __ATOMIC_RELEASE);
+        __atomic_store_n(&c->t->reported, (uint64_t)c->d.steps, __ATOMIC_RELEASE);
         if (test_one_in(&c->rng, 50)) child_must(c, ms_sync(store, NULL, &err), &err);
         if (test_one_in(&c->rng, 50)) child_must(c, ms_tick(store, 20, &err), &err);
         if (pace != 0) pause_us(pace);
@@ -83,11 +83,11 @@ static void child_works(subject *c)
 }
 
 /* How many steps the child has reported. */
-static uint64_t told_by(const subject *c)
+static uint64_t reported_by(const subject *c)
 {
     if (__atomic_load_n(&c->t->failed, __ATOMIC_ACQUIRE))
         fail_msg("the child: %s", c->t->message);
-    return __atomic_load_n(&c->t->told, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c->t->reported, __ATOMIC_ACQUIRE);
 }
 
 /* Lets a child live until it has reported some steps, or for two seconds, and kills it. */
@@ -99,12 +99,13 @@ static void live_and_die(subject *c)
     uint64_t reading = (uint64_t)c->d.steps + 1, enough = reading;
     if (test_one_in(&c->rng, 4)) enough = 0; /* while it opens the log */
     else enough += test_below(&c->rng, 40);
-    c->t->told = (uint64_t)c->d.steps;
+    c->t->reported = (uint64_t)c->d.steps;
     c->rng++;
     pid_t child = fork_child();
     if (child == 0) child_works(c);
-    for (uint64_t told; (told = told_by(c)) < enough && now_ms() < until; pause_us(20))
-        if (c->reader == NULL && told == reading)
+    for (uint64_t reported; (reported = reported_by(c)) < enough && now_ms() < until;
+         pause_us(20))
+        if (c->reader == NULL && reported == reading)
             c->reader = must_open_log(&desc, "a reader beside the child");
     pause_us(test_below(&c->rng, enough > 0 ? 100 : 1500));
     kill(child, SIGKILL);
@@ -150,19 +151,19 @@ static void must_go_on(subject *c, sequence_crash *is)
 }
 
 /* Once in three times only the next child recovers. */
-static void must_stand(subject *c, int told)
+static void must_stand(subject *c, int reported)
 {
-    sequence_crash is = {told, told + 1, false, 0, false, NULL};
+    sequence_crash is = {reported, reported + 1, false, 0, false, NULL};
     ms_log_desc desc = desc_of(c, MS_LOG_READ);
     ms_log_report report;
     ms_error err;
-    sequence_replay(&c->d, told + 1, &c->state);
+    sequence_replay(&c->d, reported + 1, &c->state);
     is.redacting = c->state.redacting; /* it consists of several parts */
-    sequence_replay(&c->d, told, &c->state);
+    sequence_replay(&c->d, reported, &c->state);
     c->damage = 0;
     ms_store *store;
     ms_result result = ms_log_open(&store, &desc, &err);
-    if (result != MS_OK && told == 0) return; /* there is no log yet */
+    if (result != MS_OK && reported == 0) return; /* there is no log yet */
     if (result != MS_OK) fail_msg("reading after a kill: %s", err.message);
     must_show(c, store, false, &is, "a reader after a kill");
     ms_close(store);
@@ -189,7 +190,7 @@ TEST_WITH(WITH_EACH_ENGINE, steps_stay_when_the_writer_is_killed_at_random_times
     for (size_t i = 0; i < test_times(140); i++) {
         int before = c->d.steps;
         live_and_die(c);
-        must_stand(c, (int)told_by(c));
+        must_stand(c, (int)reported_by(c));
         ms_close(c->reader);
         c->reader = NULL;
         steps += (uint64_t)(c->state.steps - before);

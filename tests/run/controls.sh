@@ -554,7 +554,7 @@ controls()
     control number_of_an_unconfirmed_append_kept_back gcc test_log_sync \
         an_append_reports_its_number_when_its_sync_failed 100 \
         ms__append_all 'code != MS_OK && code != MS_E_POISONED' 'code != MS_OK'
-    control zeros_not_written_again gcc test_log_recover \
+    control zeros_not_rewritten gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
         ms__writer_prepare 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_recover \
@@ -709,7 +709,7 @@ controls()
     control torn_bytes_zeroed_unkept gcc test_log_recover \
         an_append_zeroes_nothing_when_the_file_for_dead_bytes_cannot_be_opened 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
-    control records_written_again_unasked gcc test_log_sync \
+    control records_rewritten_unasked gcc test_log_sync \
         a_sync_writes_no_record_again_when_the_machine_restarted 100 \
         ms__durable_begin 'same_boot ? d->unproven_end : 0' 'd->unproven_end'
     control segments_walked_for_a_summary gcc test_log_index \
@@ -871,7 +871,7 @@ controls()
         queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''
     control segments_made_anew_are_ignored gcc test_log_index \
-        an_open_reader_is_whole_or_told_when_segments_are_made_anew 100 \
+        an_open_reader_is_whole_or_has_an_error_when_segments_are_made_again 100 \
         ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
     control filter_without_lost_records gcc test_log_index \
         damage_is_reported_when_a_summary_is_made_after_it 100 \

@@ -242,7 +242,7 @@ TEST(streamed_answer_is_kept_when_it_ends_early)
     }
 }
 
-TEST(error_of_a_provider_is_told_when_it_answers_with_one)
+TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
 {
     static const struct {
         const char *provider, *body, *text;

@@ -463,11 +463,11 @@ TEST(queries_by_number_are_whole_when_indexes_in_a_row_are_damaged)
 }
 
 /* Another writer finds the newest index damaged, and makes other segments from there. */
-TEST(an_open_reader_is_whole_or_told_when_segments_are_made_anew)
+TEST(an_open_reader_is_whole_or_has_an_error_when_segments_are_made_again)
 {
     ms_log_desc reading = desc_of(MS_LOG_READ), desc = desc_of(MS_LOG_NEW);
     uint64_t places[64];
-    size_t told = 0;
+    size_t reported = 0;
     (void)remove(path);
     desc.segment_size = 4096;
     ms_store *store = must_open(&desc);
@@ -486,14 +486,14 @@ TEST(an_open_reader_is_whole_or_told_when_segments_are_made_anew)
         size_t n = 0;
         assert_int_equal(append(store, "by another writer", NULL), MS_OK);
         ms_result code = ms_query_open(reader, &q, &it, NULL);
-        told += code == MS_E_CONFLICT;
+        reported += code == MS_E_CONFLICT;
         if (code == MS_E_CONFLICT) continue;
         assert_int_equal(code, MS_OK);
         while (ms_next(&it) != NULL) n++;
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         assert_int_equal(n, all + i);
     }
-    assert_true(told > 0);
+    assert_true(reported > 0);
     ms_close(reader);
     assert_int_equal(count_in(store, ""), all + 400);
     ms_close(store);
