@@ -3035,12 +3035,12 @@ static void ms__lock_deinit(MS__UNUSED ms__lock *l)
     MS__CALL(0, pthread_mutex_destroy(l));
 }
 
-static void ms__lock_take(MS__UNUSED ms__lock *l)
+static void ms__lock_acquire(MS__UNUSED ms__lock *l)
 {
     MS__CALL(AcquireSRWLockExclusive(l), pthread_mutex_lock(l));
 }
 
-static void ms__lock_give(MS__UNUSED ms__lock *l)
+static void ms__lock_release(MS__UNUSED ms__lock *l)
 {
     MS__CALL(ReleaseSRWLockExclusive(l), pthread_mutex_unlock(l));
 }
@@ -3452,7 +3452,7 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
 }
 
 /* Allocates from an arena; align is a power of two up to MS__ALIGN. */
-static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
+static void *ms__arena_alloc_aligned(ms_arena *a, size_t size, size_t align)
 {
     if (a->buffer) return ms__arena_fixed(a, size, align);
     if (size > SIZE_MAX / 2) return NULL;
@@ -3474,7 +3474,7 @@ static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
 
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
 {
-    return ms__arena_take(a, size, MS__ALIGN);
+    return ms__arena_alloc_aligned(a, size, MS__ALIGN);
 }
 
 /* A state of an arena, to rewind to. */
@@ -6279,18 +6279,18 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 }
 
 /* Private functions of the stores of this file, beside their backend. Records of such
- * stores stay in place until they are closed. `take` appends with the results of the
- * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
+ * stores stay in place until they are closed. `append_run` appends with the results of
+ * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. The
  * functions are in a table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
-    ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
+    ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__hooks;
 
-/* The backend's append of a store with `take`: without measures. */
+/* The backend's append of a store with `append_run`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -6301,10 +6301,10 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     run.messages = messages;
     run.n = n;
     run.opts = opts;
-    return store->backend->hooks->take(store, &run, err);
+    return store->backend->hooks->append_run(store, &run, err);
 }
 
-/* The backend's change of a store with `take`. */
+/* The backend's change of a store with `append_run`. */
 static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str location,
                                                   const ms_record *records, size_t n,
                                                   const ms_append_opts *opts,
@@ -6316,14 +6316,14 @@ static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str locati
     run.records = records;
     run.n = n;
     run.opts = opts;
-    return store->backend->hooks->take(store, &run, err);
+    return store->backend->hooks->append_run(store, &run, err);
 }
 
 /* Passes a checked append to the store. */
 static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     const ms_backend *b = store->backend;
-    if (b->hooks && b->hooks->take) return b->hooks->take(store, run, err);
+    if (b->hooks && b->hooks->append_run) return b->hooks->append_run(store, run, err);
     return b->append(store, run->location, run->messages, run->n, run->opts, err);
 }
 
@@ -8393,7 +8393,7 @@ static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
         names->top -= size;
         p = names->buffer + names->top;
     } else {
-        p = ms__arena_take(&names->nodes, size, 8);
+        p = ms__arena_alloc_aligned(&names->nodes, size, 8);
     }
     if (p) names->index_bytes += size;
     return p;
@@ -11069,7 +11069,7 @@ static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
 /* Makes the entry of a name, if it belongs to the listing. counted: all segments were
  * read. Otherwise it is counted at the end, unless edits may have hidden its last
  * message. */
-static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool counted)
+static ms_result ms__naming_entry(ms__naming *n, const ms__named *item, bool counted)
 {
     ms_info info;
     ms_result result = MS_OK;
@@ -11136,7 +11136,7 @@ static ms_result ms__naming_newest(ms__naming *n, size_t from, bool *enough)
         const ms__named *item = &n->items[heap[0]];
         *enough = ms__naming_enough(n, item);
         if (*enough) return MS_OK;
-        MS__TRY(ms__naming_take(n, item, false));
+        MS__TRY(ms__naming_entry(n, item, false));
         heap[0] = heap[--count];
     }
     return MS_OK;
@@ -11148,9 +11148,9 @@ static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
     uint32_t segment = n->tail->segment;
     bool all = n->query->limit == 0, enough = false;
     size_t taken = 0;
-    ms__lock_take(lock);
+    ms__lock_acquire(lock);
     bool room = ms__naming_tail(n);
-    ms__lock_give(lock);
+    ms__lock_release(lock);
     if (!room) return MS_E_ARENA;
     for (;;) {
         if (!all) MS__TRY(ms__naming_newest(n, taken, &enough));
@@ -11160,7 +11160,7 @@ static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
                                               ms__naming_add, n));
     }
     for (; all && taken < n->count; taken++)
-        MS__TRY(ms__naming_take(n, &n->items[taken], true));
+        MS__TRY(ms__naming_entry(n, &n->items[taken], true));
     return MS_OK;
 }
 
@@ -11665,19 +11665,19 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
 static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__mem_try(m, run, err);
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
 static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__gap_put(m, seq, err);
     m->tail.names.floor = (uint64_t)m->tail.end * 8;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
@@ -11702,7 +11702,7 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
     ms__mem *m = ms__mem_of(store);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
     (void)err;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     if (step == MS__ERASE_BODY) {
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
@@ -11710,7 +11710,7 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
         ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
     }
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return MS_OK;
 }
 
@@ -11731,7 +11731,7 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     (void)err;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     out->hidden = m->tail.names.hidden;
     out->messages = m->tail.names.messages - out->hidden;
     out->changes = m->tail.names.changes;
@@ -11741,7 +11741,7 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     out->bytes = m->tail.names.bytes;
     out->index_bytes = m->tail.names.index_bytes;
     out->room = m->fixed ? m->tail.names.top - (uint64_t)m->tail.end * 8 : 0;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return MS_OK;
 }
 
@@ -12043,7 +12043,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
     if (own.n == 1 && run->records) {
         record = run->records[0];
@@ -12063,7 +12063,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
         code = ms__ring_turn(m, err);
     }
     m->run = NULL;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
@@ -12417,9 +12417,9 @@ static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *e
 {
     ms__mem *m = ms__mem_of(store);
     (void)budget_us;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__flash_settle(m, err);
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
@@ -12464,8 +12464,8 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
 }
 
 /* Enters the records of a frame. */
-static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
-                                ms_error *err)
+static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
+                                 ms_error *err)
 {
     unsigned char h[4];
     const ms_flash *f = m->flash;
@@ -12517,7 +12517,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
         if (!whole) continue;
         if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0) /* none before */
             MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, 0, err));
-        MS__TRY(ms__frame_take(m, sector, at, size, err));
+        MS__TRY(ms__frame_enter(m, sector, at, size, err));
     }
     return MS_OK;
 }
@@ -15528,8 +15528,8 @@ static uint32_t ms__segment_lost(const ms__segment *l)
 /* ---- The places of index records. */
 
 /* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
-static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
-                          uint32_t first, uint32_t n)
+static void ms__offsets_enter(ms__log *log, ms__node_table *table, const unsigned char *p,
+                              uint32_t first, uint32_t n)
 {
     for (uint32_t i = first; i < first + n && i < table->n; i++, p += 8) {
         ms__entry_node *e = ms__node_entry(table, i);
@@ -15542,14 +15542,14 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
 }
 
 /* Enters the offsets that segment index i lists. */
-static void ms__places_take(ms__log *log, uint32_t i)
+static void ms__listed_offsets_enter(ms__log *log, uint32_t i)
 {
     ms__segment l;
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     if (e->listed || e->offset == 0) return;
     e->listed = true;
     if (!ms__segment_known(log, i, &l)) return;
-    ms__list_take(log, &log->index.segments, l.directory, i - l.listed, l.listed);
+    ms__offsets_enter(log, &log->index.segments, l.directory, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
     if (e->offset == 0) e->offset = l.state.summary;
@@ -15564,7 +15564,7 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
         const ms__entry_node *e = ms__node_entry(t, j);
         if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
-        ms__places_take(log, j);
+        ms__listed_offsets_enter(log, j);
         j = i; /* nearer indexes may be known now */
     }
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
@@ -15603,13 +15603,13 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
         uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
         ms__segment_seek(log, newest);
-        ms__places_take(log, newest);
+        ms__listed_offsets_enter(log, newest);
     }
     ms__summary *node = ms__summary_new(log, &s);
     if (!node) return NULL;
     if (s.list) {
-        ms__list_take(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
-        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
+        ms__offsets_enter(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
+        ms__offsets_enter(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
     }
     ms__store_ptr(&e->node, node);
     return node;
@@ -15682,10 +15682,10 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 {
     void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
     if (node) return (const ms__segment *)node;
-    if (!locked) ms__lock_take(&log->lock);
+    if (!locked) ms__lock_acquire(&log->lock);
     node = ms__node_entry(&log->index.segments, i)->node;
     if (!node) node = ms__segment_load(log, i);
-    if (!locked) ms__lock_give(&log->lock);
+    if (!locked) ms__lock_release(&log->lock);
     return (const ms__segment *)node;
 }
 
@@ -15695,13 +15695,13 @@ static MS__NOINLINE const ms__segment *ms__segment_mend(ms__log *log,
                                                         const ms__segment *bad,
                                                         bool locked)
 {
-    if (!locked) ms__lock_take(&log->lock);
+    if (!locked) ms__lock_acquire(&log->lock);
     ms__entry_node *e = ms__node_entry(&log->index.segments, bad->number);
     if (!e->bad) {
         e->bad = (ms__segment *)e->node;
         ms__store_ptr(&e->node, NULL);
     }
-    if (!locked) ms__lock_give(&log->lock);
+    if (!locked) ms__lock_release(&log->lock);
     return ms__segment_of(log, bad->number, locked);
 }
 
@@ -15742,9 +15742,9 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t list, bool loc
     if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
     void *node = ms__load_ptr(&ms__node_entry(&log->index.summaries, g)->node);
     if (!node) {
-        if (!locked) ms__lock_take(&log->lock);
+        if (!locked) ms__lock_acquire(&log->lock);
         node = ms__summary_get(log, g);
-        if (!locked) ms__lock_give(&log->lock);
+        if (!locked) ms__lock_release(&log->lock);
     }
     return node ? ms__summary_find(log, (const ms__summary *)node, list) : UINT32_MAX;
 }
@@ -15842,7 +15842,7 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     ms__node_entry(segments, l->number)->offset = l->offset;
     log->index.hint = l->offset;
     log->index.unlisted = l->number;
-    ms__places_take(log, l->number);
+    ms__listed_offsets_enter(log, l->number);
     return true;
 }
 
@@ -16038,9 +16038,9 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
     if (!bits || !ms__bit_get(bits, ms__bloom_bit(h))) return NULL;
     ms__edits *c = ms__edits_known(log, location);
     if (!c) {
-        if (!locked) ms__lock_take(&log->lock);
+        if (!locked) ms__lock_acquire(&log->lock);
         c = ms__edits_load(log, location);
-        if (!locked) ms__lock_give(&log->lock);
+        if (!locked) ms__lock_release(&log->lock);
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
@@ -16058,8 +16058,8 @@ static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 
 /* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
  * nothing has changed. */
-static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
-                                         uint64_t offset)
+static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
+                                          uint64_t offset)
 {
     ms__span span;
     ms__tail *t = log->core.tail;
@@ -16377,9 +16377,9 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
  * append meanwhile. */
 static int ms__log_disk(ms__log *log, bool apart)
 {
-    if (apart) ms__lock_give(&log->lock);
+    if (apart) ms__lock_release(&log->lock);
     int failed = ms__os_sync_done(log->os, log->file.handle);
-    if (apart) ms__lock_take(&log->lock);
+    if (apart) ms__lock_acquire(&log->lock);
     return failed;
 }
 
@@ -16390,9 +16390,9 @@ static int ms__log_disk(ms__log *log, bool apart)
 static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
-    if (apart) ms__lock_give(&log->lock);
+    if (apart) ms__lock_release(&log->lock);
     int failed = ms__os_folder_done(log->os, log->file.path);
-    if (apart) ms__lock_take(&log->lock);
+    if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
     if (failed != 0 && failed != EACCES && failed != EPERM)
@@ -16403,9 +16403,9 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 
 static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_folder_now(log, true, err);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -16521,9 +16521,9 @@ static void ms__log_gather(ms__log *log)
     for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
         idle = log->end == end ? idle + 1 : 0;
         end = log->end;
-        ms__lock_give(&log->lock);
+        ms__lock_release(&log->lock);
         ms__yield();
-        ms__lock_take(&log->lock);
+        ms__lock_acquire(&log->lock);
     }
     log->durable.syncing = false;
 }
@@ -16534,7 +16534,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
 {
     ms__log_durable *d = &log->durable;
     MS__TRY(ms__log_folder(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
         /* a file that a compaction is about to replace need not be synced */
@@ -16557,7 +16557,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -17154,7 +17154,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
- *      ms__log_take_visible: every record up to `visible` enters the tail; what is
+ *      ms__apply_visible: every record up to `visible` enters the tail; what is
  *      invalid there is damage, and is reported
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
@@ -17172,7 +17172,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * costs the same at any size of the file.
  *
  * A check for appends compares the watermark with the last one taken in. If it has moved,
- * ms__log_take_visible takes in the new records.
+ * ms__apply_visible takes in the new records.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17237,7 +17237,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * indexes before it are derived when a query needs them. An index of other segments lies
  * where an opening finds it. Beside an open handle another writer has found the newest
  * index damaged, and made other segments from there. */
-static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
+static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
@@ -17260,7 +17260,7 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     return MS_OK;
 }
 
-static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *err)
+static ms_result ms__apply_summary(ms__log *log, const ms__summary *s, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
     if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.segments.n)
@@ -17270,8 +17270,8 @@ static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *
     return MS_OK;
 }
 
-static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t offset,
-                                ms_error *err)
+static ms_result ms__apply_index(ms__log *log, const unsigned char *r, uint64_t offset,
+                                 ms_error *err)
 {
     ms__segment seg;
     ms__summary sum;
@@ -17280,14 +17280,14 @@ static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t o
         log->sum.last_seq = ms_seq(ms__msg(r));
     memset(&seg, 0, sizeof seg);
     memset(&sum, 0, sizeof sum);
-    if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
-    if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
+    if (ms__segment_decode(&seg, r, offset)) return ms__apply_segment(log, &seg, err);
+    if (ms__summary_decode(&sum, r, offset)) return ms__apply_summary(log, &sum, err);
     return MS_OK;
 }
 
 /* Takes in a message. */
-static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t offset,
-                                  ms_error *err)
+static ms_result ms__apply_message(ms__log *log, const unsigned char *r, uint64_t offset,
+                                   ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
     if (!ms__tail_enter(&log->core, t, r, offset))
@@ -17299,14 +17299,14 @@ static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t
 }
 
 /* Takes in a valid record. MS_E_BUSY: old cursors must be closed first. */
-static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t offset,
-                              ms_error *err)
+static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t offset,
+                                  ms_error *err)
 {
-    if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
-    if (r[4] == MS__KIND_MESSAGE) return ms__take_message(log, r, offset, err);
+    if (r[4] == MS__KIND_INDEX) return ms__apply_index(log, r, offset, err);
+    if (r[4] == MS__KIND_MESSAGE) return ms__apply_message(log, r, offset, err);
     if (r[4] == MS__KIND_GAP)
         ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
-    if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
+    if (!ms__is_change(r) || ms__apply_change(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
@@ -17353,8 +17353,8 @@ static void ms__record_walk_begin(ms__record_walk *s, ms__log *log, uint64_t tru
 /* Takes in the records of [log->end, visible). If the file, of `size` bytes, ends
  * earlier, or the last record extends past its end, the rest is lost, and the next writer
  * appends at log->end. */
-static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
-                                      ms_error *err)
+static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size,
+                                   ms_error *err)
 {
     ms__record_walk s;
     const unsigned char *r;
@@ -17369,7 +17369,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__damaged_ranges_add(log, &s);
-        code = ms__log_take(log, r, offset, err);
+        code = ms__apply_record(log, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
     }
@@ -17514,7 +17514,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
-    MS__TRY(ms__log_take_visible(log, visible, size, err));
+    MS__TRY(ms__apply_visible(log, visible, size, err));
     /* 6 */
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq;
@@ -17743,7 +17743,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > log->end) {
             uint64_t limit = mark < size ? mark : size & ~(uint64_t)7;
             MS__TRY(ms__log_reach(log, log->end, limit, size, err));
-            ms_result code = ms__log_take_visible(log, mark, size, err);
+            ms_result code = ms__apply_visible(log, mark, size, err);
             ms__tail_show(ms__tail_of(log));
             MS__TRY(code);
         }
@@ -17765,9 +17765,9 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
             (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
         ms__log_line(super) == ms__load32(&log->map.seen_line))
         return MS_OK;
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_follow(log, err);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -17825,7 +17825,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
  * call ms__write_end, also after a failure. */
 static ms_result ms__write_begin(ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
     return ms__replaced_check(log, err);
@@ -17834,7 +17834,7 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
 static void ms__write_end(ms__log *log)
 {
     ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
@@ -18110,7 +18110,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     /* some of the messages that HIDEs count may be damaged, and missing in `messages` */
     const ms__state *sum = &log->sum;
     out->hidden = sum->hidden < sum->messages ? sum->hidden : sum->messages;
@@ -18122,7 +18122,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     out->given_seq = sum->last_seq < sum->gap_seq ? sum->gap_seq : sum->last_seq;
     out->bytes = log->sum.bytes;
     out->index_bytes = log->end > log->sum.bytes ? log->end - log->sum.bytes : 0;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }
 
@@ -18197,9 +18197,9 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *
  *    what                 from                    until
  *    the state `w`        ms__rewrite_begin       ms__rewrite_free
- *    old, own             1: `rewritten` is set   ms__hold_give unsets that; the caller
- *                                                 closes the source
- *    old, not own         1: opened               ms__hold_give closes it
+ *    old, own             1: `rewritten` is set   ms__hold_release unsets that; the
+ *                                                 caller closes the source
+ *    old, not own         1: opened               ms__hold_release closes it
  *    fresh                2: opened               12: the caller's
  *    PATH.compacting      2                       11
  *    the log made at PATH 1                       11
@@ -18252,7 +18252,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     if (code == MS_OK) ms__log_housekeep(log);
     /* 7 */
     ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     /* 8 */
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
@@ -18336,15 +18336,15 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     MS__TRY(ms__log_ready(log, err));
     if (log->opts.shared)
         MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = MS_OK;
     uint64_t goal = log->end;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     if (code == MS_OK && log->writer) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }
 
@@ -18744,7 +18744,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
     out->created_ns = log->id.created;
@@ -18764,7 +18764,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->engine = log->writer ? log->append.engine : MS_ENGINE_AUTO;
     out->poisoned = log->durable.poisoned;
     out->replaced = !ms__log_in_place(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }
 
@@ -18812,25 +18812,25 @@ typedef struct ms__rewriting {
 } ms__rewriting;
 
 /* Holds the source for this rewrite alone: two rewrites would write the same file. */
-static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
+static ms_result ms__hold_source(ms__rewriting *w, ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     bool taken = log->file.rewritten;
     log->file.rewritten = true;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     if (taken)
         return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
 
-static void ms__hold_give(ms__rewriting *w)
+static void ms__hold_release(ms__rewriting *w)
 {
     if (!w->old) return;
     if (w->own) {
-        ms__lock_take(&w->old->lock);
+        ms__lock_acquire(&w->old->lock);
         w->old->file.rewritten = false;
-        ms__lock_give(&w->old->lock);
+        ms__lock_release(&w->old->lock);
     } else {
         ms_close(&w->old->core.store);
     }
@@ -18838,7 +18838,7 @@ static void ms__hold_give(ms__rewriting *w)
 
 /* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
  * source must still be what the path has. */
-static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
+static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
     ms_os_stat st;
@@ -18853,7 +18853,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
-    if (w->own) return ms__hold_own(w, log, err);
+    if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
@@ -18872,10 +18872,10 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     ms__log_await_sync(w->old);
     int failed = ms__replaced_set(w->old, replaced);
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
                                              w->old->file.path);
 }
@@ -18890,7 +18890,7 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
     /* 1 */
-    MS__TRY(ms__hold_take(w, source, replace, err));
+    MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
     (void)w->to.os->remove(w->to.os->ctx, w->part);
     w->begun = true;
@@ -18930,7 +18930,7 @@ static void ms__rewrite_free(ms__rewriting *w, bool placed)
     ms_alloc alloc = w->to.alloc;
     if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
     if (!placed) ms__rewrite_undo(w);
-    ms__hold_give(w);
+    ms__hold_release(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
     if (w->part) (void)ms__resize(&alloc, w->part, w->part_size, 0);
@@ -18973,10 +18973,10 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     const ms_os *os = w->to.os;
     *end = false;
     if (w->own) {
-        ms__lock_take(&w->old->lock);
+        ms__lock_acquire(&w->old->lock);
         *upto = w->old->end;
         w->copying.goal = ms__log_places(w->old);
-        ms__lock_give(&w->old->lock);
+        ms__lock_release(&w->old->lock);
     }
     do MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
     while (!*end && (!budget_us || os->micros(os->ctx) - start < budget_us));
@@ -19004,9 +19004,9 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
 {
     if (!w->old) return MS_OK;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     ms_result code = ms__log_sync_bytes(w->old, &w->unsure, err);
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return code;
 }
 
@@ -19061,9 +19061,9 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
 static bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     uint64_t durable = w->old->durable.end;
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
@@ -19182,9 +19182,9 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (!own) return code;
     /* The new file has the path, though its name may not be durable: the source would
      * append to a file without a name. */
-    ms__lock_take(&ms__log_of(source)->lock);
+    ms__lock_acquire(&ms__log_of(source)->lock);
     ms__log_refuse(ms__log_of(source));
-    ms__lock_give(&ms__log_of(source)->lock);
+    ms__lock_release(&ms__log_of(source)->lock);
     if (err) err->code = MS_E_POISONED;
     return MS_E_POISONED;
 }
@@ -19296,8 +19296,8 @@ static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 }
 
 /* Sets the bounds of a query: the present end of each store. */
-static ms_result ms__bounds_take(const ms__union *u, const ms_query *q, ms__now *out,
-                                 ms_error *err)
+static ms_result ms__bounds_now(const ms__union *u, const ms_query *q, ms__now *out,
+                                ms_error *err)
 {
     for (size_t i = 0; i < u->n; i++) {
         if (!ms__lane_asked(u, q, i)) continue;
@@ -19433,7 +19433,7 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
         run->bounds = (ms__now *)(void *)(run + 1);
-        code = ms__bounds_take(u, q, (ms__now *)(void *)(run + 1), err);
+        code = ms__bounds_now(u, q, (ms__now *)(void *)(run + 1), err);
     }
     if (code == MS_OK && (q->by_time || (q->limit > 0 && q->oldest == q->reverse)))
         code = ms__run_collect(u, it, run, err);
@@ -19673,7 +19673,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     if (!frozen) return MS_E_NO_MEMORY;
     memset(&all, 0, sizeof all);
     frozen->bounds = (ms__now *)(void *)(frozen + 1);
-    ms_result code = ms__bounds_take(u, &all, frozen->bounds, err);
+    ms_result code = ms__bounds_now(u, &all, frozen->bounds, err);
     if (code != MS_OK) ms__union_close(&frozen->store);
     else *out = &frozen->store;
     return code;
@@ -20725,7 +20725,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
 {
     const ms__segment *before = NULL;
     ms_result code = ms__log_ready(log, err);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     for (uint32_t i = 0; code == MS_OK && i < log->index.segments.n; i++) {
         const ms__segment *l = ms__segment_valid(log, i, true, true);
         code = l ? ms__check_segment(log, l, before, err) : ms__no_memory(err, sizeof *l);
@@ -20734,7 +20734,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
     if (code == MS_OK && log->durable.end > log->end)
         code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
                         log->durable.end, log->end);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -21532,7 +21532,7 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_byte(&w->json, '"');
 }
 
-/* Stores the list of the joined messages; ms__items_take reads it later. An empty list
+/* Stores the list of the joined messages; ms__items_read reads it later. An empty list
  * stays in the template unless the format needs it. */
 static ms_result ms__list_read(ms__fit *f)
 {
@@ -21944,7 +21944,7 @@ static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
 
 /* Takes one member: into its field if a form of its placeholder fits, else into the
  * template. */
-static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
+static ms_result ms__member_read(ms__reader *r, const ms__object_form *s,
                                  const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
@@ -21999,7 +21999,7 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
+static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
                                        const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
@@ -22012,7 +22012,7 @@ static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
     ms__members_match(r, s, base, ph->letter);
     for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
         ms__member inner = r->members[i];
-        if (!inner.repeated) code = ms__member_take(r, s, &inner, m);
+        if (!inner.repeated) code = ms__member_read(r, s, &inner, m);
     }
     if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
     if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
@@ -22021,7 +22021,7 @@ static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
 }
 
 /* Takes the members that ms__object_begin has listed, into m and r->text. */
-static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t base,
+static ms_result ms__object_read(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
     size_t end = stbds_arrlenu(r->members);
@@ -22033,8 +22033,8 @@ static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t
         bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
-        MS__TRY(object ? ms__inner_object_take(r, s, &e, m)
-                       : ms__member_take(r, s, &e, m));
+        MS__TRY(object ? ms__inner_object_read(r, s, &e, m)
+                       : ms__member_read(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
@@ -22128,7 +22128,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, ms_role role, size_t base,
                                  ms_envelope *m, bool *fits)
 {
-    ms_result code = ms__object_take(r, s, base, m);
+    ms_result code = ms__object_read(r, s, base, m);
     *fits = code == MS_OK &&
             !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
     return *fits ? ms__block_add(r, f, s, m) : code;
@@ -22137,7 +22137,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
 /* Adds the message of one element of the list, in an object of that role. An element that
  * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
-static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_role role,
+static ms_result ms__element_read(ms__reader *r, const ms__format_tables *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
@@ -22165,7 +22165,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
+static ms_result ms__items_read(ms__reader *r, const ms__format_tables *f,
                                 const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
@@ -22175,7 +22175,7 @@ static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
-        ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
+        ms_result code = ms__element_read(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
     if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
@@ -22204,13 +22204,13 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
-static ms_result ms__outer_take(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
+static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(f->begin(r, base, m, form));
-    MS__TRY(ms__object_take(r, *form, base, m));
+    MS__TRY(ms__object_read(r, *form, base, m));
     if (m->content.text.ptr || r->list.ptr) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
@@ -22227,7 +22227,7 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms__value_is(m->content, MS_JSON_OBJECT);
 }
 
-static ms_result ms__raw_take(ms__reader *r)
+static ms_result ms__raw_read(ms__reader *r)
 {
     ms_str text;
     MS__TRY(ms__read_json(r, r->json, &text));
@@ -22245,8 +22245,8 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
     r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-    ms_result code = ms__outer_take(r, f, &m, &form);
-    if (code == MS_OK) code = ms__items_take(r, f, form, &m);
+    ms_result code = ms__outer_read(r, f, &m, &form);
+    if (code == MS_OK) code = ms__items_read(r, f, form, &m);
     r->err = err;
     r->lenient = r->keeps;
     if (code == MS_OK) return ms__outer_close(r, f, form, first);
@@ -22254,7 +22254,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     if (!r->lenient) return code;
     stbds_arrsetlen(r->items, first);
     stbds_arrsetlen(r->members, base);
-    return ms__raw_take(r);
+    return ms__raw_read(r);
 }
 
 /* ---- Writing. */
@@ -22815,7 +22815,7 @@ static ms_result ms__framework_read(ms__reader *r)
         MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
         MS__TRY(ms__framework_type(r, base, &m));
         r->needed = ms__type_row_of(m.type)->required;
-        MS__TRY(ms__object_take(r, &ms__framework_form, base, &m));
+        MS__TRY(ms__object_read(r, &ms__framework_form, base, &m));
         if (!m.source.ptr || ms__is_canonical(&ms__framework_form, &ms__framework_form,
                                               &m, 1, ms_buf_text(&r->outer)))
             break;
@@ -23383,7 +23383,7 @@ static ms_result ms__env_read(ms__reader *r)
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     if (raw) stbds_arrsetlen(r->members, end);
     const ms__object_form *form = ms__env_outer(&m, 1);
-    MS__TRY(ms__object_take(r, form, raw ? base : end, &m));
+    MS__TRY(ms__object_read(r, form, raw ? base : end, &m));
     stbds_arrsetlen(r->members, base);
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));
@@ -23836,12 +23836,12 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
     size_t base;
     MS__TRY(ms__object_begin(r, &r->block, json, &base));
     MS__TRY(ms__task_type(r, base, m, form));
-    MS__TRY(ms__object_take(r, *form, base, m));
+    MS__TRY(ms__object_read(r, *form, base, m));
     bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
     return full ? MS_OK : ms__read_missing(r, "content"); /* lenient */
 }
 
-static ms_result ms__task_take(ms__reader *r)
+static ms_result ms__task_read_one(ms__reader *r)
 {
     const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form = NULL;
@@ -23857,7 +23857,7 @@ static ms_result ms__task_take(ms__reader *r)
     ms_str block = ms_buf_text(&r->block);
     if (ms__is_canonical(form, ms__task_block(&m), &m, 1, block)) block = ms__absent();
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
-    MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
+    MS__TRY(ms__object_read(r, ms__task_outer(&m, 1), base, &m));
     MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), form->letter, block));
     return ms__reader_add(r, &m);
 }
@@ -23868,12 +23868,12 @@ static ms_result ms__task_read(ms__reader *r)
     size_t base = stbds_arrlenu(r->members);
     ms_error *err = r->err;
     if (r->lenient) r->err = NULL;
-    ms_result code = ms__task_take(r);
+    ms_result code = ms__task_read_one(r);
     r->err = err;
     if (code == MS_OK || !r->lenient) return code;
     if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
     stbds_arrsetlen(r->members, base);
-    return ms__raw_take(r);
+    return ms__raw_read(r);
 }
 
 /* ---- Writing. */
@@ -24147,7 +24147,7 @@ static ms_result ms__session_read(ms__reader *r)
     ms__row_time(r, base, metadata, &m);
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
     const ms__object_form *form = ms__row_outer(&m, 1);
-    MS__TRY(ms__object_take(r, form, base, &m));
+    MS__TRY(ms__object_read(r, form, base, &m));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
@@ -24156,7 +24156,7 @@ static ms_result ms__session_read(ms__reader *r)
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
         MS__TRY(ms__object_begin(r, &r->block, call, &base));
-        MS__TRY(ms__object_take(r, &ms__row_forms[3], base, &m));
+        MS__TRY(ms__object_read(r, &ms__row_forms[3], base, &m));
         MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_forms[3], &m));
     }
     return ms__outer_close(r, &ms__row_format, form, first);

@@ -122,7 +122,7 @@ static ms_result ms__placeholder_keep(ms__reader *r, const ms__placeholder *ph,
 
 /* Takes one member: into its field if a form of its placeholder fits, else into the
  * template. */
-static ms_result ms__member_take(ms__reader *r, const ms__object_form *s,
+static ms_result ms__member_read(ms__reader *r, const ms__object_form *s,
                                  const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder, *end = s->placeholders + s->n;
@@ -177,7 +177,7 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
 }
 
 /* Takes the members of an object inside. */
-static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
+static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
                                        const ms__member *e, ms_envelope *m)
 {
     const ms__placeholder *ph = e->placeholder;
@@ -190,7 +190,7 @@ static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
     ms__members_match(r, s, base, ph->letter);
     for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
         ms__member inner = r->members[i];
-        if (!inner.repeated) code = ms__member_take(r, s, &inner, m);
+        if (!inner.repeated) code = ms__member_read(r, s, &inner, m);
     }
     if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
     if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
@@ -199,7 +199,7 @@ static ms_result ms__inner_object_take(ms__reader *r, const ms__object_form *s,
 }
 
 /* Takes the members that ms__object_begin has listed, into m and r->text. */
-static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t base,
+static ms_result ms__object_read(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
     size_t end = stbds_arrlenu(r->members);
@@ -211,8 +211,8 @@ static ms_result ms__object_take(ms__reader *r, const ms__object_form *s, size_t
         bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
                       ms_json_kind_of(e.value) == MS_JSON_OBJECT;
         if (e.repeated) continue;
-        MS__TRY(object ? ms__inner_object_take(r, s, &e, m)
-                       : ms__member_take(r, s, &e, m));
+        MS__TRY(object ? ms__inner_object_read(r, s, &e, m)
+                       : ms__member_read(r, s, &e, m));
     }
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
@@ -306,7 +306,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
                                  const ms__object_form *s, ms_role role, size_t base,
                                  ms_envelope *m, bool *fits)
 {
-    ms_result code = ms__object_take(r, s, base, m);
+    ms_result code = ms__object_read(r, s, base, m);
     *fits = code == MS_OK &&
             !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
     return *fits ? ms__block_add(r, f, s, m) : code;
@@ -315,7 +315,7 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
 /* Adds the message of one element of the list, in an object of that role. An element that
  * is no message of a known form is kept as it is, where the reader keeps such elements;
  * its errors are not reported then. */
-static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_role role,
+static ms_result ms__element_read(ms__reader *r, const ms__format_tables *f, ms_role role,
                                   ms_str value)
 {
     size_t base;
@@ -343,7 +343,7 @@ static ms_result ms__element_take(ms__reader *r, const ms__format_tables *f, ms_
 
 /* Adds the messages of an object whose members are in m: m itself, unless the list holds
  * all messages, then those of the list. */
-static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
+static ms_result ms__items_read(ms__reader *r, const ms__format_tables *f,
                                 const ms__object_form *s, ms_envelope *m)
 {
     size_t first = stbds_arrlenu(r->items);
@@ -353,7 +353,7 @@ static ms_result ms__items_take(ms__reader *r, const ms__format_tables *f,
     if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
-        ms_result code = ms__element_take(r, f, ms__chat_role(m), it.value);
+        ms_result code = ms__element_read(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
     if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
@@ -382,13 +382,13 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
 }
 
 /* Takes the members of r->json. A message without content and without a list lacks it. */
-static ms_result ms__outer_take(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
+static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
     size_t base;
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(f->begin(r, base, m, form));
-    MS__TRY(ms__object_take(r, *form, base, m));
+    MS__TRY(ms__object_read(r, *form, base, m));
     if (m->content.text.ptr || r->list.ptr) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
@@ -405,7 +405,7 @@ static bool ms__is_raw_message(const ms_envelope *m)
            ms__value_is(m->content, MS_JSON_OBJECT);
 }
 
-static ms_result ms__raw_take(ms__reader *r)
+static ms_result ms__raw_read(ms__reader *r)
 {
     ms_str text;
     MS__TRY(ms__read_json(r, r->json, &text));
@@ -423,8 +423,8 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
     r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
-    ms_result code = ms__outer_take(r, f, &m, &form);
-    if (code == MS_OK) code = ms__items_take(r, f, form, &m);
+    ms_result code = ms__outer_read(r, f, &m, &form);
+    if (code == MS_OK) code = ms__items_read(r, f, form, &m);
     r->err = err;
     r->lenient = r->keeps;
     if (code == MS_OK) return ms__outer_close(r, f, form, first);
@@ -432,7 +432,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     if (!r->lenient) return code;
     stbds_arrsetlen(r->items, first);
     stbds_arrsetlen(r->members, base);
-    return ms__raw_take(r);
+    return ms__raw_read(r);
 }
 
 /* ---- Writing. */

@@ -347,7 +347,7 @@ static ms_result ms__env_read(ms__reader *r)
     bool raw = r->lenient && (code != MS_OK || e.lossy);
     if (raw) stbds_arrsetlen(r->members, end);
     const ms__object_form *form = ms__env_outer(&m, 1);
-    MS__TRY(ms__object_take(r, form, raw ? base : end, &m));
+    MS__TRY(ms__object_read(r, form, raw ? base : end, &m));
     stbds_arrsetlen(r->members, base);
     if (m.type == MS_T_ACTION && !m.tool.ptr) m.tool = MS_STR("");
     if (m.type == MS_T_ACTION && !m.args.text.ptr) m.args = ms_json(MS_STR("{}"));

@@ -181,7 +181,7 @@ static ms_result ms__framework_read(ms__reader *r)
         MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
         MS__TRY(ms__framework_type(r, base, &m));
         r->needed = ms__type_row_of(m.type)->required;
-        MS__TRY(ms__object_take(r, &ms__framework_form, base, &m));
+        MS__TRY(ms__object_read(r, &ms__framework_form, base, &m));
         if (!m.source.ptr || ms__is_canonical(&ms__framework_form, &ms__framework_form,
                                               &m, 1, ms_buf_text(&r->outer)))
             break;

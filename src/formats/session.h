@@ -235,7 +235,7 @@ static ms_result ms__session_read(ms__reader *r)
     ms__row_time(r, base, metadata, &m);
     if (m.type == MS_T_OBSERVATION) MS__TRY(ms__row_tool(r, base, metadata, &m));
     const ms__object_form *form = ms__row_outer(&m, 1);
-    MS__TRY(ms__object_take(r, form, base, &m));
+    MS__TRY(ms__object_read(r, form, base, &m));
     if (m.type != MS_T_ACTION && !m.content.text.ptr)
         m.content = ms_json(MS_STR("null"));
     if (m.type != MS_T_ACTION) {
@@ -244,7 +244,7 @@ static ms_result ms__session_read(ms__reader *r)
         ms_str call = ms__absent();
         (void)ms_json_element(r->list, 0, &call);
         MS__TRY(ms__object_begin(r, &r->block, call, &base));
-        MS__TRY(ms__object_take(r, &ms__row_forms[3], base, &m));
+        MS__TRY(ms__object_read(r, &ms__row_forms[3], base, &m));
         MS__TRY(ms__block_add(r, &ms__row_format, &ms__row_forms[3], &m));
     }
     return ms__outer_close(r, &ms__row_format, form, first);

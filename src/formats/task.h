@@ -358,12 +358,12 @@ static ms_result ms__task_content(ms__reader *r, ms_str json, ms_envelope *m,
     size_t base;
     MS__TRY(ms__object_begin(r, &r->block, json, &base));
     MS__TRY(ms__task_type(r, base, m, form));
-    MS__TRY(ms__object_take(r, *form, base, m));
+    MS__TRY(ms__object_read(r, *form, base, m));
     bool full = !(ms__type_row_of(m->type)->required & ~ms__fields_of(m));
     return full ? MS_OK : ms__read_missing(r, "content"); /* lenient */
 }
 
-static ms_result ms__task_take(ms__reader *r)
+static ms_result ms__task_read_one(ms__reader *r)
 {
     const ms__format_tables *f = &ms__task_format;
     const ms__object_form *form = NULL;
@@ -379,7 +379,7 @@ static ms_result ms__task_take(ms__reader *r)
     ms_str block = ms_buf_text(&r->block);
     if (ms__is_canonical(form, ms__task_block(&m), &m, 1, block)) block = ms__absent();
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
-    MS__TRY(ms__object_take(r, ms__task_outer(&m, 1), base, &m));
+    MS__TRY(ms__object_read(r, ms__task_outer(&m, 1), base, &m));
     MS__TRY(ms__source_set(r, f, &m, 'w', ms_buf_text(&r->outer), form->letter, block));
     return ms__reader_add(r, &m);
 }
@@ -390,12 +390,12 @@ static ms_result ms__task_read(ms__reader *r)
     size_t base = stbds_arrlenu(r->members);
     ms_error *err = r->err;
     if (r->lenient) r->err = NULL;
-    ms_result code = ms__task_take(r);
+    ms_result code = ms__task_read_one(r);
     r->err = err;
     if (code == MS_OK || !r->lenient) return code;
     if (ms__is_memory(code)) return ms__no_arena(err, r->arena, r->json.len);
     stbds_arrsetlen(r->members, base);
-    return ms__raw_take(r);
+    return ms__raw_read(r);
 }
 
 /* ---- Writing. */

@@ -395,7 +395,7 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     ms__json_byte(&w->json, '"');
 }
 
-/* Stores the list of the joined messages; ms__items_take reads it later. An empty list
+/* Stores the list of the joined messages; ms__items_read reads it later. An empty list
  * stays in the template unless the format needs it. */
 static ms_result ms__list_read(ms__fit *f)
 {

@@ -68,7 +68,7 @@ static ms__block *ms__block_get(ms_arena *a, size_t size)
 }
 
 /* Allocates from an arena; align is a power of two up to MS__ALIGN. */
-static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
+static void *ms__arena_alloc_aligned(ms_arena *a, size_t size, size_t align)
 {
     if (a->buffer) return ms__arena_fixed(a, size, align);
     if (size > SIZE_MAX / 2) return NULL;
@@ -90,7 +90,7 @@ static void *ms__arena_take(ms_arena *a, size_t size, size_t align)
 
 MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
 {
-    return ms__arena_take(a, size, MS__ALIGN);
+    return ms__arena_alloc_aligned(a, size, MS__ALIGN);
 }
 
 /* A state of an arena, to rewind to. */

@@ -229,12 +229,12 @@ static void ms__lock_deinit(MS__UNUSED ms__lock *l)
     MS__CALL(0, pthread_mutex_destroy(l));
 }
 
-static void ms__lock_take(MS__UNUSED ms__lock *l)
+static void ms__lock_acquire(MS__UNUSED ms__lock *l)
 {
     MS__CALL(AcquireSRWLockExclusive(l), pthread_mutex_lock(l));
 }
 
-static void ms__lock_give(MS__UNUSED ms__lock *l)
+static void ms__lock_release(MS__UNUSED ms__lock *l)
 {
     MS__CALL(ReleaseSRWLockExclusive(l), pthread_mutex_unlock(l));
 }

@@ -259,7 +259,7 @@ static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
 /* Makes the entry of a name, if it belongs to the listing. counted: all segments were
  * read. Otherwise it is counted at the end, unless edits may have hidden its last
  * message. */
-static ms_result ms__naming_take(ms__naming *n, const ms__named *item, bool counted)
+static ms_result ms__naming_entry(ms__naming *n, const ms__named *item, bool counted)
 {
     ms_info info;
     ms_result result = MS_OK;
@@ -326,7 +326,7 @@ static ms_result ms__naming_newest(ms__naming *n, size_t from, bool *enough)
         const ms__named *item = &n->items[heap[0]];
         *enough = ms__naming_enough(n, item);
         if (*enough) return MS_OK;
-        MS__TRY(ms__naming_take(n, item, false));
+        MS__TRY(ms__naming_entry(n, item, false));
         heap[0] = heap[--count];
     }
     return MS_OK;
@@ -338,9 +338,9 @@ static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
     uint32_t segment = n->tail->segment;
     bool all = n->query->limit == 0, enough = false;
     size_t taken = 0;
-    ms__lock_take(lock);
+    ms__lock_acquire(lock);
     bool room = ms__naming_tail(n);
-    ms__lock_give(lock);
+    ms__lock_release(lock);
     if (!room) return MS_E_ARENA;
     for (;;) {
         if (!all) MS__TRY(ms__naming_newest(n, taken, &enough));
@@ -350,7 +350,7 @@ static ms_result ms__naming_collect(ms__naming *n, ms__lock *lock)
                                               ms__naming_add, n));
     }
     for (; all && taken < n->count; taken++)
-        MS__TRY(ms__naming_take(n, &n->items[taken], true));
+        MS__TRY(ms__naming_entry(n, &n->items[taken], true));
     return MS_OK;
 }
 

@@ -176,7 +176,7 @@ static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
         names->top -= size;
         p = names->buffer + names->top;
     } else {
-        p = ms__arena_take(&names->nodes, size, 8);
+        p = ms__arena_alloc_aligned(&names->nodes, size, 8);
     }
     if (p) names->index_bytes += size;
     return p;

@@ -191,9 +191,9 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
     if (!bits || !ms__bit_get(bits, ms__bloom_bit(h))) return NULL;
     ms__edits *c = ms__edits_known(log, location);
     if (!c) {
-        if (!locked) ms__lock_take(&log->lock);
+        if (!locked) ms__lock_acquire(&log->lock);
         c = ms__edits_load(log, location);
-        if (!locked) ms__lock_give(&log->lock);
+        if (!locked) ms__lock_release(&log->lock);
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
@@ -211,8 +211,8 @@ static ms__edits *ms__log_edit(ms__core *core, ms_str location)
 
 /* Adds a change, the next one in the file, to the edits in memory. False: no memory, and
  * nothing has changed. */
-static MS__NOINLINE bool ms__change_take(ms__log *log, const unsigned char *r,
-                                         uint64_t offset)
+static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
+                                          uint64_t offset)
 {
     ms__span span;
     ms__tail *t = log->core.tail;

@@ -671,8 +671,8 @@ static uint32_t ms__segment_lost(const ms__segment *l)
 /* ---- The places of index records. */
 
 /* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
-static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned char *p,
-                          uint32_t first, uint32_t n)
+static void ms__offsets_enter(ms__log *log, ms__node_table *table, const unsigned char *p,
+                              uint32_t first, uint32_t n)
 {
     for (uint32_t i = first; i < first + n && i < table->n; i++, p += 8) {
         ms__entry_node *e = ms__node_entry(table, i);
@@ -685,14 +685,14 @@ static void ms__list_take(ms__log *log, ms__node_table *table, const unsigned ch
 }
 
 /* Enters the offsets that segment index i lists. */
-static void ms__places_take(ms__log *log, uint32_t i)
+static void ms__listed_offsets_enter(ms__log *log, uint32_t i)
 {
     ms__segment l;
     ms__entry_node *e = ms__node_entry(&log->index.segments, i);
     if (e->listed || e->offset == 0) return;
     e->listed = true;
     if (!ms__segment_known(log, i, &l)) return;
-    ms__list_take(log, &log->index.segments, l.directory, i - l.listed, l.listed);
+    ms__offsets_enter(log, &log->index.segments, l.directory, i - l.listed, l.listed);
     if (l.state.summaries == 0 || l.state.summaries > log->index.summaries.n) return;
     e = ms__node_entry(&log->index.summaries, l.state.summaries - 1);
     if (e->offset == 0) e->offset = l.state.summary;
@@ -707,7 +707,7 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
         const ms__entry_node *e = ms__node_entry(t, j);
         if (ms__node_entry(t, i)->offset) return;
         if (e->listed || e->offset == 0) continue;
-        ms__places_take(log, j);
+        ms__listed_offsets_enter(log, j);
         j = i; /* nearer indexes may be known now */
     }
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
@@ -746,13 +746,13 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
         uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
         ms__segment_seek(log, newest);
-        ms__places_take(log, newest);
+        ms__listed_offsets_enter(log, newest);
     }
     ms__summary *node = ms__summary_new(log, &s);
     if (!node) return NULL;
     if (s.list) {
-        ms__list_take(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
-        ms__list_take(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
+        ms__offsets_enter(log, &log->index.segments, s.list, i * MS__FAN, MS__FAN);
+        ms__offsets_enter(log, &log->index.summaries, s.list + MS__FAN * 8, 0, i);
     }
     ms__store_ptr(&e->node, node);
     return node;
@@ -825,10 +825,10 @@ static const ms__segment *ms__segment_of(ms__log *log, uint32_t i, bool locked)
 {
     void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, i)->node);
     if (node) return (const ms__segment *)node;
-    if (!locked) ms__lock_take(&log->lock);
+    if (!locked) ms__lock_acquire(&log->lock);
     node = ms__node_entry(&log->index.segments, i)->node;
     if (!node) node = ms__segment_load(log, i);
-    if (!locked) ms__lock_give(&log->lock);
+    if (!locked) ms__lock_release(&log->lock);
     return (const ms__segment *)node;
 }
 
@@ -838,13 +838,13 @@ static MS__NOINLINE const ms__segment *ms__segment_mend(ms__log *log,
                                                         const ms__segment *bad,
                                                         bool locked)
 {
-    if (!locked) ms__lock_take(&log->lock);
+    if (!locked) ms__lock_acquire(&log->lock);
     ms__entry_node *e = ms__node_entry(&log->index.segments, bad->number);
     if (!e->bad) {
         e->bad = (ms__segment *)e->node;
         ms__store_ptr(&e->node, NULL);
     }
-    if (!locked) ms__lock_give(&log->lock);
+    if (!locked) ms__lock_release(&log->lock);
     return ms__segment_of(log, bad->number, locked);
 }
 
@@ -885,9 +885,9 @@ static uint32_t ms__group_find(ms__log *log, uint32_t g, uint64_t list, bool loc
     if (g >= ms__load32(&log->index.summaries.n)) return UINT32_MAX;
     void *node = ms__load_ptr(&ms__node_entry(&log->index.summaries, g)->node);
     if (!node) {
-        if (!locked) ms__lock_take(&log->lock);
+        if (!locked) ms__lock_acquire(&log->lock);
         node = ms__summary_get(log, g);
-        if (!locked) ms__lock_give(&log->lock);
+        if (!locked) ms__lock_release(&log->lock);
     }
     return node ? ms__summary_find(log, (const ms__summary *)node, list) : UINT32_MAX;
 }
@@ -985,6 +985,6 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
     ms__node_entry(segments, l->number)->offset = l->offset;
     log->index.hint = l->offset;
     log->index.unlisted = l->number;
-    ms__places_take(log, l->number);
+    ms__listed_offsets_enter(log, l->number);
     return true;
 }

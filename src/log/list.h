@@ -48,7 +48,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
 {
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     /* some of the messages that HIDEs count may be damaged, and missing in `messages` */
     const ms__state *sum = &log->sum;
     out->hidden = sum->hidden < sum->messages ? sum->hidden : sum->messages;
@@ -60,6 +60,6 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
     out->given_seq = sum->last_seq < sum->gap_seq ? sum->gap_seq : sum->last_seq;
     out->bytes = log->sum.bytes;
     out->index_bytes = log->end > log->sum.bytes ? log->end - log->sum.bytes : 0;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }

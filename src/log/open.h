@@ -70,9 +70,9 @@
  *
  *    what                 from                    until
  *    the state `w`        ms__rewrite_begin       ms__rewrite_free
- *    old, own             1: `rewritten` is set   ms__hold_give unsets that; the caller
- *                                                 closes the source
- *    old, not own         1: opened               ms__hold_give closes it
+ *    old, own             1: `rewritten` is set   ms__hold_release unsets that; the
+ *                                                 caller closes the source
+ *    old, not own         1: opened               ms__hold_release closes it
  *    fresh                2: opened               12: the caller's
  *    PATH.compacting      2                       11
  *    the log made at PATH 1                       11
@@ -125,7 +125,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     if (code == MS_OK) ms__log_housekeep(log);
     /* 7 */
     ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     /* 8 */
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
@@ -209,15 +209,15 @@ static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *
     MS__TRY(ms__log_ready(log, err));
     if (log->opts.shared)
         MS__TRY(ms__log_catch_up(log, err)); /* what others have appended, too */
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = MS_OK;
     uint64_t goal = log->end;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     if (code == MS_OK && log->writer) code = ms__log_sync_to(log, goal, true, err);
     if (code != MS_OK) return code;
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     *durable_seq = ms__log_durable_seq(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }
 
@@ -617,7 +617,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
     MS__TRY(ms__log_catch_up(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
     out->created_ns = log->id.created;
@@ -637,7 +637,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->engine = log->writer ? log->append.engine : MS_ENGINE_AUTO;
     out->poisoned = log->durable.poisoned;
     out->replaced = !ms__log_in_place(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return MS_OK;
 }
 
@@ -685,25 +685,25 @@ typedef struct ms__rewriting {
 } ms__rewriting;
 
 /* Holds the source for this rewrite alone: two rewrites would write the same file. */
-static ms_result ms__hold_own(ms__rewriting *w, ms__log *log, ms_error *err)
+static ms_result ms__hold_source(ms__rewriting *w, ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     bool taken = log->file.rewritten;
     log->file.rewritten = true;
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     if (taken)
         return ms__fail(err, MS_E_BUSY, "another rewrite of '%s' is running", w->path);
     w->old = log;
     return MS_OK;
 }
 
-static void ms__hold_give(ms__rewriting *w)
+static void ms__hold_release(ms__rewriting *w)
 {
     if (!w->old) return;
     if (w->own) {
-        ms__lock_take(&w->old->lock);
+        ms__lock_acquire(&w->old->lock);
         w->old->file.rewritten = false;
-        ms__lock_give(&w->old->lock);
+        ms__lock_release(&w->old->lock);
     } else {
         ms_close(&w->old->core.store);
     }
@@ -711,7 +711,7 @@ static void ms__hold_give(ms__rewriting *w)
 
 /* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
  * source must still be what the path has. */
-static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
+static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
     ms_os_stat st;
@@ -726,7 +726,7 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
-    if (w->own) return ms__hold_own(w, log, err);
+    if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
@@ -745,10 +745,10 @@ static ms_result ms__hold_take(ms__rewriting *w, ms_store *source, bool replace,
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
 {
     if (!w->old) return MS_OK;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     ms__log_await_sync(w->old);
     int failed = ms__replaced_set(w->old, replaced);
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
                                              w->old->file.path);
 }
@@ -763,7 +763,7 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
     if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
     w->to.path = w->path;
     /* 1 */
-    MS__TRY(ms__hold_take(w, source, replace, err));
+    MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
     (void)w->to.os->remove(w->to.os->ctx, w->part);
     w->begun = true;
@@ -803,7 +803,7 @@ static void ms__rewrite_free(ms__rewriting *w, bool placed)
     ms_alloc alloc = w->to.alloc;
     if (w->copying.reading) (void)ms_cursor_close(w->copying.it, NULL);
     if (!placed) ms__rewrite_undo(w);
-    ms__hold_give(w);
+    ms__hold_release(w);
     ms_arena_deinit(&w->arena);
     if (w->path) (void)ms__resize(&alloc, w->path, w->path_size, 0);
     if (w->part) (void)ms__resize(&alloc, w->part, w->part_size, 0);
@@ -846,10 +846,10 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
     const ms_os *os = w->to.os;
     *end = false;
     if (w->own) {
-        ms__lock_take(&w->old->lock);
+        ms__lock_acquire(&w->old->lock);
         *upto = w->old->end;
         w->copying.goal = ms__log_places(w->old);
-        ms__lock_give(&w->old->lock);
+        ms__lock_release(&w->old->lock);
     }
     do MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
     while (!*end && (!budget_us || os->micros(os->ctx) - start < budget_us));
@@ -877,9 +877,9 @@ static ms_result ms__rewrite_verify(ms__rewriting *w, ms_error *err)
 static ms_result ms__rewrite_sync_old(ms__rewriting *w, ms_error *err)
 {
     if (!w->old) return MS_OK;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     ms_result code = ms__log_sync_bytes(w->old, &w->unsure, err);
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return code;
 }
 
@@ -934,9 +934,9 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
 static bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
-    ms__lock_take(&w->old->lock);
+    ms__lock_acquire(&w->old->lock);
     uint64_t durable = w->old->durable.end;
-    ms__lock_give(&w->old->lock);
+    ms__lock_release(&w->old->lock);
     return w->old->opts.sync != MS_SYNC_EACH && durable <= w->covered;
 }
 
@@ -1055,9 +1055,9 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (!own) return code;
     /* The new file has the path, though its name may not be durable: the source would
      * append to a file without a name. */
-    ms__lock_take(&ms__log_of(source)->lock);
+    ms__lock_acquire(&ms__log_of(source)->lock);
     ms__log_refuse(ms__log_of(source));
-    ms__lock_give(&ms__log_of(source)->lock);
+    ms__lock_release(&ms__log_of(source)->lock);
     if (err) err->code = MS_E_POISONED;
     return MS_E_POISONED;
 }

@@ -16,7 +16,7 @@
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
- *      ms__log_take_visible: every record up to `visible` enters the tail; what is
+ *      ms__apply_visible: every record up to `visible` enters the tail; what is
  *      invalid there is damage, and is reported
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
@@ -34,7 +34,7 @@
  * costs the same at any size of the file.
  *
  * A check for appends compares the watermark with the last one taken in. If it has moved,
- * ms__log_take_visible takes in the new records.
+ * ms__apply_visible takes in the new records.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -99,7 +99,7 @@
  * indexes before it are derived when a query needs them. An index of other segments lies
  * where an opening finds it. Beside an open handle another writer has found the newest
  * index damaged, and made other segments from there. */
-static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error *err)
+static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
@@ -122,7 +122,7 @@ static ms_result ms__take_segment(ms__log *log, const ms__segment *seg, ms_error
     return MS_OK;
 }
 
-static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *err)
+static ms_result ms__apply_summary(ms__log *log, const ms__summary *s, ms_error *err)
 {
     ms__node_table *t = &log->index.summaries;
     if (s->number < t->n || (uint64_t)(s->number + 1) * MS__FAN > log->index.segments.n)
@@ -132,8 +132,8 @@ static ms_result ms__take_summary(ms__log *log, const ms__summary *s, ms_error *
     return MS_OK;
 }
 
-static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t offset,
-                                ms_error *err)
+static ms_result ms__apply_index(ms__log *log, const unsigned char *r, uint64_t offset,
+                                 ms_error *err)
 {
     ms__segment seg;
     ms__summary sum;
@@ -142,14 +142,14 @@ static ms_result ms__take_index(ms__log *log, const unsigned char *r, uint64_t o
         log->sum.last_seq = ms_seq(ms__msg(r));
     memset(&seg, 0, sizeof seg);
     memset(&sum, 0, sizeof sum);
-    if (ms__segment_decode(&seg, r, offset)) return ms__take_segment(log, &seg, err);
-    if (ms__summary_decode(&sum, r, offset)) return ms__take_summary(log, &sum, err);
+    if (ms__segment_decode(&seg, r, offset)) return ms__apply_segment(log, &seg, err);
+    if (ms__summary_decode(&sum, r, offset)) return ms__apply_summary(log, &sum, err);
     return MS_OK;
 }
 
 /* Takes in a message. */
-static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t offset,
-                                  ms_error *err)
+static ms_result ms__apply_message(ms__log *log, const unsigned char *r, uint64_t offset,
+                                   ms_error *err)
 {
     ms__tail *t = ms__tail_of(log);
     if (!ms__tail_enter(&log->core, t, r, offset))
@@ -161,14 +161,14 @@ static ms_result ms__take_message(ms__log *log, const unsigned char *r, uint64_t
 }
 
 /* Takes in a valid record. MS_E_BUSY: old cursors must be closed first. */
-static ms_result ms__log_take(ms__log *log, const unsigned char *r, uint64_t offset,
-                              ms_error *err)
+static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t offset,
+                                  ms_error *err)
 {
-    if (r[4] == MS__KIND_INDEX) return ms__take_index(log, r, offset, err);
-    if (r[4] == MS__KIND_MESSAGE) return ms__take_message(log, r, offset, err);
+    if (r[4] == MS__KIND_INDEX) return ms__apply_index(log, r, offset, err);
+    if (r[4] == MS__KIND_MESSAGE) return ms__apply_message(log, r, offset, err);
     if (r[4] == MS__KIND_GAP)
         ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
-    if (!ms__is_change(r) || ms__change_take(log, r, offset)) return MS_OK;
+    if (!ms__is_change(r) || ms__apply_change(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
@@ -215,8 +215,8 @@ static void ms__record_walk_begin(ms__record_walk *s, ms__log *log, uint64_t tru
 /* Takes in the records of [log->end, visible). If the file, of `size` bytes, ends
  * earlier, or the last record extends past its end, the rest is lost, and the next writer
  * appends at log->end. */
-static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t size,
-                                      ms_error *err)
+static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size,
+                                   ms_error *err)
 {
     ms__record_walk s;
     const unsigned char *r;
@@ -231,7 +231,7 @@ static ms_result ms__log_take_visible(ms__log *log, uint64_t visible, uint64_t s
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
         ms__damaged_ranges_add(log, &s);
-        code = ms__log_take(log, r, offset, err);
+        code = ms__apply_record(log, r, offset, err);
         if (code != MS_OK) break;
         log->end = s.at;
     }
@@ -376,7 +376,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
-    MS__TRY(ms__log_take_visible(log, visible, size, err));
+    MS__TRY(ms__apply_visible(log, visible, size, err));
     /* 6 */
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq;
@@ -605,7 +605,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
         if (mark > log->end) {
             uint64_t limit = mark < size ? mark : size & ~(uint64_t)7;
             MS__TRY(ms__log_reach(log, log->end, limit, size, err));
-            ms_result code = ms__log_take_visible(log, mark, size, err);
+            ms_result code = ms__apply_visible(log, mark, size, err);
             ms__tail_show(ms__tail_of(log));
             MS__TRY(code);
         }
@@ -627,9 +627,9 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
             (uint64_t)(uintptr_t)ms__load_ptr(&log->map.seen) &&
         ms__log_line(super) == ms__load32(&log->map.seen_line))
         return MS_OK;
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_follow(log, err);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -687,7 +687,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
  * call ms__write_end, also after a failure. */
 static ms_result ms__write_begin(ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     MS__TRY(ms__log_poison_check(log, err));
     MS__TRY(ms__log_enter(log, err));
     return ms__replaced_check(log, err);
@@ -696,7 +696,7 @@ static ms_result ms__write_begin(ms__log *log, ms_error *err)
 static void ms__write_end(ms__log *log)
 {
     ms__log_leave(log);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must

@@ -298,9 +298,9 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
  * append meanwhile. */
 static int ms__log_disk(ms__log *log, bool apart)
 {
-    if (apart) ms__lock_give(&log->lock);
+    if (apart) ms__lock_release(&log->lock);
     int failed = ms__os_sync_done(log->os, log->file.handle);
-    if (apart) ms__lock_take(&log->lock);
+    if (apart) ms__lock_acquire(&log->lock);
     return failed;
 }
 
@@ -311,9 +311,9 @@ static int ms__log_disk(ms__log *log, bool apart)
 static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
-    if (apart) ms__lock_give(&log->lock);
+    if (apart) ms__lock_release(&log->lock);
     int failed = ms__os_folder_done(log->os, log->file.path);
-    if (apart) ms__lock_take(&log->lock);
+    if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
     if (failed != 0 && failed != EACCES && failed != EPERM)
@@ -324,9 +324,9 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 
 static ms_result ms__log_folder(ms__log *log, ms_error *err)
 {
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_folder_now(log, true, err);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 
@@ -442,9 +442,9 @@ static void ms__log_gather(ms__log *log)
     for (unsigned i = 0; i < MS__GATHER && idle < 3; i++) {
         idle = log->end == end ? idle + 1 : 0;
         end = log->end;
-        ms__lock_give(&log->lock);
+        ms__lock_release(&log->lock);
         ms__yield();
-        ms__lock_take(&log->lock);
+        ms__lock_acquire(&log->lock);
     }
     log->durable.syncing = false;
 }
@@ -455,7 +455,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
 {
     ms__log_durable *d = &log->durable;
     MS__TRY(ms__log_folder(log, err));
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms_result code = ms__log_poison_check(log, err);
     while (code == MS_OK && (d->end < goal || (confirm && d->confirmed < goal))) {
         /* a file that a compaction is about to replace need not be synced */
@@ -478,6 +478,6 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
         }
         if (code == MS_OK) code = ms__log_poison_check(log, err);
     }
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }

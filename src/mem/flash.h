@@ -283,9 +283,9 @@ static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *e
 {
     ms__mem *m = ms__mem_of(store);
     (void)budget_us;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__flash_settle(m, err);
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
@@ -330,8 +330,8 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
 }
 
 /* Enters the records of a frame. */
-static ms_result ms__frame_take(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
-                                ms_error *err)
+static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
+                                 ms_error *err)
 {
     unsigned char h[4];
     const ms_flash *f = m->flash;
@@ -383,7 +383,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
         if (!whole) continue;
         if ((ms__get32(h) & MS__FRAME_FACTS) && ms__facts_size(m) > 0) /* none before */
             MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, 0, err));
-        MS__TRY(ms__frame_take(m, sector, at, size, err));
+        MS__TRY(ms__frame_enter(m, sector, at, size, err));
     }
     return MS_OK;
 }

@@ -461,19 +461,19 @@ static ms_result ms__mem_try(ms__mem *m, ms__append_run *run, ms_error *err)
 static ms_result ms__mem_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__mem_try(m, run, err);
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
 static ms_result ms__mem_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     ms_result code = ms__gap_put(m, seq, err);
     m->tail.names.floor = (uint64_t)m->tail.end * 8;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 
@@ -498,7 +498,7 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
     ms__mem *m = ms__mem_of(store);
     unsigned char *r = (unsigned char *)(uintptr_t)ms__bytes(record);
     (void)err;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     if (step == MS__ERASE_BODY) {
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
@@ -506,7 +506,7 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
         ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
     }
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return MS_OK;
 }
 
@@ -527,7 +527,7 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
     (void)err;
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     out->hidden = m->tail.names.hidden;
     out->messages = m->tail.names.messages - out->hidden;
     out->changes = m->tail.names.changes;
@@ -537,7 +537,7 @@ static ms_result ms__mem_stat(ms_store *store, ms_stat *out, ms_error *err)
     out->bytes = m->tail.names.bytes;
     out->index_bytes = m->tail.names.index_bytes;
     out->room = m->fixed ? m->tail.names.top - (uint64_t)m->tail.end * 8 : 0;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return MS_OK;
 }
 

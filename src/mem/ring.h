@@ -273,7 +273,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
-    ms__lock_take(&m->lock);
+    ms__lock_acquire(&m->lock);
     uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
     if (own.n == 1 && run->records) {
         record = run->records[0];
@@ -293,7 +293,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
         code = ms__ring_turn(m, err);
     }
     m->run = NULL;
-    ms__lock_give(&m->lock);
+    ms__lock_release(&m->lock);
     return code;
 }
 

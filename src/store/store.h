@@ -47,18 +47,18 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 }
 
 /* Private functions of the stores of this file, beside their backend. Records of such
- * stores stay in place until they are closed. `take` appends with the results of the
- * checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
+ * stores stay in place until they are closed. `append_run` appends with the results of
+ * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. The
  * functions are in a table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
-    ms_result (*take)(ms_store *store, ms__append_run *run, ms_error *err);
+    ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
 } ms__hooks;
 
-/* The backend's append of a store with `take`: without measures. */
+/* The backend's append of a store with `append_run`: without measures. */
 static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
                                        const ms_envelope *messages, size_t n,
                                        const ms_append_opts *opts, ms_error *err)
@@ -69,10 +69,10 @@ static ms_result ms__append_unmeasured(ms_store *store, ms_str location,
     run.messages = messages;
     run.n = n;
     run.opts = opts;
-    return store->backend->hooks->take(store, &run, err);
+    return store->backend->hooks->append_run(store, &run, err);
 }
 
-/* The backend's change of a store with `take`. */
+/* The backend's change of a store with `append_run`. */
 static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str location,
                                                   const ms_record *records, size_t n,
                                                   const ms_append_opts *opts,
@@ -84,14 +84,14 @@ static MS__UNUSED ms_result ms__change_unmeasured(ms_store *store, ms_str locati
     run.records = records;
     run.n = n;
     run.opts = opts;
-    return store->backend->hooks->take(store, &run, err);
+    return store->backend->hooks->append_run(store, &run, err);
 }
 
 /* Passes a checked append to the store. */
 static ms_result ms__append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     const ms_backend *b = store->backend;
-    if (b->hooks && b->hooks->take) return b->hooks->take(store, run, err);
+    if (b->hooks && b->hooks->append_run) return b->hooks->append_run(store, run, err);
     return b->append(store, run->location, run->messages, run->n, run->opts, err);
 }
 

@@ -212,7 +212,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
 {
     const ms__segment *before = NULL;
     ms_result code = ms__log_ready(log, err);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     for (uint32_t i = 0; code == MS_OK && i < log->index.segments.n; i++) {
         const ms__segment *l = ms__segment_valid(log, i, true, true);
         code = l ? ms__check_segment(log, l, before, err) : ms__no_memory(err, sizeof *l);
@@ -221,7 +221,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
     if (code == MS_OK && log->durable.end > log->end)
         code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
                         log->durable.end, log->end);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     return code;
 }
 

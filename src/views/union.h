@@ -104,8 +104,8 @@ static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 }
 
 /* Sets the bounds of a query: the present end of each store. */
-static ms_result ms__bounds_take(const ms__union *u, const ms_query *q, ms__now *out,
-                                 ms_error *err)
+static ms_result ms__bounds_now(const ms__union *u, const ms_query *q, ms__now *out,
+                                ms_error *err)
 {
     for (size_t i = 0; i < u->n; i++) {
         if (!ms__lane_asked(u, q, i)) continue;
@@ -241,7 +241,7 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
         run->bounds = (ms__now *)(void *)(run + 1);
-        code = ms__bounds_take(u, q, (ms__now *)(void *)(run + 1), err);
+        code = ms__bounds_now(u, q, (ms__now *)(void *)(run + 1), err);
     }
     if (code == MS_OK && (q->by_time || (q->limit > 0 && q->oldest == q->reverse)))
         code = ms__run_collect(u, it, run, err);
@@ -481,7 +481,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     if (!frozen) return MS_E_NO_MEMORY;
     memset(&all, 0, sizeof all);
     frozen->bounds = (ms__now *)(void *)(frozen + 1);
-    ms_result code = ms__bounds_take(u, &all, frozen->bounds, err);
+    ms_result code = ms__bounds_now(u, &all, frozen->bounds, err);
     if (code != MS_OK) ms__union_close(&frozen->store);
     else *out = &frozen->store;
     return code;

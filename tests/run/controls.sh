@@ -309,7 +309,7 @@ controls()
         ms__summary_find 'if (!s->filters) return UINT32_MAX;' 'if (!s->filters) return 0;'
     control damage_counted_at_each_retry gcc test_log_state \
         damage_is_counted_once_when_a_refresh_fails_after_it 100 \
-        ms__log_take_visible 's.at : offset;' 's.at : log->end;'
+        ms__apply_visible 's.at : offset;' 's.at : log->end;'
     control zeros_at_the_end_salvaged_as_none gcc test_log_recover \
         damage_is_reported_by_salvage_when_the_last_durable_message_became_zeros 100 \
         ms__log_attach_content 'if (dead > visible) visible = dead;' \
@@ -720,7 +720,7 @@ controls()
         ms__os_map 'if (how & MS_OS_RANDOM) (void)madvise(p, size, MS__MADV_RANDOM);' ''
     control tail_without_a_place_ignored gcc test_log_state \
         refresh_fails_when_no_tail_slot_is_left 100 \
-        ms__take_segment 'if (!ms__tail_slot(log, &now))' \
+        ms__apply_segment 'if (!ms__tail_slot(log, &now))' \
         'if (!ms__tail_slot(log, &now)) return MS_OK; if (false)'
     control damage_not_carried_by_the_index gcc test_log_lost \
         damage_is_counted_in_every_later_segment_index 100 \
@@ -744,7 +744,7 @@ controls()
         ms__record_walk_skip 'if (s->over != 0) s->at = s->limit = s->trusted = s->over;' ''
     control numbers_of_lost_messages_given_again gcc test_log_recover \
         new_messages_stay_when_those_of_a_segment_index_are_lost 100 \
-        ms__take_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
+        ms__apply_index 'if (log->writer && log->sum.last_seq < ms_seq(ms__msg(r)))' 'if (false)'
     control dead_bytes_salvaged gcc test_log_recover \
         dead_bytes_stay_dead_when_the_log_is_salvaged 100 \
         ms__writer_prepare 'if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));' ''
@@ -824,7 +824,7 @@ controls()
         ms__rewrite_undo 'if (w->begun) (void)os->remove(os->ctx, w->part);' ''
     control place_of_a_rewrite_not_held gcc test_log_sync \
         another_process_is_busy_when_a_rewrite_takes_the_place 100 \
-        ms__rewrite_open 'MS__TRY(ms__hold_take(w, source, replace, err));' ''
+        ms__rewrite_open 'MS__TRY(ms__hold_both(w, source, replace, err));' ''
     control child_of_fork_let_in gcc test_log_lock a_forked_child_is_refused 100 \
         ms__log_ready 'if (!ms__forked(&log->file.fork_mark, log->os)) return MS_OK;' \
         'return MS_OK;'
@@ -872,7 +872,7 @@ controls()
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''
     control segments_made_anew_are_ignored gcc test_log_index \
         an_open_reader_is_whole_or_has_an_error_when_segments_are_made_again 100 \
-        ms__take_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
+        ms__apply_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
     control filter_without_lost_records gcc test_log_index \
         damage_is_reported_when_a_summary_is_made_after_it 100 \
         ms__summary_build_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
@@ -881,7 +881,7 @@ controls()
         ms__copy_since 'if (c->it->damaged != c->met)' 'if (false)'
     control salvage_replaces_newer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
-        ms__hold_take 'if (!log ||' 'if (log != NULL ||'
+        ms__hold_both 'if (!log ||' 'if (log != NULL ||'
     control copy_without_statistics_has_no_changes gcc test_copy \
         notes_and_facts_are_copied_when_the_source_has_no_statistics 100 \
         ms__copy_list 'known ? stat.changes != 0 : c->source->backend->change != NULL' \
@@ -894,7 +894,7 @@ controls()
         ms__same_model 'return n == rest.len ||' 'return n <= rest.len ||'
     control salvage_of_an_empty_file_replaces gcc test_log_index \
         salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
-        ms__hold_take '|| w->made ||' '|| !log->map.super || w->made ||'
+        ms__hold_both '|| w->made ||' '|| !log->map.super || w->made ||'
     control salvage_overlooks_a_writer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'

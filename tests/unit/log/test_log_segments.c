@@ -10,9 +10,9 @@
 static ms__segment *segment_of(ms_store *store, uint32_t i)
 {
     ms__log *log = ms__log_of(store);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     const ms__segment *l = ms__segment_of(log, i, true);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     assert_non_null(l);
     return (ms__segment *)(uintptr_t)l;
 }
@@ -26,7 +26,7 @@ TEST(segment_ends_where_the_next_one_begins)
     ms__log *log = ms__log_of(store);
     ms__segment *four = segment_of(store, 4), *six = segment_of(store, 6);
     ms__segment *seven = segment_of(store, 7);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     assert_int_equal(ms__segment_end(log, 5, four->base), six->base);
     drive.rw[six->offset + 40] ^= 1; /* with its index, where that cannot be read */
     assert_int_equal(ms__segment_end(log, 5, four->base), six->offset);
@@ -38,7 +38,7 @@ TEST(segment_ends_where_the_next_one_begins)
     assert_int_equal(ms__segment_end(log, 4, six->offset), six->offset);
     for (uint32_t i = 0; i < 2; i++)
         ms__node_entry(&log->index.segments, 4 + i)->offset = kept[i];
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     finish(store);
 }
 
@@ -64,7 +64,7 @@ TEST(index_records_are_found_when_others_that_list_them_are_damaged)
         for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[segment[i] + 40] ^= 1;
         store = open_log(MS_LOG_WRITE);
         log = ms__log_of(store);
-        ms__lock_take(&log->lock);
+        ms__lock_acquire(&log->lock);
         assert_non_null(ms__summary_get(log, 0));
         assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
         assert_non_null(ms__summary_get(log, 0)->filters);
@@ -72,7 +72,7 @@ TEST(index_records_are_found_when_others_that_list_them_are_damaged)
             assert_true(ms__segment_find_place(log, i));
             assert_int_equal(ms__node_entry(&log->index.segments, i)->offset, segment[i]);
         }
-        ms__lock_give(&log->lock);
+        ms__lock_release(&log->lock);
         assert_int_equal(count_all(store, q, MS_OK), all);
         say_some(store, 700); /* more than 32 segments: a summary over damage */
         assert_true(log->index.summaries.n > 3);
@@ -129,9 +129,9 @@ TEST(summary_is_found_when_a_newer_one_is_damaged_and_nothing_follows)
     ms_store *store = make_places(96, 3, segment, sum);
     ms__log *log = ms__log_of(store);
     damage_places(sum, 2, 3);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     const ms__summary *first = ms__summary_get(log, 0);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     assert_true(first != NULL && first->filters != NULL);
     assert_int_equal(ms__node_entry(&log->index.summaries, 0)->offset, sum[0]);
     finish_places(store);
@@ -144,11 +144,11 @@ TEST(segments_are_derived_when_no_record_has_the_place_of_their_summary)
     ms__log *log = ms__log_of(store);
     damage_places(sum, 1, 2);
     damage_places(segment, 71, 103);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     const ms__summary *first = ms__summary_get(log, 0);
     assert_true(first != NULL && first->filters == NULL);
     assert_int_equal(ms__node_entry(&log->index.segments, 63)->offset, 0);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     finish_places(store);
 }
 
@@ -161,7 +161,7 @@ TEST(segment_is_found_when_places_between_become_known)
     const ms__node_table *t = &log->index.segments;
     damage_places(sum, 0, 1);
     damage_places(segment, 64, 100);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     for (int again = 0; again < 2; again++) {
         assert_true(ms__segment_find_place(log, 10));
         assert_int_equal(ms__node_entry(t, 10)->offset, 0);
@@ -170,7 +170,7 @@ TEST(segment_is_found_when_places_between_become_known)
     assert_int_equal(ms__node_entry(t, 50)->offset, segment[50]);
     assert_true(ms__segment_find_place(log, 10));
     assert_int_equal(ms__node_entry(t, 10)->offset, segment[10]);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     finish_places(store);
 }
 
@@ -199,17 +199,17 @@ TEST(summary_is_ignored_when_its_number_is_wrong)
     memset(&s, 0, sizeof s);
     for (unsigned i = 0; i < 2; i++) {
         s.number = i == 0 ? 1 : log->index.segments.n / MS__FAN;
-        assert_int_equal(ms__take_summary(log, &s, NULL), MS_OK);
+        assert_int_equal(ms__apply_summary(log, &s, NULL), MS_OK);
         assert_int_equal(log->index.summaries.n, 2);
         assert_int_equal(ms__node_entry(&log->index.summaries, 1)->offset, second);
     }
     ms_close(store);
     store = open_log(MS_LOG_READ);
     log = ms__log_of(store);
-    ms__lock_take(&log->lock);
+    ms__lock_acquire(&log->lock);
     ms__node_entry(&log->index.summaries, 0)->offset = second;
     const ms__summary *read = ms__summary_load(log, 0);
-    ms__lock_give(&log->lock);
+    ms__lock_release(&log->lock);
     assert_true(read != NULL && read->filters == NULL);
     assert_int_equal(count_all(store, query_at("place_1"), MS_OK), all);
     end(store);
