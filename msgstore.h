@@ -1417,8 +1417,8 @@ typedef struct ms_request_desc {
 /* The counts of a projection: messages of the history, or where marked with a star,
  * written items. */
 typedef struct ms_project_report {
-    ms_str system;            /* MS_SYSTEM_APART: the system text of the request, in the
-                                 arena; absent: no system text */
+    ms_str system;            /* MS_SYSTEM_SEPARATE: the system text of the request, in
+                                 the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
     uint64_t dropped;         /* of types never sent, empty, duplicate, questions without
@@ -2550,7 +2550,7 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
     MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
+    MS_SYSTEM_SEPARATE        /* a member of the request; later ones are user text */
 } ms_system_place;
 
 typedef enum ms_call_ids {
@@ -25324,9 +25324,9 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
-    {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_APART, MS_IDS_WORD, 1, 64, 64, true, true,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
-    {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_APART, MS_IDS_ANY, 1, 64, 64, true, false,
+    {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+    {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
@@ -26838,7 +26838,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (fresh > 0 && p->n_groups > fresh)
         p->old_results = (p->n_groups - fresh) / step * step;
-    if (p->pinned && profile->system != MS_SYSTEM_APART) p->pinned->next = start;
+    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
     while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
@@ -27280,7 +27280,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__group *start = NULL;
     ms__end_trim(p);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
+    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         p->report.merged = 0; /* the system prompt is not a message */

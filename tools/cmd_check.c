@@ -80,7 +80,7 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     bool alone = is_kind(body, MS_JSON_ARRAY);
     if (!alone && (!is_object(body) || !ms_json_member(body, list, &value))) return FINE;
     if (!alone) *json = value;
-    if (provider->system != MS_SYSTEM_APART) return FINE;
+    if (provider->system != MS_SYSTEM_SEPARATE) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     if (!alone && ms_json_member(body, system, &value)) {

@@ -58,7 +58,7 @@ static void emit_projection(output *out, const ms_profile *provider,
 {
     bool gemini = provider->wire == MS_WIRE_GEMINI;
     ms_json_writer w;
-    if (provider->system == MS_SYSTEM_APART) {
+    if (provider->system == MS_SYSTEM_SEPARATE) {
         emit_text(out, "{");
         if (report->system.ptr != NULL) {
             emit_text(out, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
@@ -71,7 +71,7 @@ static void emit_projection(output *out, const ms_profile *provider,
         emit_text(out, gemini ? "\"contents\":" : "\"messages\":");
     }
     emit(out, list.ptr, list.len);
-    emit_text(out, provider->system == MS_SYSTEM_APART ? "}\n" : "\n");
+    emit_text(out, provider->system == MS_SYSTEM_SEPARATE ? "}\n" : "\n");
 }
 
 /* Selects the messages of a request. From a transcript it takes those of the main

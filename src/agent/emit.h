@@ -248,7 +248,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (fresh > 0 && p->n_groups > fresh)
         p->old_results = (p->n_groups - fresh) / step * step;
-    if (p->pinned && profile->system != MS_SYSTEM_APART) p->pinned->next = start;
+    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
     while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;

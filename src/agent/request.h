@@ -121,7 +121,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__group *start = NULL;
     ms__end_trim(p);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_APART) {
+    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         p->report.merged = 0; /* the system prompt is not a message */

@@ -6,7 +6,7 @@
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
     MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_APART           /* a member of the request; later ones are user text */
+    MS_SYSTEM_SEPARATE        /* a member of the request; later ones are user text */
 } ms_system_place;
 
 typedef enum ms_call_ids {

@@ -55,7 +55,7 @@ static inline ms_result projection_write(const ms_profile *profile,
                                          ms_write_fn write, void *ctx,
                                          ms_project_report *report, ms_error *err)
 {
-    bool apart = profile != NULL && profile->system == MS_SYSTEM_APART;
+    bool apart = profile != NULL && profile->system == MS_SYSTEM_SEPARATE;
     ms_request_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.profile = profile;

@@ -89,7 +89,7 @@ static ms_str asked(const answer_case *c)
     }
     ask.opts.thinking = true;
     ms_str body = body_of(&ask, NULL), list = body;
-    if (ask.profile->system != MS_SYSTEM_APART)
+    if (ask.profile->system != MS_SYSTEM_SEPARATE)
         assert_true(ms_json_member(body, MS_STR("messages"), &list));
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
     const char *no = reasons ? NULL : provider_lint(c->provider, list, why);
