@@ -1241,7 +1241,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 /* ==== [api-stream] text as it arrives, and what it cost ==========================
  * A stream is a message that is still being written. It is in the views from
  * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
- * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
+ * ms_get_by_seq with an arena show all text so far. Parts are records: other processes
  * can follow them, and if the writer dies the message remains unfinished with the text so
  * far. When the stream ends, the message is amended with the whole text. */
 
@@ -1834,7 +1834,7 @@ typedef enum ms_log_event_kind {
                                  are zero now */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
     MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
-                                 that are open while another writer makes the index anew
+                                 that are open while another writer makes the index again
                                  return MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
@@ -2378,7 +2378,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  *
  * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
  * all sectors and erases none. The store is a ring. Before a sector is erased its
- * messages are dropped from RAM, too, and facts of locations are written anew. After
+ * messages are dropped from RAM, too, and facts of locations are written again. After
  * opening the store has the newest messages that RAM takes, perhaps older ones than
  * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
  * first turn of a location may lack its beginning. ms_tick erases a sector ahead of time;
@@ -6809,7 +6809,7 @@ MS_API void ms_close(ms_store *store)
  * can tear a body that is not durable, and without its check nothing would show that.
  *
  * A stream is an appended message, then parts, then an AMEND with the complete text.
- * Pieces have a posting list of their own, which only readers of unfinished messages use.
+ * Parts have a posting list of their own, which only readers of unfinished messages use.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
  * opened, new numbers start after the numbers in changes, so that no old change applies
@@ -23696,7 +23696,7 @@ static const ms__as ms__as_task_status = {
 static const ms__as ms__as_task_updated = {
     MS__JSON_ANY, "a date and time, or null", ms__task_check, NULL, NULL};
 
-/* ---- Shapes. */
+/* ---- Object forms. */
 
 #define MS__TASK_HEAD                                                   \
     MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED),               \

@@ -24,11 +24,11 @@ static bool differ_here(difference *d, ms_str a, ms_str b)
 /* Enters a member or element; returns the length to which the path is truncated
  * afterwards. */
 static size_t path_enter(difference *d, const char *before, ms_str name,
-                         const char *behind)
+                         const char *after)
 {
     size_t old = d->len, room = sizeof d->path - d->len;
     int n = snprintf(d->path + d->len, room, "%s%.*s%s", before,
-                     name.len < 64 ? (int)name.len : 64, name.ptr, behind);
+                     name.len < 64 ? (int)name.len : 64, name.ptr, after);
     if (n > 0) d->len += (size_t)n < room ? (size_t)n : room - 1;
     return old;
 }

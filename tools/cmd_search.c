@@ -32,7 +32,7 @@ static const char *field_word(ms_field field)
 
 /* The text around a match, in parts. */
 typedef struct snippet {
-    ms_str before, match, behind;
+    ms_str before, match, after;
     bool cut_before, cut_behind;
 } snippet;
 
@@ -57,9 +57,9 @@ static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
     ms_str near = ms_find_snippet(text, f->at, f->length, around);
     const char *end = near.ptr + near.len;
     s.match = ms_str_n(text.ptr + f->at, f->length);
-    s.behind = ms_str_n(s.match.ptr + f->length,
-                        (size_t)(end - (s.match.ptr + f->length)));
-    size_t left = s.behind.len < around / 2 ? around - s.behind.len : around / 2;
+    s.after = ms_str_n(s.match.ptr + f->length,
+                       (size_t)(end - (s.match.ptr + f->length)));
+    size_t left = s.after.len < around / 2 ? around - s.after.len : around / 2;
     s.before = last_columns(ms_str_n(near.ptr, (size_t)(s.match.ptr - near.ptr)), left);
     s.cut_before = s.before.ptr > text.ptr;
     s.cut_behind = end < text.ptr + text.len;
@@ -94,7 +94,7 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     emit_cell(&c, NULL, out);
     cell_put(&c, text.match);
     emit_cell(&c, s->table.colour ? "\033[1;33m" : NULL, out);
-    cell_put(&c, text.behind);
+    cell_put(&c, text.after);
     if (text.cut_behind) cell_put(&c, MS_STR("\xe2\x80\xa6"));
     emit_cell(&c, NULL, out);
     emit_text(out, "\n");

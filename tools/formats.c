@@ -430,7 +430,7 @@ static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *are
 
 /* Adds the objects in the files of a folder, with commas between them. */
 static int grow_folder(growing *g, const char *folder, const char *before,
-                       const char *behind, const char *between)
+                       const char *after, const char *between)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = FINE;
@@ -448,7 +448,7 @@ static int grow_folder(growing *g, const char *folder, const char *before,
         if (any) grow_text(g, between);
         grow_text(g, before);
         grow(g, value.ptr, value.len);
-        grow_text(g, behind);
+        grow_text(g, after);
         any = true;
     }
     ms_arena_deinit(&arena);

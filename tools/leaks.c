@@ -3,7 +3,7 @@
  *
  *   now       a message that views show, in its present form
  *   hidden    a message that no view shows
- *   earlier   text that an amendment has replaced, or facts that were set anew
+ *   earlier   text that an amendment has replaced, or facts that were set again
  *   note      of a message;  facts  of a location
  *
  * Erasing (ms_redact) removes all text of a message from the file, notes and earlier

@@ -159,12 +159,12 @@ void note_prompt(reading *r, ms_str content)
 
 /* ---- Blocks as Anthropic has them -------------------------------------------------- */
 
-ms_str object_text(reading *r, const char *before, ms_str json, const char *behind)
+ms_str object_text(reading *r, const char *before, ms_str json, const char *after)
 {
     ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
     json_piece(&buf, before);
     ms_buf_write(&buf, json.ptr, json.len);
-    json_piece(&buf, behind);
+    json_piece(&buf, after);
     return ms_buf_text(&buf);
 }
 

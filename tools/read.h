@@ -98,6 +98,6 @@ void put_by_library(reading *r, const char *format, ms_str json, const ms_envelo
                     ms_str extra);
 
 /* Returns the JSON text of an object with those members, for put_by_library. */
-ms_str object_text(reading *r, const char *before, ms_str json, const char *behind);
+ms_str object_text(reading *r, const char *before, ms_str json, const char *after);
 
 #endif /* READ_H */

@@ -59,7 +59,7 @@ static use totals_of(ms_str usage)
     return tokens_in(usage, names);
 }
 
-/* Adds usage. Totals that fall have started anew, so then the last call's own usage
+/* Adds usage. Totals that fall have started again, so then the last call's own usage
  * counts. */
 static void take_totals(reading *r, ms_str info, double when)
 {

@@ -5,13 +5,13 @@ const text = { in: new TextEncoder(), out: new TextDecoder() };
 
 /** A call failed; the store is as before. code is the result's name, such as "E_CONFLICT". */
 export class MsgstoreError extends Error {
-  constructor(told) {
-    super(told.path && !told.message.includes(told.path)
-      ? `${told.path}: ${told.message}` : told.message);
+  constructor(reply) {
+    super(reply.path && !reply.message.includes(reply.path)
+      ? `${reply.path}: ${reply.message}` : reply.message);
     this.name = "MsgstoreError";
-    this.code = told.code;
-    this.path = told.path;
-    this.offset = told.offset;
+    this.code = reply.code;
+    this.path = reply.path;
+    this.offset = reply.offset;
   }
 }
 
@@ -128,9 +128,9 @@ export class Library {
       const out = this.#view().getUint32(at, true);
       const size = this.#view().getUint32(at + 4, true);
       if (out === 0) throw new MsgstoreError({ code: "E_NO_MEMORY", message: "no memory" });
-      const told = text.out.decode(this.#bytes.subarray(out, out + size));
+      const reply = text.out.decode(this.#bytes.subarray(out, out + size));
       this.#wasm.ms_ffi_free(out);
-      const result = JSON.parse(told);
+      const result = JSON.parse(reply);
       if (code !== 0) throw new MsgstoreError(result);
       return result;
     } finally {

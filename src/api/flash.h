@@ -7,7 +7,7 @@
  *
  * ms_mem_open with desc.flash opens the store that the flash has, or begins one. It reads
  * all sectors and erases none. The store is a ring. Before a sector is erased its
- * messages are dropped from RAM, too, and facts of locations are written anew. After
+ * messages are dropped from RAM, too, and facts of locations are written again. After
  * opening the store has the newest messages that RAM takes, perhaps older ones than
  * before, which a ms_rewind or ms_hide_range that found none in RAM has not hidden; the
  * first turn of a location may lack its beginning. ms_tick erases a sector ahead of time;

@@ -2,7 +2,7 @@
 /* ==== [api-stream] text as it arrives, and what it cost ==========================
  * A stream is a message that is still being written. It is in the views from
  * ms_stream_begin on, with MS_FLAG_UNFINISHED and its initial text; queries and
- * ms_get_by_seq with an arena show all text so far. Pieces are records: other processes
+ * ms_get_by_seq with an arena show all text so far. Parts are records: other processes
  * can follow them, and if the writer dies the message remains unfinished with the text so
  * far. When the stream ends, the message is amended with the whole text. */
 

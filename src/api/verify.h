@@ -7,7 +7,7 @@ typedef enum ms_log_event_kind {
                                  are zero now */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
     MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
-                                 that are open while another writer makes the index anew
+                                 that are open while another writer makes the index again
                                  return MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 

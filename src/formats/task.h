@@ -218,7 +218,7 @@ static const ms__as ms__as_task_status = {
 static const ms__as ms__as_task_updated = {
     MS__JSON_ANY, "a date and time, or null", ms__task_check, NULL, NULL};
 
-/* ---- Shapes. */
+/* ---- Object forms. */
 
 #define MS__TASK_HEAD                                                   \
     MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED),               \

@@ -19,7 +19,7 @@
  * can tear a body that is not durable, and without its check nothing would show that.
  *
  * A stream is an appended message, then parts, then an AMEND with the complete text.
- * Pieces have a posting list of their own, which only readers of unfinished messages use.
+ * Parts have a posting list of their own, which only readers of unfinished messages use.
  *
  * A change keeps its message's number even if the message is damaged: when a store is
  * opened, new numbers start after the numbers in changes, so that no old change applies

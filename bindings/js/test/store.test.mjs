@@ -115,12 +115,12 @@ test("history, request and answer make a loop", async () => {
   const body = store.request("l", "openai", { model: "m", system: "brief", max_tokens: 5 });
   assert.equal(body.max_tokens, 5);
   assert.deepEqual(body.messages.map((m) => m.role), ["system", "user"]);
-  const told = store.answer({ choices: [{ message: { role: "assistant", content: null,
+  const answered = store.answer({ choices: [{ message: { role: "assistant", content: null,
     tool_calls: [{ id: "c1", type: "function",
       function: { name: "get", arguments: "{\"city\":\"Ulm\"}" } }] },
   finish_reason: "tool_calls" }], usage: { prompt_tokens: 3, completion_tokens: 2 } },
   "openai", "l");
-  assert.equal(told.calls, 1);
+  assert.equal(answered.calls, 1);
   store.append(observation("rain", "c1", { agent_key: "w" }), "l");
   assert.deepEqual(store.request("l", "anthropic", { max_tokens: 9 }).messages
     .map((m) => m.role), ["user", "assistant", "user"]);
@@ -219,11 +219,11 @@ test("the README's program answers lines of a pipe", () => inFolder((folder) => 
   writeFileSync(program, readme.split("```js\n")[1].split("```")[0]);
   writeFileSync(model, "let n = 0;\nglobalThis.fetch = async () => new Response("
     + "JSON.stringify({ message: { role: 'assistant', content: `a${++n}` }, done: true }));");
-  const told = spawnSync(process.execPath, ["--import", new URL(`file://${model}`).href,
+  const answered = spawnSync(process.execPath, ["--import", new URL(`file://${model}`).href,
     program, join(folder, "chat.msi")], { input: "one\ntwo\n", encoding: "utf8" });
   rmSync(program);
   rmSync(model);
-  assert.deepEqual([told.status, told.stdout], [0, "a1\na2\n"], told.stderr);
+  assert.deepEqual([answered.status, answered.stdout], [0, "a1\na2\n"], answered.stderr);
 }));
 
 test("history refuses a limit without a timeline", async () => {
