@@ -3388,8 +3388,8 @@ static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
  * over it. The blocks of an arena double up to 32 KiB: larger ones would waste more room
  * than they save calls. A larger allocation gets a block of its own size; the block with
  * more room left stays in use.
- * (A1) An allocation never moves before reset or deinit.
- * (A2) A failed allocation changes nothing.
+ * (AR1) An allocation never moves before reset or deinit.
+ * (AR2) A failed allocation changes nothing.
  * ================================================================================== */
 
 #define MS__ALIGN ((size_t)16)
@@ -4122,8 +4122,8 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
  * Reading functions walk the text again from the start of their view, without validation.
  * They stop at the view's end all the same, so an unchecked text returns wrong values at
  * worst.
- * (J1) No function reads outside [ptr, ptr + len).
- * (J2) ms_json_put_raw writes every text that ms_json_check accepts as an equal value.
+ * (JS1) No function reads outside [ptr, ptr + len).
+ * (JS2) ms_json_put_raw writes every text that ms_json_check accepts as an equal value.
  * ================================================================================== */
 
 typedef struct ms__scan {
@@ -5092,8 +5092,8 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
  * Types are listed only in MS_TYPES; the tables below are made from it. The field table
  * has for each field its place in the envelope and the values that it may have. So
  * copying, checking and encoding are loops, and a new field is one line in MS_FIELDS.
- * (M1) Every type except OTHER has a word of its own; words are unique.
- * (M2) An envelope that passes ms__envelope_check can be encoded, and an envelope of the
+ * (MG1) Every type except OTHER has a word of its own; words are unique.
+ * (MG2) An envelope that passes ms__envelope_check can be encoded, and an envelope of the
  *      encoded message passes it.
  * ================================================================================== */
 
@@ -5480,12 +5480,12 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * message, and make every record depend on another one.
  *
  * A record is valid if and only if
- * (R1) a header and a directory byte are present, and the padded size fits the bytes that
- *      are left;
- * (R2) the header check matches;
- * (R3) kind, type and codec are known;
- * (R4) the body check matches, or is ERASED;
- * (R5) the directory lies inside the body, tags rise, length sizes are known, and the
+ * (RC1) a header and a directory byte are present, and the padded size fits the bytes
+ *      that are left;
+ * (RC2) the header check matches;
+ * (RC3) kind, type and codec are known;
+ * (RC4) the body check matches, or is ERASED;
+ * (RC5) the directory lies inside the body, tags rise, length sizes are known, and the
  *      lengths add up to exactly the rest of the body.
  *
  * A reader may skip unknown kinds below 128; it must refuse a file with an unknown kind
@@ -5737,7 +5737,7 @@ static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
     return true;
 }
 
-/* Checks R5; returns the fault, or NULL. */
+/* Checks RC5; returns the fault, or NULL. */
 static const char *ms__body_fault(const unsigned char *body, uint32_t size)
 {
     uint32_t dir = body[0];
@@ -5767,7 +5767,7 @@ static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
     return code;
 }
 
-/* Checks R1 and R2: a record with a valid header at r. offset is for error texts. */
+/* Checks RC1 and RC2: a record with a valid header at r. offset is for error texts. */
 static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_t seed,
                                   uint64_t offset, ms_error *err)
 {
@@ -5793,7 +5793,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
                     (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
 }
 
-/* Checks R4 and R5 of a record whose header was checked. */
+/* Checks RC4 and RC5 of a record whose header was checked. */
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
@@ -5808,7 +5808,7 @@ static bool ms__is_message(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
 }
 
-/* Checks R3 to R5 of a message whose header was checked. */
+/* Checks RC3 to RC5 of a message whose header was checked. */
 static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
@@ -6235,9 +6235,9 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
  * The functions of [api-store] check their arguments and call the store's table. So
  * backends receive only valid arguments, and the rules are in one place. Functions that a
  * backend lacks are emulated: get by a query, the last number by a query in reverse.
- * (T1) A backend's append is called with at least one message, each of which passes
+ * (ST1) A backend's append is called with at least one message, each of which passes
  *      ms__envelope_check and has a location.
- * (T2) A cursor whose opening failed is closed: ms_next on it returns NULL.
+ * (ST2) A cursor whose opening failed is closed: ms_next on it returns NULL.
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
@@ -6815,12 +6815,12 @@ MS_API void ms_close(ms_store *store)
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * (C1) A refused change has changed nothing. (A redaction may stop half-way, see
+ * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
- * (C2) The number, place, type, agent and key of a message never change.
- * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
+ * (CH2) The number, place, type, agent and key of a message never change.
+ * (CH3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
  *      forks, and in what others added to the message during the call.
- * (C4) A change never applies to a message appended after it, whatever is damaged.
+ * (CH4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
 static ms_result ms__can_change(const ms_store *store, ms_error *err)
@@ -7648,9 +7648,9 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * included, in the same batches: the same changes of an equal state. The caller moves the
  * goal on, up to the end.
  *
- * (Y1) Views of the destination equal those of the source, for kept messages, with the
+ * (CP1) Views of the destination equal those of the source, for kept messages, with the
  *      same numbers, notes and facts.
- * (Y2) The destination assigns no number that the source has assigned.
+ * (CP2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
 /* A location to copy, from a number on. */
@@ -8250,11 +8250,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * when its cursor opens and ignores postings from there on. That makes batches atomic and
  * cursors snapshots.
  *
- * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
- * (P2) A failed append leaves posting lists, names and memory as they were.
- * (P3) No reader sees the names and postings of a failed append: names were not linked,
+ * (NM1) Every posting list is strictly rising; it has exactly the records of its kind.
+ * (NM2) A failed append leaves posting lists, names and memory as they were.
+ * (NM3) No reader sees the names and postings of a failed append: names were not linked,
  *      and a reader enters a chunk only for an entry below its end.
- * (P4) `hidden` of a location counts its messages that a reader of now does not see.
+ * (NM4) `hidden` of a location counts its messages that a reader of now does not see.
  * ================================================================================== */
 
 #define MS__UNITS_MAX  0xFFFFFFF0u
@@ -10537,8 +10537,8 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
  * An append may end with one change (see [change]). Under the lock it is checked against
  * the present state of its message.
  *
- * (A1) A failed append leaves names, posting lists and the end as they were.
- * (A2) All records of an append become visible together.
+ * (AP1) A failed append leaves names, posting lists and the end as they were.
+ * (AP2) All records of an append become visible together.
  * ================================================================================== */
 
 /* ---- Step 1. */
@@ -10821,7 +10821,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
  * Otherwise the listing follows the lists of the returned names to their ends. It reads
  * single messages only of a location with edits.
  *
- * (N1) Names are listed by the number of their last visible message, the newest first.
+ * (LI1) Names are listed by the number of their last visible message, the newest first.
  * ================================================================================== */
 
 #define MS__LIST_WALK 1024u /* messages; a longer walk takes as long as reading a
@@ -11226,12 +11226,12 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  *     36     4   check of bytes 16 to 31
  *     40    24   zero, else the header is damaged
  *
- * (E1) Records below the published end never change, except by redaction. A ring moves
+ * (MM1) Records below the published end never change, except by redaction. A ring moves
  *      them when it drops others.
- * (E2) Sequence numbers rise with offsets.
- * (E3) Attaching takes no more memory than the appends took, since it does the same
+ * (MM2) Sequence numbers rise with offsets.
+ * (MM3) Attaching takes no more memory than the appends took, since it does the same
  *      steps. So an image can be attached in the buffer where it was made.
- * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
+ * Rules (NM1) and (NM2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
 #define MS__IMAGE_HEADER  64u
@@ -11775,8 +11775,8 @@ static const ms_backend ms__mem_backend = {
  * about as much as attaching, and it happens once for a quarter of the messages. The
  * texts of an append may be views into records of the ring: they move, too.
  *
- * (N1) A place is valid until the next drop: then open cursors end.
- * (N2) Numbers go on: a GAP record has the largest one that was assigned.
+ * (RG1) A place is valid until the next drop: then open cursors end.
+ * (RG2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
 
 /* The state of a drop: the records that it keeps. */
@@ -11948,7 +11948,7 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     m->drops++;
     while (at < end && ms__ring_adopt(m, m->buffer.base + at, NULL) == MS_OK)
         at += ms__padded(ms__get32(m->buffer.base + at));
-    MS_ASSERT(at == end); /* E3 */
+    MS_ASSERT(at == end); /* MM3 */
     m->tail.filled = (uint32_t)(at / 8);
     ms__image_end(m, at);
     ms__tail_show(&m->tail);
@@ -12153,14 +12153,14 @@ static void ms__ring_begin(ms__mem *m)
  *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
  *     28   4   zero                              records, and its complement
  *
- * (F1) A frame is valid if header and commit are valid. The commit is programmed last,
+ * (FL1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
- * (F2) A sector is valid if its header is valid. The header is overwritten with zeros
+ * (FL2) A sector is valid if its header is valid. The header is overwritten with zeros
  *      before the sector is erased: no mix of these zeros and erased bits has a valid
  *      CRC.
- * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
+ * (FL3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
- * (F4) Programming begins after the last unit that is not erased, so no unit is
+ * (FL4) Programming begins after the last unit that is not erased, so no unit is
  *      programmed twice, except for the zeros of F2.
  * ================================================================================== */
 
@@ -12333,7 +12333,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
-/* Checks F1 of a frame whose header is valid. */
+/* Checks FL1 of a frame whose header is valid. */
 static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
                                  uint32_t at, uint32_t size, bool *holds, ms_error *err)
 {
@@ -12912,7 +12912,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   kinds AMEND, HIDE, NOTE, LOCATION, PART: see [record]. Redaction erases a record in
  *   place: first its two checks; then, once that and an AMEND that replaces it are
- *   durable, the values of its fields. That is the one exception to (F6).
+ *   durable, the values of its fields. That is the one exception to (FF6).
  *
  *   kind INDEX: type 1 segment index, 2 filter, 3 summary; sequence of the message before
  *   it; flag COMMIT; no time. A segment index has the posting lists of the records since
@@ -12984,30 +12984,31 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                list if all four have bit i; else it has not
  *
  * A record at offset o of a file is valid if and only if
- * (F1) R1 and R2 of [record] hold, with the check above;
- * (F2) its size fits below the watermark, or below the end of the file where the
+ * (FF1) RC1 and RC2 of [record] hold, with the check above;
+ * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
- * (F3) a MESSAGE has a sequence number larger than all before it.
+ * (FF3) a MESSAGE has a sequence number larger than all before it.
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
  * counts. Otherwise a walk finds the end: from the newest segment index below the durable
  * end on, record by record, to the first byte x that begins no valid one.
- * (F4) If x is below the trusted watermark or the durable end, or a valid record after x
+ * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
- * (F5) Otherwise all bytes after the last COMMIT before x (or after the trusted
+ * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
  *      last byte that is not zero, and syncs, before it appends. After that no dead byte
  *      is left that a later fault could bring back. UNCONFIRMED marks the time until that
  *      sync has ended.
  *
- * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
- * acknowledged durable is before x, or the loss is reported. (F8) INDEX records never
- * make a file unreadable: a bad one is derived from its segment.
+ * (FF6) What is visible never changes and never moves.
+ * (FF7) A record that was acknowledged durable is before x, or the loss is reported.
+ * (FF8) INDEX records never make a file unreadable: a bad one is derived from its
+ *      segment.
  * ================================================================================== */
 
 #define MS__SUPER_SIZE   4096u
@@ -14244,17 +14245,17 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
  * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
  *
- * (L1) Bytes below the watermark never change; only the writer moves it, and forward.
- * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
- * (L3) A reader can read each sealed segment: by its index, or, where that is damaged, by
- *      one that is made in memory.
- * (L4) durable.end <= end; it moves after a sync that began when end was there.
- * (L5) A failed append leaves names, postings, end and watermark as they were. One that
+ * (LM1) Bytes below the watermark never change; only the writer moves it, and forward.
+ * (LM2) Each entry of the tail below its end is a valid record. The end is stored last.
+ * (LM3) A reader can read each sealed segment: by its index, or, where that is damaged,
+ *      by one that is made in memory.
+ * (LM4) durable.end <= end; it moves after a sync that began when end was there.
+ * (LM5) A failed append leaves names, postings, end and watermark as they were. One that
  *      returns MS_E_POISONED and a number is visible: only its sync failed.
- * (L6) A poisoned handle appends and syncs no more.
- * (L7) Zeros are written only after the end, by a handle that may append.
- * (L8) This handle has checked each record that a cursor returns; its size still fits.
- * (L9) No append is visible before the bytes after the end are zero on the disk, or were
+ * (LM6) A poisoned handle appends and syncs no more.
+ * (LM7) Zeros are written only after the end, by a handle that may append.
+ * (LM8) This handle has checked each record that a cursor returns; its size still fits.
+ * (LM9) No append is visible before the bytes after the end are zero on the disk, or were
  *      never anything else.
  * ================================================================================== */
 
@@ -14399,7 +14400,7 @@ typedef struct ms__log_durable {
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */
     uint64_t synced_at;         /* microseconds: for EVERY */
-    uint64_t zeroed_bytes;      /* after the end, see (F5) */
+    uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
 /* [log-recover] The turn of a shared writer, and the damage found. */
@@ -16103,7 +16104,7 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
- * bytes after it were durable ((F4) of [file-format]). There are two proofs:
+ * bytes after it were durable ((FF4) of [file-format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
  *     Any other checkpoint reaches the disk with the sync after it.
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
@@ -16125,10 +16126,10 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  * A handle that never syncs writes nothing again: a kill of its process costs the next
  * one nothing.
  *
- * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
- *      was at least there. It moves down where bytes are erased.
- * (S2) The poisoned state is set in ms__log_refuse alone and never left.
- * (S3) One sync of a handle works at a time, since Linux reports a failed write to only
+ * (LS1) durable.end moves up in ms__durable_move alone, after a sync that began when
+ *      `end` was at least there. It moves down where bytes are erased.
+ * (LS2) The poisoned state is set in ms__log_refuse alone and never left.
+ * (LS3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
  *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
@@ -16267,7 +16268,7 @@ static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
     return failed;
 }
 
-/* Refuses all later appends and syncs of the handle (L6). */
+/* Refuses all later appends and syncs of the handle (LM6). */
 static void ms__log_refuse(ms__log *log)
 {
     log->durable.poisoned = true;
@@ -16456,7 +16457,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (FF5). The caller holds both
  * locks; nothing visible changes, and the durable end stays. */
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
@@ -16598,7 +16599,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *        turn is not prepared                   not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
- *                                               else dead, see (F5)
+ *                                               else dead, see (FF5)
  *   5    the append is visible                  as for 4, until a sync has ended
  *
  * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
@@ -16608,10 +16609,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
  * follows from two rules. Dead bytes are gone from the disk before any record is stored
- * over them (L9). The line that makes readers trust a watermark is stored after that
+ * over them (LM9). The line that makes readers trust a watermark is stored after that
  * watermark.
  *
- *    1 Refuses beside a sync of another thread (S3).
+ *    1 Refuses beside a sync of another thread (LS3).
  *    2 Bounds the dead bytes by the size of the file.
  *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
  *      to `stop` counts: zeros in memory need not be zeros on the disk.
@@ -17445,7 +17446,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     return ms__tail_first(log, log->end, 0, err);
 }
 
-/* Finds the end of a file whose watermark is not trusted, by (F4) and (F5), and takes
+/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5), and takes
  * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
  * bytes it moves up to the last of them. *visible: where the log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
@@ -17838,7 +17839,7 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread (S3). So it first waits for a sync that runs, and gives back
+ * not beside another thread (LS3). So it first waits for a sync that runs, and gives back
  * both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
@@ -18180,12 +18181,12 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *    6 verify   The same: every byte of the copy was read and checked.
  *    ms_rewrite_end
  *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
- *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
+ *    8 copy     PATH.compacting: all records. (LO3) is checked: nothing was erased.
  *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
- *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
+ *   10 sync     As 5, unless the disk has all that (LO1) and (LO2) need.
  *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
  *               may bring the old one back while the folder is not synced.
- *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
+ *   12 folder   Synced, where (LO2) may not hold. Else the next sync of the new log syncs
  *               it.
  *
  * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
@@ -18210,14 +18211,14 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
- * (R1) the old file's durable end is at most `covered`, the end of the part that the copy
- *      on the disk contains. After the mark no sync of the old file is reported, except
- *      for running appends of MS_SYNC_EACH, which the end syncs in the copy.
- * (R2) the bytes that the new file reports as durable are on the disk in the old file,
+ * (LO1) the old file's durable end is at most `covered`, the end of the part that the
+ *      copy on the disk contains. After the mark no sync of the old file is reported,
+ *      except for running appends of MS_SYNC_EACH, which the end syncs in the copy.
+ * (LO2) the bytes that the new file reports as durable are on the disk in the old file,
  *      too. No handle of the new file reports more before the folder is synced. If the
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
- * (R3) no message was erased in the old file since the copy began.
+ * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it.
  * ================================================================================== */
 
@@ -18957,7 +18958,7 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 }
 
 /* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
- * (R3). */
+ * (LO3). */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
@@ -19213,12 +19214,12 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
  * file keeps a record in place until the store is closed; records of other stores are
  * copied. The sort is that of [merge].
  *
- * (U1) A number of the union is larger than 2^40 times the index of its store, and
+ * (UN1) A number of the union is larger than 2^40 times the index of its store, and
  *      smaller than 2^40 times the next index.
- * (U2) Without by_time, the messages of one store come in its order, reversed in a
+ * (UN2) Without by_time, the messages of one store come in its order, reversed in a
  *      reversed query.
- * (U3) A message of the union passes ms_decode.
- * (U4) A failed opening leaves no cursor of a store open.
+ * (UN3) A message of the union passes ms_decode.
+ * (UN4) A failed opening leaves no cursor of a store open.
  * ================================================================================== */
 
 typedef struct ms__union {
@@ -19745,9 +19746,9 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
  *
  * A cursor over a history belongs to a store of its own kind, below: its table makes
  * ms_next go on from step to step, over any backend.
- * (H1) Blocks come in the order conversation, own, team, global; inside each, the store's
- *      messages before the runtime's.
- * (H2) Unless the caller asks for duplicates, no message comes twice.
+ * (ME1) Blocks come in the order conversation, own, team, global; inside each, the
+ *      store's messages before the runtime's.
+ * (ME2) Unless the caller asks for duplicates, no message comes twice.
  * ================================================================================== */
 
 /* The bit of a block is that of its view. */
@@ -20230,8 +20231,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
  * Cost. Per message the cursor and the field directory; per byte 0.4 instructions, and
  * about 55 for each place that has the rarest character of the needle (by callgrind; 80
  * without the look at the needle's last character first).
- * (W1) A scan reads no byte outside its value.
- * (W2) Matches come in order, do not overlap, and are whole characters.
+ * (FI1) A scan reads no byte outside its value.
+ * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
 
 static unsigned char ms__fold(unsigned char c)
@@ -20515,8 +20516,8 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
  * reads everything and reports the first broken invariant with its number.
- *   - An arena store is checked from the inside: (P1), (P4) and (E2) over all posting
- *     lists, R1 to R5 over all records. Its keys are not checked.
+ *   - An arena store is checked from the inside: (NM1), (NM4) and (MM2) over all posting
+ *     lists, RC1 to RC5 over all records. Its keys are not checked.
  *   - Each segment index of a log must equal the one that is derived from its records, by
  *     the walk that opening and ms_log_verify use. Each summary must know its lists.
  *   - Logs and other stores are then read through a cursor over everything: numbers rise,
@@ -20530,8 +20531,9 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 {
     uint64_t offset = (uint64_t)unit * 8;
     if (unit <= last || unit >= m->tail.end)
-        return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
-                        (uint64_t)unit, (uint64_t)last, (uint64_t)m->tail.end);
+        return ms__fail(err, MS_E_DAMAGED,
+                        "NM1: the posting %u follows %u, the end is %u", (uint64_t)unit,
+                        (uint64_t)last, (uint64_t)m->tail.end);
     const unsigned char *r = ms__mem_at(&m->core, offset);
     uint64_t left = (uint64_t)m->tail.end * 8 - offset;
     MS__TRY(ms__check_header(r, left, ms__seed_at(m->core.seed, offset), offset, err));
@@ -20552,13 +20554,13 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "NM2: room is still reserved");
     for (uint32_t i = 0; i < s->count; i++) {
         const ms__chunk *c = ms__postings_chunk(s, i);
         uint32_t unit = ms__chunk_entry(c, i);
         MS__TRY(ms__check_posting(m, unit, last, err));
         if (c->first == i && (c->before != before || (before && before->after != c)))
-            return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
+            return ms__fail(err, MS_E_DAMAGED, "NM1: chunks are not linked at entry %u",
                             (uint64_t)i);
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, (uint64_t)unit * 8));
         bool right = (kinds >> (unsigned)ms_kind_of(msg) & 1) != 0;
@@ -20567,7 +20569,7 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "P1: the record at %u is in a list where "
+            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a list where "
                             "it does not belong", (uint64_t)unit * 8);
         last = unit;
         before = c;
@@ -20595,7 +20597,8 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         ms__core *core = (ms__core *)(uintptr_t)&m->core;
         uint64_t visible = ms__visible(core, l->name.text, 0, UINT64_MAX, &result);
         if (visible + c->hidden != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED, "P4: '%v' has %u messages, %u visible and "
+            return ms__fail(err, MS_E_DAMAGED,
+                            "NM4: '%v' has %u messages, %u visible and "
                             "%u hidden", MS__V(l->name.text), (uint64_t)l->all.count,
                             visible, c->hidden);
         hidden += c->hidden;
@@ -20605,7 +20608,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &f->parts, f->name.loc, NULL, MS__KINDS_PARTS, 0,
                                &placed, err));
     if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u changes, %u in lists; NM4: %u hidden of "
                     "locations, %u of all", all, placed, hidden, names->hidden);
 }
 
@@ -20620,14 +20623,14 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         uint64_t offset = (uint64_t)ms__postings_entry(&names->all, i) * 8;
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
-            return ms__damaged(err, offset, "E2: its sequence number does not follow");
+            return ms__damaged(err, offset, "MM2: its sequence number does not follow");
         last = ms_seq(msg);
         if (ms__agent_key(msg).ptr) ++*agents;
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
     if (last == names->last_seq) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "E2: the last sequence number is %u, the store "
+    return ms__fail(err, MS_E_DAMAGED, "MM2: the last sequence number is %u, the store "
                     "has %u", last, names->last_seq);
 }
 
@@ -20655,7 +20658,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_controls(m, err);
-    return ms__fail(err, MS_E_DAMAGED, "P1: %u messages, but lists hold %u by location, "
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }
 
@@ -20709,13 +20712,14 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
     bool damaged = made->damaged_ranges > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
-        return ms__fail(err, MS_E_DAMAGED, "L3: the index record at %u is not what its "
+        return ms__fail(err, MS_E_DAMAGED, "LM3: the index record at %u is not what its "
                         "segment gives", l->offset);
     for (uint32_t i = 0; i < l->lists; i++) {
         uint32_t mask =
             ms__group_find(log, l->number / MS__FAN, ms__segment_list(l, i), true);
         if (!(mask >> l->number % MS__FAN & 1))
-            return ms__fail(err, MS_E_DAMAGED, "L3: the summary lacks posting list %u of "
+            return ms__fail(err, MS_E_DAMAGED,
+                            "LM3: the summary lacks posting list %u of "
                             "segment %u", (uint64_t)i, (uint64_t)l->number);
     }
     return MS_OK;
@@ -20732,7 +20736,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
         before = l;
     }
     if (code == MS_OK && log->durable.end > log->end)
-        code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
+        code = ms__fail(err, MS_E_DAMAGED, "LM4: durable up to %u, the end is %u",
                         log->durable.end, log->end);
     ms__lock_release(&log->lock);
     return code;
@@ -20986,10 +20990,10 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * becomes call_N. N is its sequence number, or if that is not larger than the last N, one
  * more than the last N.
  *
- * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai returns
+ * Exceptions to (FO2): envelope returns rows in their canonical form; pydantic-ai returns
  * an id to a call and a result that have none, as its own reader does.
- * (D1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
- * (D2) Written in its own format, a message equals its source as JSON.
+ * (FO1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
+ * (FO2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
 static ms_envelope ms__other(ms_str type_name, ms_value content)
@@ -21851,8 +21855,8 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
  * members. Reading and writing a trace takes a third of the instructions that it took
  * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
- * (T1) Written in its own format, a message with unchanged fields equals its source.
- * (T2) Whatever a template holds, the engine writes JSON.
+ * (EG1) Written in its own format, a message with unchanged fields equals its source.
+ * (EG2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
 
 /* ---- Reading. */
@@ -23060,7 +23064,7 @@ static const ms__format_tables ms__openai = {
  * envelope-rows reads the same and writes what a provider gets: role, content, and as
  * metadata the type, the metadata and the payload; of one name the first counts. A type
  * text alone needs no metadata.
- * (E1) What was written is read strictly, and written again it is the same text.
+ * (EN1) What was written is read strictly, and written again it is the same text.
  * ================================================================================== */
 
 /* Returns the word of a type; "": the format has no word for it. */
@@ -25038,9 +25042,9 @@ MS_API void ms_json_value_follows(ms_json_writer *w)
  * selector or an emoji modifier follows it, or a joiner is on one side of it.
  *
  * Cost: one pass to count; the text is copied only when it is shortened.
- * (X1) Unless as_origin: a result has fewer bytes than the text, or is the text.
- * (X2) Unless as_origin: a message is shortened once, whatever the options.
- * (X3) Head and tail are the text's own bytes; no code point is divided.
+ * (SH1) Unless as_origin: a result has fewer bytes than the text, or is the text.
+ * (SH2) Unless as_origin: a message is shortened once, whatever the options.
+ * (SH3) Head and tail are the text's own bytes; no code point is divided.
  * ================================================================================== */
 
 #define MS__KEEP 200
@@ -25298,11 +25302,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * call), 80 a text that is written, and a copy of the message if the caller's does not
  * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
  * is tested after each message and at the end; then no item joins a group any more.
- * (P1) Each call that is written has one result after it, and each result has its call
+ * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
- * (P2) Equal input makes equal bytes.
- * (P3) Reading the list and projecting it again makes the same bytes.
- * (P4) With the same start, one message more changes nothing before the group that it
+ * (PJ2) Equal input makes equal bytes.
+ * (PJ3) Reading the list and projecting it again makes the same bytes.
+ * (PJ4) With the same start, one message more changes nothing before the group that it
  *      joins; with thinking, nothing before the running turn.
  * ================================================================================== */
 
@@ -28136,7 +28140,7 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  *
  * An update is an amended message. Its content is the new one. Its extra has a new
  * updated_at and the status, which replace those in its template.
- * (K1) A change keeps all that it does not set: id, time, place, status, other members.
+ * (TK1) A change keeps all that it does not set: id, time, place, status, other members.
  * ================================================================================== */
 
 static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)
@@ -28308,8 +28312,8 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
  * as soon as rows are removed or the window moves. The number in a key of this library is
  * the sequence number, which survives windows, hidden rows, reopening and compaction. A
  * lookup is one ms_get_by_seq.
- * (N1) Nothing here reads or writes a location that does not begin with the user.
- * (N2) A lookup returns the message that has the number and the session of the key.
+ * (SE1) Nothing here reads or writes a location that does not begin with the user.
+ * (SE2) A lookup returns the message that has the number and the session of the key.
  * ================================================================================== */
 
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)

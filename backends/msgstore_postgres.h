@@ -367,8 +367,8 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * engine spreads the rows: unique keys contain it, counter and records of a bucket are
  * on one shard, there are no triggers and no sequences.
  *
- * (G1) Rows of a bucket are inserted and changed only under the lock of its counter row.
- * (G2) A made key is written with the append and never used again.
+ * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row.
+ * (PG2) A made key is written with the append and never used again.
  * ================================================================================== */
 
 #define MS__PG_VERSION 1
@@ -1420,15 +1420,15 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location, size_t n,
 /* ==== [pg-append] ====================================================================
  * The frequent appends are one statement: a message, also with a key or an expected
  * number, or messages of one location. All others are a transaction under the lock of
- * the counter rows (G1): lock, look for keys, compare, store, commit.
+ * the counter rows (PG1): lock, look for keys, compare, store, commit.
  *
- * Every append has a key (G2). An attempt that was sent and not answered is followed by
+ * Every append has a key (PG2). An attempt that was sent and not answered is followed by
  * the transaction, which looks for the keys first. It cannot miss the earlier attempt:
  * that one either holds the lock, and is waited for; or it has committed, and is found;
  * or it comes after, and fails, since its key exists.
  *
- * (P1) MS_OK is returned only after the server has answered the commit.
- * (P2) A repeated attempt stores nothing that an earlier one has stored.
+ * (PA1) MS_OK is returned only after the server has answered the commit.
+ * (PA2) A repeated attempt stores nothing that an earlier one has stored.
  * ================================================================================== */
 
 /* Sends one statement. *stored false: the key is known, or another append may have been

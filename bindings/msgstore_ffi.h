@@ -170,10 +170,10 @@ extern "C" {
  * one block of memory (the stack of a foreign thread may be small), its scratch in one
  * arena; both go when it returns.
  *
- * (FF1) No call leaves anything allocated but *out.
- * (FF2) A member that a function does not know is an error: a misspelled filter must not
+ * (FX1) No call leaves anything allocated but *out.
+ * (FX2) A member that a function does not know is an error: a misspelled filter must not
  *       widen a query.
- * (FF3) The room for the result of a change is allocated before the change, so that none
+ * (FX3) The room for the result of a change is allocated before the change, so that none
  *       that was made is reported as MS_E_NO_MEMORY.
  * ================================================================================== */
 

@@ -9,8 +9,8 @@
  * ids change. Added lines are a call for a result without one, or a result for a call
  * without one.
  *
- * (D1) Each message that a reader takes from the old text, it takes from the new one.
- * (D2) The doctor finds nothing in the new text that it would repair again. */
+ * (DR1) Each message that a reader takes from the old text, it takes from the new one.
+ * (DR2) The doctor finds nothing in the new text that it would repair again. */
 
 #ifndef DOCTOR_H
 #define DOCTOR_H

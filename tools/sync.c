@@ -205,7 +205,7 @@ static void note_own(chat_sink *c, const state *st)
     ms_arena_deinit(&arena);
 }
 
-/* Returns whether a location has messages, and none of them is of this file (Y5). */
+/* Returns whether a location has messages, and none of them is of this file (SY5). */
 static bool chat_is_taken(void *ctx, ms_str location)
 {
     chat_sink *c = ctx;
@@ -299,7 +299,7 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
-/* Returns how many bytes of a file of lines are unchanged, by their hash (Y2). */
+/* Returns how many bytes of a file of lines are unchanged, by their hash (SY2). */
 static uint64_t unchanged_bytes(const state *st, const fileformat *f, ms_str text)
 {
     bool lines = f != NULL && f->shape == FILE_LINES;
@@ -313,7 +313,7 @@ typedef struct begun {
     ms_str name;
 } begun;
 
-/* Notes the messages stored so far (Y6): what ends a sync early does not double them.
+/* Notes the messages stored so far (SY6): what ends a sync early does not double them.
  * The size 0 has the file read again. */
 static void note_begun(void *ctx, const trace *t)
 {
@@ -363,7 +363,7 @@ int sync_unit(syncing *s, const unit *u)
     read_state(s, name, &st);
     int code = FINE;
     if (st.known && st.size == u->size && st.changed == u->changed) {
-        s->unchanged++; /* (Y1) */
+        s->unchanged++; /* (SY1) */
     } else {
         code = unit_load(u, &s->text);
         bool read = code == FINE || code == DAMAGED;

@@ -2,17 +2,17 @@
  * location "file:PATH", which has no messages: size and time of the file, the bytes
  * that were read, the numbers of its messages, and how many of them have their notes.
  *
- * (Y1) A file of the same size and time is not opened.
- * (Y2) A file of lines that grew is recognised by the hash of its earlier bytes.
- * (Y3) The messages of a document are compared with those stored. From the first
+ * (SY1) A file of the same size and time is not opened.
+ * (SY2) A file of lines that grew is recognised by the hash of its earlier bytes.
+ * (SY3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
- * (Y4) A file that was moved, or compressed, is recognised by its name and its hash. A
+ * (SY4) A file that was moved, or compressed, is recognised by its name and its hash. A
  * copy shares the messages of its original while that is there, and hides none of them.
- * (Y5) A conversation's name is another one if other files have messages of that name;
+ * (SY5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
- * (Y6) The facts are written while messages are stored, too: a sync that ended early
+ * (SY6) The facts are written while messages are stored, too: a sync that ended early
  * stores none of them again, and writes the notes that are missing.
- * (Y7) A session can go on from a branch that was taken back. What is hidden stays so:
+ * (SY7) A session can go on from a branch that was taken back. What is hidden stays so:
  * the branch is stored again, and after it what follows. */
 
 #ifndef SYNC_H

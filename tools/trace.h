@@ -9,7 +9,7 @@
  *
  * A file that was read before begins with known messages, which are not stored again.
  *
- * (T1) A reader takes the same messages of a file, in the same order, each time. */
+ * (TR1) A reader takes the same messages of a file, in the same order, each time. */
 
 #ifndef TRACE_H
 #define TRACE_H

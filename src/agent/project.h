@@ -84,11 +84,11 @@
  * call), 80 a text that is written, and a copy of the message if the caller's does not
  * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
  * is tested after each message and at the end; then no item joins a group any more.
- * (P1) Each call that is written has one result after it, and each result has its call
+ * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
- * (P2) Equal input makes equal bytes.
- * (P3) Reading the list and projecting it again makes the same bytes.
- * (P4) With the same start, one message more changes nothing before the group that it
+ * (PJ2) Equal input makes equal bytes.
+ * (PJ3) Reading the list and projecting it again makes the same bytes.
+ * (PJ4) With the same start, one message more changes nothing before the group that it
  *      joins; with thinking, nothing before the running turn.
  * ================================================================================== */
 

@@ -16,8 +16,8 @@
  * as soon as rows are removed or the window moves. The number in a key of this library is
  * the sequence number, which survives windows, hidden rows, reopening and compaction. A
  * lookup is one ms_get_by_seq.
- * (N1) Nothing here reads or writes a location that does not begin with the user.
- * (N2) A lookup returns the message that has the number and the session of the key.
+ * (SE1) Nothing here reads or writes a location that does not begin with the user.
+ * (SE2) A lookup returns the message that has the number and the session of the key.
  * ================================================================================== */
 
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)

@@ -7,7 +7,7 @@
  *
  * An update is an amended message. Its content is the new one. Its extra has a new
  * updated_at and the status, which replace those in its template.
- * (K1) A change keeps all that it does not set: id, time, place, status, other members.
+ * (TK1) A change keeps all that it does not set: id, time, place, status, other members.
  * ================================================================================== */
 
 static ms_result ms__task_gone(ms_str task_id, ms_str id, ms_error *err)

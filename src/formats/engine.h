@@ -29,8 +29,8 @@
  * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
  * members. Reading and writing a trace takes a third of the instructions that it took
  * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
- * (T1) Written in its own format, a message with unchanged fields equals its source.
- * (T2) Whatever a template holds, the engine writes JSON.
+ * (EG1) Written in its own format, a message with unchanged fields equals its source.
+ * (EG2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
 
 /* ---- Reading. */

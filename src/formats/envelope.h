@@ -24,7 +24,7 @@
  * envelope-rows reads the same and writes what a provider gets: role, content, and as
  * metadata the type, the metadata and the payload; of one name the first counts. A type
  * text alone needs no metadata.
- * (E1) What was written is read strictly, and written again it is the same text.
+ * (EN1) What was written is read strictly, and written again it is the same text.
  * ================================================================================== */
 
 /* Returns the word of a type; "": the format has no word for it. */

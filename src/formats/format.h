@@ -36,10 +36,10 @@
  * becomes call_N. N is its sequence number, or if that is not larger than the last N, one
  * more than the last N.
  *
- * Exceptions to (D2): envelope returns rows in their canonical form; pydantic-ai returns
+ * Exceptions to (FO2): envelope returns rows in their canonical form; pydantic-ai returns
  * an id to a call and a result that have none, as its own reader does.
- * (D1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
- * (D2) Written in its own format, a message equals its source as JSON.
+ * (FO1) A reader returns messages that pass ms__envelope_check, or an error and nothing.
+ * (FO2) Written in its own format, a message equals its source as JSON.
  * ================================================================================== */
 
 static ms_envelope ms__other(ms_str type_name, ms_value content)

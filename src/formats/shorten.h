@@ -19,9 +19,9 @@
  * selector or an emoji modifier follows it, or a joiner is on one side of it.
  *
  * Cost: one pass to count; the text is copied only when it is shortened.
- * (X1) Unless as_origin: a result has fewer bytes than the text, or is the text.
- * (X2) Unless as_origin: a message is shortened once, whatever the options.
- * (X3) Head and tail are the text's own bytes; no code point is divided.
+ * (SH1) Unless as_origin: a result has fewer bytes than the text, or is the text.
+ * (SH2) Unless as_origin: a message is shortened once, whatever the options.
+ * (SH3) Head and tail are the text's own bytes; no code point is divided.
  * ================================================================================== */
 
 #define MS__KEEP 200

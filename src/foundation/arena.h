@@ -4,8 +4,8 @@
  * over it. The blocks of an arena double up to 32 KiB: larger ones would waste more room
  * than they save calls. A larger allocation gets a block of its own size; the block with
  * more room left stays in use.
- * (A1) An allocation never moves before reset or deinit.
- * (A2) A failed allocation changes nothing.
+ * (AR1) An allocation never moves before reset or deinit.
+ * (AR2) A failed allocation changes nothing.
  * ================================================================================== */
 
 #define MS__ALIGN ((size_t)16)

@@ -8,8 +8,8 @@
  * Reading functions walk the text again from the start of their view, without validation.
  * They stop at the view's end all the same, so an unchecked text returns wrong values at
  * worst.
- * (J1) No function reads outside [ptr, ptr + len).
- * (J2) ms_json_put_raw writes every text that ms_json_check accepts as an equal value.
+ * (JS1) No function reads outside [ptr, ptr + len).
+ * (JS2) ms_json_put_raw writes every text that ms_json_check accepts as an equal value.
  * ================================================================================== */
 
 typedef struct ms__scan {

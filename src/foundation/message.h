@@ -3,8 +3,8 @@
  * Types are listed only in MS_TYPES; the tables below are made from it. The field table
  * has for each field its place in the envelope and the values that it may have. So
  * copying, checking and encoding are loops, and a new field is one line in MS_FIELDS.
- * (M1) Every type except OTHER has a word of its own; words are unique.
- * (M2) An envelope that passes ms__envelope_check can be encoded, and an envelope of the
+ * (MG1) Every type except OTHER has a word of its own; words are unique.
+ * (MG2) An envelope that passes ms__envelope_check can be encoded, and an envelope of the
  *      encoded message passes it.
  * ================================================================================== */
 

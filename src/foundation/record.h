@@ -41,12 +41,12 @@
  * message, and make every record depend on another one.
  *
  * A record is valid if and only if
- * (R1) a header and a directory byte are present, and the padded size fits the bytes that
- *      are left;
- * (R2) the header check matches;
- * (R3) kind, type and codec are known;
- * (R4) the body check matches, or is ERASED;
- * (R5) the directory lies inside the body, tags rise, length sizes are known, and the
+ * (RC1) a header and a directory byte are present, and the padded size fits the bytes
+ *      that are left;
+ * (RC2) the header check matches;
+ * (RC3) kind, type and codec are known;
+ * (RC4) the body check matches, or is ERASED;
+ * (RC5) the directory lies inside the body, tags rise, length sizes are known, and the
  *      lengths add up to exactly the rest of the body.
  *
  * A reader may skip unknown kinds below 128; it must refuse a file with an unknown kind
@@ -298,7 +298,7 @@ static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
     return true;
 }
 
-/* Checks R5; returns the fault, or NULL. */
+/* Checks RC5; returns the fault, or NULL. */
 static const char *ms__body_fault(const unsigned char *body, uint32_t size)
 {
     uint32_t dir = body[0];
@@ -328,7 +328,7 @@ static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
     return code;
 }
 
-/* Checks R1 and R2: a record with a valid header at r. offset is for error texts. */
+/* Checks RC1 and RC2: a record with a valid header at r. offset is for error texts. */
 static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_t seed,
                                   uint64_t offset, ms_error *err)
 {
@@ -354,7 +354,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
                     (uint64_t)r[5], (uint64_t)(r[6] >> 4 & 7));
 }
 
-/* Checks R4 and R5 of a record whose header was checked. */
+/* Checks RC4 and RC5 of a record whose header was checked. */
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
@@ -369,7 +369,7 @@ static bool ms__is_message(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
 }
 
-/* Checks R3 to R5 of a message whose header was checked. */
+/* Checks RC3 to RC5 of a message whose header was checked. */
 static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)

@@ -9,8 +9,8 @@
  * An append may end with one change (see [change]). Under the lock it is checked against
  * the present state of its message.
  *
- * (A1) A failed append leaves names, posting lists and the end as they were.
- * (A2) All records of an append become visible together.
+ * (AP1) A failed append leaves names, posting lists and the end as they were.
+ * (AP2) All records of an append become visible together.
  * ================================================================================== */
 
 /* ---- Step 1. */

@@ -11,7 +11,7 @@
  * Otherwise the listing follows the lists of the returned names to their ends. It reads
  * single messages only of a location with edits.
  *
- * (N1) Names are listed by the number of their last visible message, the newest first.
+ * (LI1) Names are listed by the number of their last visible message, the newest first.
  * ================================================================================== */
 
 #define MS__LIST_WALK 1024u /* messages; a longer walk takes as long as reading a

@@ -33,11 +33,11 @@
  * when its cursor opens and ignores postings from there on. That makes batches atomic and
  * cursors snapshots.
  *
- * (P1) Every posting list is strictly rising; it has exactly the records of its kind.
- * (P2) A failed append leaves posting lists, names and memory as they were.
- * (P3) No reader sees the names and postings of a failed append: names were not linked,
+ * (NM1) Every posting list is strictly rising; it has exactly the records of its kind.
+ * (NM2) A failed append leaves posting lists, names and memory as they were.
+ * (NM3) No reader sees the names and postings of a failed append: names were not linked,
  *      and a reader enters a chunk only for an entry below its end.
- * (P4) `hidden` of a location counts its messages that a reader of now does not see.
+ * (NM4) `hidden` of a location counts its messages that a reader of now does not see.
  * ================================================================================== */
 
 #define MS__UNITS_MAX  0xFFFFFFF0u

@@ -36,7 +36,7 @@
  *        turn is not prepared                   not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
- *                                               else dead, see (F5)
+ *                                               else dead, see (FF5)
  *   5    the append is visible                  as for 4, until a sync has ended
  *
  * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
@@ -46,10 +46,10 @@
  *
  * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
  * follows from two rules. Dead bytes are gone from the disk before any record is stored
- * over them (L9). The line that makes readers trust a watermark is stored after that
+ * over them (LM9). The line that makes readers trust a watermark is stored after that
  * watermark.
  *
- *    1 Refuses beside a sync of another thread (S3).
+ *    1 Refuses beside a sync of another thread (LS3).
  *    2 Bounds the dead bytes by the size of the file.
  *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
  *      to `stop` counts: zeros in memory need not be zeros on the disk.

@@ -78,7 +78,7 @@
  *
  *   kinds AMEND, HIDE, NOTE, LOCATION, PART: see [record]. Redaction erases a record in
  *   place: first its two checks; then, once that and an AMEND that replaces it are
- *   durable, the values of its fields. That is the one exception to (F6).
+ *   durable, the values of its fields. That is the one exception to (FF6).
  *
  *   kind INDEX: type 1 segment index, 2 filter, 3 summary; sequence of the message before
  *   it; flag COMMIT; no time. A segment index has the posting lists of the records since
@@ -150,30 +150,31 @@
  *                list if all four have bit i; else it has not
  *
  * A record at offset o of a file is valid if and only if
- * (F1) R1 and R2 of [record] hold, with the check above;
- * (F2) its size fits below the watermark, or below the end of the file where the
+ * (FF1) RC1 and RC2 of [record] hold, with the check above;
+ * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
- * (F3) a MESSAGE has a sequence number larger than all before it.
+ * (FF3) a MESSAGE has a sequence number larger than all before it.
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
  * counts. Otherwise a walk finds the end: from the newest segment index below the durable
  * end on, record by record, to the first byte x that begins no valid one.
- * (F4) If x is below the trusted watermark or the durable end, or a valid record after x
+ * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
- * (F5) Otherwise all bytes after the last COMMIT before x (or after the trusted
+ * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
  *      last byte that is not zero, and syncs, before it appends. After that no dead byte
  *      is left that a later fault could bring back. UNCONFIRMED marks the time until that
  *      sync has ended.
  *
- * Invariants: (F6) what is visible never changes and never moves. (F7) A record that was
- * acknowledged durable is before x, or the loss is reported. (F8) INDEX records never
- * make a file unreadable: a bad one is derived from its segment.
+ * (FF6) What is visible never changes and never moves.
+ * (FF7) A record that was acknowledged durable is before x, or the loss is reported.
+ * (FF8) INDEX records never make a file unreadable: a bad one is derived from its
+ *      segment.
  * ================================================================================== */
 
 #define MS__SUPER_SIZE   4096u

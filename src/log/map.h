@@ -35,17 +35,17 @@
  * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
  * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
  *
- * (L1) Bytes below the watermark never change; only the writer moves it, and forward.
- * (L2) Each entry of the tail below its end is a valid record. The end is stored last.
- * (L3) A reader can read each sealed segment: by its index, or, where that is damaged, by
- *      one that is made in memory.
- * (L4) durable.end <= end; it moves after a sync that began when end was there.
- * (L5) A failed append leaves names, postings, end and watermark as they were. One that
+ * (LM1) Bytes below the watermark never change; only the writer moves it, and forward.
+ * (LM2) Each entry of the tail below its end is a valid record. The end is stored last.
+ * (LM3) A reader can read each sealed segment: by its index, or, where that is damaged,
+ *      by one that is made in memory.
+ * (LM4) durable.end <= end; it moves after a sync that began when end was there.
+ * (LM5) A failed append leaves names, postings, end and watermark as they were. One that
  *      returns MS_E_POISONED and a number is visible: only its sync failed.
- * (L6) A poisoned handle appends and syncs no more.
- * (L7) Zeros are written only after the end, by a handle that may append.
- * (L8) This handle has checked each record that a cursor returns; its size still fits.
- * (L9) No append is visible before the bytes after the end are zero on the disk, or were
+ * (LM6) A poisoned handle appends and syncs no more.
+ * (LM7) Zeros are written only after the end, by a handle that may append.
+ * (LM8) This handle has checked each record that a cursor returns; its size still fits.
+ * (LM9) No append is visible before the bytes after the end are zero on the disk, or were
  *      never anything else.
  * ================================================================================== */
 
@@ -190,7 +190,7 @@ typedef struct ms__log_durable {
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */
     uint64_t synced_at;         /* microseconds: for EVERY */
-    uint64_t zeroed_bytes;      /* after the end, see (F5) */
+    uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
 /* [log-recover] The turn of a shared writer, and the damage found. */

@@ -53,12 +53,12 @@
  *    6 verify   The same: every byte of the copy was read and checked.
  *    ms_rewrite_end
  *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
- *    8 copy     PATH.compacting: all records. (R3) is checked: nothing was erased.
+ *    8 copy     PATH.compacting: all records. (LO3) is checked: nothing was erased.
  *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
- *   10 sync     As 5, unless the disk has all that (R1) and (R2) need.
+ *   10 sync     As 5, unless the disk has all that (LO1) and (LO2) need.
  *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
  *               may bring the old one back while the folder is not synced.
- *   12 folder   Synced, where (R2) may not hold. Else the next sync of the new log syncs
+ *   12 folder   Synced, where (LO2) may not hold. Else the next sync of the new log syncs
  *               it.
  *
  * A kill before 11 leaves the old log at PATH, perhaps marked: the next writer that opens
@@ -83,14 +83,14 @@
  *
  * At the rename each of the two files has what the other one's durable end promises,
  * since a power loss may keep either:
- * (R1) the old file's durable end is at most `covered`, the end of the part that the copy
- *      on the disk contains. After the mark no sync of the old file is reported, except
- *      for running appends of MS_SYNC_EACH, which the end syncs in the copy.
- * (R2) the bytes that the new file reports as durable are on the disk in the old file,
+ * (LO1) the old file's durable end is at most `covered`, the end of the part that the
+ *      copy on the disk contains. After the mark no sync of the old file is reported,
+ *      except for running appends of MS_SYNC_EACH, which the end syncs in the copy.
+ * (LO2) the bytes that the new file reports as durable are on the disk in the old file,
  *      too. No handle of the new file reports more before the folder is synced. If the
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
- * (R3) no message was erased in the old file since the copy began.
+ * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it.
  * ================================================================================== */
 
@@ -830,7 +830,7 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 }
 
 /* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
- * (R3). */
+ * (LO3). */
 static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;

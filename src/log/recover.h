@@ -307,7 +307,7 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     return ms__tail_first(log, log->end, 0, err);
 }
 
-/* Finds the end of a file whose watermark is not trusted, by (F4) and (F5), and takes
+/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5), and takes
  * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
  * bytes it moves up to the last of them. *visible: where the log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
@@ -700,7 +700,7 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread (S3). So it first waits for a sync that runs, and gives back
+ * not beside another thread (LS3). So it first waits for a sync that runs, and gives back
  * both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {

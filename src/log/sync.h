@@ -24,7 +24,7 @@
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
- * bytes after it were durable ((F4) of [file-format]). There are two proofs:
+ * bytes after it were durable ((FF4) of [file-format]). There are two proofs:
  *   - A checkpoint that is itself on the disk. An explicit sync and a close sync theirs.
  *     Any other checkpoint reaches the disk with the sync after it.
  *   - The flag SYNCED in a later record. An append sets it when all before it is durable.
@@ -46,10 +46,10 @@
  * A handle that never syncs writes nothing again: a kill of its process costs the next
  * one nothing.
  *
- * (S1) durable.end moves up in ms__durable_move alone, after a sync that began when `end`
- *      was at least there. It moves down where bytes are erased.
- * (S2) The poisoned state is set in ms__log_refuse alone and never left.
- * (S3) One sync of a handle works at a time, since Linux reports a failed write to only
+ * (LS1) durable.end moves up in ms__durable_move alone, after a sync that began when
+ *      `end` was at least there. It moves down where bytes are erased.
+ * (LS2) The poisoned state is set in ms__log_refuse alone and never left.
+ * (LS3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
  *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
@@ -188,7 +188,7 @@ static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
     return failed;
 }
 
-/* Refuses all later appends and syncs of the handle (L6). */
+/* Refuses all later appends and syncs of the handle (LM6). */
 static void ms__log_refuse(ms__log *log)
 {
     log->durable.poisoned = true;
@@ -377,7 +377,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and syncs, see (F5). The caller holds both
+/* Zeroes the dead bytes [log->end, dead) and syncs, see (FF5). The caller holds both
  * locks; nothing visible changes, and the durable end stays. */
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {

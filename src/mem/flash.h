@@ -19,14 +19,14 @@
  *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
  *     28   4   zero                              records, and its complement
  *
- * (F1) A frame is valid if header and commit are valid. The commit is programmed last,
+ * (FL1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
- * (F2) A sector is valid if its header is valid. The header is overwritten with zeros
+ * (FL2) A sector is valid if its header is valid. The header is overwritten with zeros
  *      before the sector is erased: no mix of these zeros and erased bits has a valid
  *      CRC.
- * (F3) Before a sector is retired the ring drops its messages, and a frame in the newest
+ * (FL3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
- * (F4) Programming begins after the last unit that is not erased, so no unit is
+ * (FL4) Programming begins after the last unit that is not erased, so no unit is
  *      programmed twice, except for the zeros of F2.
  * ================================================================================== */
 
@@ -199,7 +199,7 @@ static ms_result ms__frame_put(ms__mem *m, const unsigned char *r, uint32_t size
                     (uint64_t)f->sector * f->sector_size + at);
 }
 
-/* Checks F1 of a frame whose header is valid. */
+/* Checks FL1 of a frame whose header is valid. */
 static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t order,
                                  uint32_t at, uint32_t size, bool *holds, ms_error *err)
 {

@@ -22,12 +22,12 @@
  *     36     4   check of bytes 16 to 31
  *     40    24   zero, else the header is damaged
  *
- * (E1) Records below the published end never change, except by redaction. A ring moves
+ * (MM1) Records below the published end never change, except by redaction. A ring moves
  *      them when it drops others.
- * (E2) Sequence numbers rise with offsets.
- * (E3) Attaching takes no more memory than the appends took, since it does the same
+ * (MM2) Sequence numbers rise with offsets.
+ * (MM3) Attaching takes no more memory than the appends took, since it does the same
  *      steps. So an image can be attached in the buffer where it was made.
- * (P1) and (P2) of [names] hold; a failed append leaves the end as it was, too.
+ * Rules (NM1) and (NM2) of [names] hold; a failed append leaves the end as it was, too.
  * ================================================================================== */
 
 #define MS__IMAGE_HEADER  64u

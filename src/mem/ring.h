@@ -5,8 +5,8 @@
  * about as much as attaching, and it happens once for a quarter of the messages. The
  * texts of an append may be views into records of the ring: they move, too.
  *
- * (N1) A place is valid until the next drop: then open cursors end.
- * (N2) Numbers go on: a GAP record has the largest one that was assigned.
+ * (RG1) A place is valid until the next drop: then open cursors end.
+ * (RG2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
 
 /* The state of a drop: the records that it keeps. */
@@ -178,7 +178,7 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     m->drops++;
     while (at < end && ms__ring_adopt(m, m->buffer.base + at, NULL) == MS_OK)
         at += ms__padded(ms__get32(m->buffer.base + at));
-    MS_ASSERT(at == end); /* E3 */
+    MS_ASSERT(at == end); /* MM3 */
     m->tail.filled = (uint32_t)(at / 8);
     ms__image_end(m, at);
     ms__tail_show(&m->tail);

@@ -25,12 +25,12 @@
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * (C1) A refused change has changed nothing. (A redaction may stop half-way, see
+ * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
- * (C2) The number, place, type, agent and key of a message never change.
- * (C3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
+ * (CH2) The number, place, type, agent and key of a message never change.
+ * (CH3) After ms_redact has returned MS_OK, the content is nowhere in the store but in
  *      forks, and in what others added to the message during the call.
- * (C4) A change never applies to a message appended after it, whatever is damaged.
+ * (CH4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
 static ms_result ms__can_change(const ms_store *store, ms_error *err)

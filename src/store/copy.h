@@ -10,9 +10,9 @@
  * included, in the same batches: the same changes of an equal state. The caller moves the
  * goal on, up to the end.
  *
- * (Y1) Views of the destination equal those of the source, for kept messages, with the
+ * (CP1) Views of the destination equal those of the source, for kept messages, with the
  *      same numbers, notes and facts.
- * (Y2) The destination assigns no number that the source has assigned.
+ * (CP2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
 /* A location to copy, from a number on. */

@@ -3,9 +3,9 @@
  * The functions of [api-store] check their arguments and call the store's table. So
  * backends receive only valid arguments, and the rules are in one place. Functions that a
  * backend lacks are emulated: get by a query, the last number by a query in reverse.
- * (T1) A backend's append is called with at least one message, each of which passes
+ * (ST1) A backend's append is called with at least one message, each of which passes
  *      ms__envelope_check and has a location.
- * (T2) A cursor whose opening failed is closed: ms_next on it returns NULL.
+ * (ST2) A cursor whose opening failed is closed: ms_next on it returns NULL.
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */

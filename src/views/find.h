@@ -21,8 +21,8 @@
  * Cost. Per message the cursor and the field directory; per byte 0.4 instructions, and
  * about 55 for each place that has the rarest character of the needle (by callgrind; 80
  * without the look at the needle's last character first).
- * (W1) A scan reads no byte outside its value.
- * (W2) Matches come in order, do not overlap, and are whole characters.
+ * (FI1) A scan reads no byte outside its value.
+ * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
 
 static unsigned char ms__fold(unsigned char c)

@@ -20,9 +20,9 @@
  *
  * A cursor over a history belongs to a store of its own kind, below: its table makes
  * ms_next go on from step to step, over any backend.
- * (H1) Blocks come in the order conversation, own, team, global; inside each, the store's
- *      messages before the runtime's.
- * (H2) Unless the caller asks for duplicates, no message comes twice.
+ * (ME1) Blocks come in the order conversation, own, team, global; inside each, the
+ *      store's messages before the runtime's.
+ * (ME2) Unless the caller asks for duplicates, no message comes twice.
  * ================================================================================== */
 
 /* The bit of a block is that of its view. */

@@ -2,8 +2,8 @@
 /* ==== [selfcheck] promises, walked ===================================================
  * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
  * reads everything and reports the first broken invariant with its number.
- *   - An arena store is checked from the inside: (P1), (P4) and (E2) over all posting
- *     lists, R1 to R5 over all records. Its keys are not checked.
+ *   - An arena store is checked from the inside: (NM1), (NM4) and (MM2) over all posting
+ *     lists, RC1 to RC5 over all records. Its keys are not checked.
  *   - Each segment index of a log must equal the one that is derived from its records, by
  *     the walk that opening and ms_log_verify use. Each summary must know its lists.
  *   - Logs and other stores are then read through a cursor over everything: numbers rise,
@@ -17,8 +17,9 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 {
     uint64_t offset = (uint64_t)unit * 8;
     if (unit <= last || unit >= m->tail.end)
-        return ms__fail(err, MS_E_DAMAGED, "P1: the posting %u follows %u, the end is %u",
-                        (uint64_t)unit, (uint64_t)last, (uint64_t)m->tail.end);
+        return ms__fail(err, MS_E_DAMAGED,
+                        "NM1: the posting %u follows %u, the end is %u", (uint64_t)unit,
+                        (uint64_t)last, (uint64_t)m->tail.end);
     const unsigned char *r = ms__mem_at(&m->core, offset);
     uint64_t left = (uint64_t)m->tail.end * 8 - offset;
     MS__TRY(ms__check_header(r, left, ms__seed_at(m->core.seed, offset), offset, err));
@@ -39,13 +40,13 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
-    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "P2: room is still reserved");
+    if (s->wanted != 0) return ms__fail(err, MS_E_DAMAGED, "NM2: room is still reserved");
     for (uint32_t i = 0; i < s->count; i++) {
         const ms__chunk *c = ms__postings_chunk(s, i);
         uint32_t unit = ms__chunk_entry(c, i);
         MS__TRY(ms__check_posting(m, unit, last, err));
         if (c->first == i && (c->before != before || (before && before->after != c)))
-            return ms__fail(err, MS_E_DAMAGED, "P1: chunks are not linked at entry %u",
+            return ms__fail(err, MS_E_DAMAGED, "NM1: chunks are not linked at entry %u",
                             (uint64_t)i);
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, (uint64_t)unit * 8));
         bool right = (kinds >> (unsigned)ms_kind_of(msg) & 1) != 0;
@@ -54,7 +55,7 @@ static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "P1: the record at %u is in a list where "
+            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a list where "
                             "it does not belong", (uint64_t)unit * 8);
         last = unit;
         before = c;
@@ -82,7 +83,8 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         ms__core *core = (ms__core *)(uintptr_t)&m->core;
         uint64_t visible = ms__visible(core, l->name.text, 0, UINT64_MAX, &result);
         if (visible + c->hidden != l->all.count)
-            return ms__fail(err, MS_E_DAMAGED, "P4: '%v' has %u messages, %u visible and "
+            return ms__fail(err, MS_E_DAMAGED,
+                            "NM4: '%v' has %u messages, %u visible and "
                             "%u hidden", MS__V(l->name.text), (uint64_t)l->all.count,
                             visible, c->hidden);
         hidden += c->hidden;
@@ -92,7 +94,7 @@ static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
         MS__TRY(ms__check_list(m, &f->parts, f->name.loc, NULL, MS__KINDS_PARTS, 0,
                                &placed, err));
     if (all == placed && all == names->changes && hidden == names->hidden) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "P1: %u changes, %u in lists; P4: %u hidden of "
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u changes, %u in lists; NM4: %u hidden of "
                     "locations, %u of all", all, placed, hidden, names->hidden);
 }
 
@@ -107,14 +109,14 @@ static ms_result ms__check_order(const ms__mem *m, uint64_t *agents, uint64_t *c
         uint64_t offset = (uint64_t)ms__postings_entry(&names->all, i) * 8;
         const ms_msg *msg = ms__msg(ms__mem_at(&m->core, offset));
         if (ms_seq(msg) <= last)
-            return ms__damaged(err, offset, "E2: its sequence number does not follow");
+            return ms__damaged(err, offset, "MM2: its sequence number does not follow");
         last = ms_seq(msg);
         if (ms__agent_key(msg).ptr) ++*agents;
         if (MS_BIT(ms_type_of(msg)) & (MS_TYPES_CONVERSATION | MS_TYPES_GLOBAL))
             ++*classed;
     }
     if (last == names->last_seq) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "E2: the last sequence number is %u, the store "
+    return ms__fail(err, MS_E_DAMAGED, "MM2: the last sequence number is %u, the store "
                     "has %u", last, names->last_seq);
 }
 
@@ -142,7 +144,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_controls(m, err);
-    return ms__fail(err, MS_E_DAMAGED, "P1: %u messages, but lists hold %u by location, "
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }
 
@@ -196,13 +198,14 @@ static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
     bool damaged = made->damaged_ranges > 0;
     ms__segment_free(log, made);
     if (!same && !damaged)
-        return ms__fail(err, MS_E_DAMAGED, "L3: the index record at %u is not what its "
+        return ms__fail(err, MS_E_DAMAGED, "LM3: the index record at %u is not what its "
                         "segment gives", l->offset);
     for (uint32_t i = 0; i < l->lists; i++) {
         uint32_t mask =
             ms__group_find(log, l->number / MS__FAN, ms__segment_list(l, i), true);
         if (!(mask >> l->number % MS__FAN & 1))
-            return ms__fail(err, MS_E_DAMAGED, "L3: the summary lacks posting list %u of "
+            return ms__fail(err, MS_E_DAMAGED,
+                            "LM3: the summary lacks posting list %u of "
                             "segment %u", (uint64_t)i, (uint64_t)l->number);
     }
     return MS_OK;
@@ -219,7 +222,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
         before = l;
     }
     if (code == MS_OK && log->durable.end > log->end)
-        code = ms__fail(err, MS_E_DAMAGED, "L4: durable up to %u, the end is %u",
+        code = ms__fail(err, MS_E_DAMAGED, "LM4: durable up to %u, the end is %u",
                         log->durable.end, log->end);
     ms__lock_release(&log->lock);
     return code;

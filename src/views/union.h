@@ -21,12 +21,12 @@
  * file keeps a record in place until the store is closed; records of other stores are
  * copied. The sort is that of [merge].
  *
- * (U1) A number of the union is larger than 2^40 times the index of its store, and
+ * (UN1) A number of the union is larger than 2^40 times the index of its store, and
  *      smaller than 2^40 times the next index.
- * (U2) Without by_time, the messages of one store come in its order, reversed in a
+ * (UN2) Without by_time, the messages of one store come in its order, reversed in a
  *      reversed query.
- * (U3) A message of the union passes ms_decode.
- * (U4) A failed opening leaves no cursor of a store open.
+ * (UN3) A message of the union passes ms_decode.
+ * (UN4) A failed opening leaves no cursor of a store open.
  * ================================================================================== */
 
 typedef struct ms__union {

@@ -9,16 +9,16 @@
  * one of them and keeps mem. A power loss takes for each cell one content of its set and
  * starts a new boot. A sector may go bad while no writer has a turn.
  *
- * What must hold, by number (M1 stands in publish.pml):
- * (M2) A record whose sync has returned is there after every crash. If a sector went bad,
+ * What must hold, by number (MD1 stands in publish.pml):
+ * (MD2) A record whose sync has returned is there after every crash. If a sector went bad,
  *      too, this holds for records that a synced checkpoint covers.
- * (M3) A record that a finished recovery gave up never comes back, even if a sector goes
+ * (MD3) A record that a finished recovery gave up never comes back, even if a sector goes
  *      bad. Before the zeros are synced a crash may bring it back: its sync never
  *      returned.
- * (M4) Only a suffix is lost: no record is missing before one that is there.
- * (M5) A batch is whole or absent.
- * (M6) A record below a synced checkpoint is there, or the file is reported as damaged.
- * (M7) Two writers never append at once, and no record is written over another one.
+ * (MD4) Only a suffix is lost: no record is missing before one that is there.
+ * (MD5) A batch is whole or absent.
+ * (MD6) A record below a synced checkpoint is there, or the file is reported as damaged.
+ * (MD7) Two writers never append at once, and no record is written over another one.
  * A cell that went bad excuses its own record and the batch that it is part of.
  *
  * Wrong variants, each refused by spin: NO_ZERO, ZERO_NO_SYNC, ACK_FIRST, TRUST_MARK,
@@ -169,13 +169,13 @@ inline judge() {
     i = 1;
     do
     :: i < RECORDS ->
-        assert(!(seen[i] && given_up[i]));                                      /* M3 */
-        assert(!(acked[i] && !seen[i] && !rotten[i] && (bad == 0 || covered[i]))); /* M2 */
-        assert(!(published[i] && !given_up[i] && !seen[i] && i < last && !rotten[i])); /* M4 */
-        assert(!(covered[i] && rotten[i] && !damaged));                         /* M6 */
+        assert(!(seen[i] && given_up[i]));                                      /* MD3 */
+        assert(!(acked[i] && !seen[i] && !rotten[i] && (bad == 0 || covered[i]))); /* MD2 */
+        assert(!(published[i] && !given_up[i] && !seen[i] && i < last && !rotten[i])); /* MD4 */
+        assert(!(covered[i] && rotten[i] && !damaged));                         /* MD6 */
         if
         :: i + 1 < RECORDS && pair[i] && pair[i + 1] && !commit[i] && commit[i + 1] &&
-           !rotten[i] && !rotten[i + 1] -> assert(seen[i] == seen[i + 1])       /* M5 */
+           !rotten[i] && !rotten[i + 1] -> assert(seen[i] == seen[i + 1])       /* MD5 */
         :: else
         fi;
         i++
@@ -234,7 +234,7 @@ again:
     {
         do
         :: atomic { turn == 0 && next + 1 < RECORDS -> turn = me }
-            assert(turn == me);                                                 /* M7 */
+            assert(turn == me);                                                 /* MD7 */
             /* A restart of the machine, or a handle's first turn: recover. */
             if
             :: !owner || !attached ->
@@ -284,7 +284,7 @@ again:
             }
             do                          /* each record is torn before it is whole */
             :: k < n ->
-                assert(mem[at + k] == 0);                                       /* M7 */
+                assert(mem[at + k] == 0);                                       /* MD7 */
                 d_step { put(at + k, TORN) }
                 d_step { put(at + k, first + k); k++ }
             :: else -> break

@@ -5,7 +5,7 @@
  * a batch, then the watermark. A store of a cell passes through a torn state. A release
  * store waits for the stores before it.
  *
- * (M1) Below a watermark that a reader loaded, every cell has a whole record.
+ * (MD1) Below a watermark that a reader loaded, every cell has a whole record.
  *
  * Wrong variants, each refused by spin: NO_RELEASE (the watermark may leave first),
  * MARK_FIRST (it is stored first), READ_PAST (a reader looks past it). */
@@ -78,7 +78,7 @@ end:
 #endif
         k = 0;
         do
-        :: k < upto -> assert(mem[k] == k + 1); k++                             /* M1 */
+        :: k < upto -> assert(mem[k] == k + 1); k++                             /* MD1 */
         :: else -> break
         od
     od

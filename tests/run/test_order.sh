@@ -88,6 +88,21 @@ stranger private_macro_beside uses_the_interface_alone '#define X(call) MS__TRY(
 stranger section_beside lists_its_sections '/* ==== [pg-more] === */'
 
 
+# ---- Labels. Each label of an invariant, such as (LS3) of [log-sync], is defined once in
+# the repository, and a cited one is defined somewhere.
+
+labelled=$(git ls-files 'src/*.h' 'backends/*.h' 'bindings/*.h' 'tools/*.[ch]' 'tests/*.[ch]' \
+    'tests/*.sh' 'tests/*.pml' 'tests/*.md' '*.md' 2>/dev/null | grep -vE '^CHANGELOG|/sdk/')
+# shellcheck disable=SC2086
+[ -z "$labelled" ] || awk -f tests/run/labels.awk $labelled || failed=1
+if printf ' * (LS1) one.\n * (LS1) two, see (LS2).\n' | awk -f tests/run/labels.awk | \
+    grep -c '^FAIL ' | grep -qx 2
+then echo "ok labels_defined_twice_or_not_at_all_are_found"
+else
+    echo "FAIL labels_defined_twice_or_not_at_all_are_found: they are not"
+    failed=1
+fi
+
 # ---- Do the checks find what they look for? A small header passes them all. Copies of it
 # have one fault each. Code within ELSEWHERE is for other systems, so compilers skip it.
 

@@ -328,7 +328,7 @@ static inline checkpoint newest_checkpoint(const walk *w)
     return best;
 }
 
-/* (F5): finds the end after a restart, in a file without damage: after the last COMMIT
+/* (FF5): finds the end after a restart, in a file without damage: after the last COMMIT
  * before the first byte that begins no record. */
 static inline void parse_end(walk *w)
 {

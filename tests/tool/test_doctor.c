@@ -1,8 +1,8 @@
 /* The doctor of the tool (tools/doctor.c) and the readers of transcripts on samples that
  * are damaged at random, a few hundred ways each, with the sanitizers in `make test`: lines
  * and bytes that are cut, moved, doubled and changed, numbers and ids made hostile, deep
- * nesting, no bytes at all. What is written is whole (D2), and each message that was read
- * before is read again (D1).
+ * nesting, no bytes at all. What is written is whole (DR2), and each message that was
+ * read before is read again (DR1).
  */
 
 #define _XOPEN_SOURCE 700

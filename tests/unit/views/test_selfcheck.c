@@ -179,8 +179,8 @@ TEST(a_posting_that_leads_astray_is_found)
     for (size_t i = 0; i < LISTS; i++) {
         ms__postings *s = all[i].list;
         if (s->count < 2) fail_msg("%s: too few entries for this test", all[i].name);
-        with32(store, &s->wanted, 1, all[i].name, "P2");
-        with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "P1: the posting");
+        with32(store, &s->wanted, 1, all[i].name, "NM2");
+        with32(store, entry_of(s, 1), *entry_of(s, 0), all[i].name, "NM1: the posting");
         with32(store, entry_of(s, s->count - 1), mem->tail.end, all[i].name,
                "the end is");
     }
@@ -316,10 +316,10 @@ TEST(numbers_that_do_not_rise_are_found)
     uint32_t unit = *entry_of(&mem->tail.names.all, 20);
     uint64_t seq = ms_seq(ms__msg(record_of(unit)));
     number_record(unit, seq - 1);
-    must_be_broken(store, "the number of the one before", "E2");
+    must_be_broken(store, "the number of the one before", "MM2");
     number_record(unit, seq);
     with64(store, &mem->tail.names.last_seq, mem->tail.names.last_seq + 1,
-           "the last number", "E2");
+           "the last number", "MM2");
     must_be_sound(store, "numbered again");
 }
 
@@ -328,11 +328,11 @@ TEST(what_is_counted_twice_has_to_agree)
     ms__loc *room = place_of("room");
     ms__agent *ann = ms__agent_get(&mem->tail.names, room, MS_STR("ann"), false);
     ms__edits *edits = (ms__edits *)room->edits;
-    with64(store, &edits->hidden, 5, "hidden of a place", "P4");
-    with64(store, &mem->tail.names.hidden, 9, "hidden of all", "P4");
-    with64(store, &mem->tail.names.changes, 1, "changes", "P1");
-    with32(store, &edits->changes.count, 1, "changes of a place", "P4");
-    with32(store, &edits->facts.count, 1, "facts of a place", "P1");
+    with64(store, &edits->hidden, 5, "hidden of a place", "NM4");
+    with64(store, &mem->tail.names.hidden, 9, "hidden of all", "NM4");
+    with64(store, &mem->tail.names.changes, 1, "changes", "NM1");
+    with32(store, &edits->changes.count, 1, "changes of a place", "NM4");
+    with32(store, &edits->facts.count, 1, "facts of a place", "NM1");
     with32(store, &room->conversation.count, ROUNDS - 1, "a class", "by class");
     with32(store, &ann->rest.count, ann->rest.count - 1, "an agent", "by class");
     with32(store, &room->all.count, room->all.count - 1, "a place", "by location");
@@ -425,12 +425,12 @@ TEST(a_segment_index_that_differs_from_its_records_is_found)
     uint32_t *numbers[] = {&l->n, &l->lists, &l->postings, &l->bits, &l->width};
     uint64_t *sums[] = {&l->first_seq, &l->last_seq, &l->messages, &l->bytes};
     for (size_t i = 0; i < COUNT(numbers); i++)
-        with32(log, numbers[i], *numbers[i] + 1, "a number of a segment", "L3");
+        with32(log, numbers[i], *numbers[i] + 1, "a number of a segment", "LM3");
     for (size_t i = 0; i < COUNT(sums); i++)
-        with64(log, sums[i], *sums[i] + 1, "a sum of a segment", "L3");
+        with64(log, sums[i], *sums[i] + 1, "a sum of a segment", "LM3");
     unsigned char *p = drive.rw + l->offset +
                        (l->record - (l->directory - MS__SEGMENT_FIXED));
-    with_bytes(log, p, 1, 1, "an array of a segment", "L3");
+    with_bytes(log, p, 1, 1, "an array of a segment", "LM3");
     ms_close(log);
     test_alloc_done(&heap);
 }
@@ -445,7 +445,7 @@ TEST(a_summary_that_forgot_its_lists_is_found)
     unsigned char kept[MS__FILTER_SIZE], *p = drive.rw + ms__get64(s->filters);
     memcpy(kept, p, sizeof kept);
     memset(p + 40, 0, sizeof kept - 40);
-    must_be_broken(log, "a filter without lists", "L3: the summary");
+    must_be_broken(log, "a filter without lists", "LM3: the summary");
     memcpy(p, kept, sizeof kept);
     must_be_sound(log, "put right again");
     ms_close(log);
@@ -456,7 +456,7 @@ TEST(a_durable_end_after_the_end_is_found)
     make_closed();
     ms_store *log = open_log(MS_LOG_WRITE);
     ms__log *l = ms__log_of(log);
-    with64(log, &l->durable.end, l->end + 8, "a durable end", "L4");
+    with64(log, &l->durable.end, l->end + 8, "a durable end", "LM4");
     ms__fork_mark kept = l->file.fork_mark;
     l->file.fork_mark.page = NULL;
     l->file.fork_mark.process = 1 + (uint32_t)drive.process; /* somebody's child looks */
@@ -479,7 +479,7 @@ TEST(a_damaged_record_is_not_reported_as_its_segment_index)
         if (without) ms_close(log);
         if (without) log = open_log(MS_LOG_WRITE);
         assert_int_equal(ms_selfcheck(log, &err), MS_E_DAMAGED);
-        assert_null(strstr(err.message, "L3"));
+        assert_null(strstr(err.message, "LM3"));
         ms_close(log);
     }
 }
