@@ -96,7 +96,7 @@ TEST(utf8_is_checked_like_the_twin)
 }
 
 /* The text that a string is compared with may end anywhere, too. */
-TEST(string_is_compared_inside_its_fence)
+TEST(string_is_compared_between_guard_pages)
 {
     for (size_t len = 0; len < 4; len++) {
         ms_str end = at_end("a\xe2\x82\xac", len);
