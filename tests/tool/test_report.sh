@@ -49,9 +49,9 @@ report $log -o $tmp/log.html => ^wrote .
 report $log $demo -o $tmp/two.html => ^wrote .
 
 == report_never_overwrites_what_is_no_page
-report $demo -o $tmp/notes.txt -> 5 it stays
+report $demo -o $tmp/notes.txt -> 5 it is not replaced
 $ cat $tmp/notes.txt => ^my notes$
-report $demo -o $log -> 5 it stays
+report $demo -o $log -> 5 it is not replaced
 report $demo -o $tmp -> 1 directory
 report $demo --location nobody -o $tmp/x.html -> 4 no messages of location
 

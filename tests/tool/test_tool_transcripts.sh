@@ -577,8 +577,8 @@ $ cat $tmp/one.eval | head -c -30 | "$tool" view - => [ ]hi$ -> 3 -: a ZIP witho
 
 == member_of_a_zip_is_damage_when_its_format_is_unknown
 view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: its format is not known; left out$
-view --strict $tmp/two.eval => * -> 1 two.eval: samples/2_epoch_1.json: in no format
-sync $tmp/two.log $tmp/two.eval => ^messages   1 new -> 3 samples/2_epoch_1.json: in no format
+view --strict $tmp/two.eval => * -> 1 two.eval: samples/2_epoch_1.json: its format is not known
+sync $tmp/two.log $tmp/two.eval => ^messages   1 new -> 3 samples/2_epoch_1.json: its format is not known
 END
 else
     echo "skip zip_files: no zip"
