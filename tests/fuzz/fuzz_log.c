@@ -52,33 +52,6 @@ static inline size_t fuzz_unpack(fuzz_input *in, unsigned char *file)
     return size;
 }
 
-/* Puts it together after three bytes that choose what is done with it. 0: no room. */
-static inline size_t fuzz_pack(const unsigned char *file, size_t size,
-                               const unsigned char *head, unsigned char *out, size_t room)
-{
-    size_t used = 3, at = 0;
-    if (room < 3) return 0;
-    memcpy(out, head, 3);
-    while (at + 8 <= size) {
-        size_t end, last;
-        if (file_get64(file + at) == 0) {
-            at += 8;
-            continue;
-        }
-        for (end = last = at; end + 8 <= size && end - at < 255 * 8 && end - last <= 16;
-             end += 8)
-            if (file_get64(file + end) != 0) last = end;
-        end = last + 8;
-        if (used + 3 + (end - at) > room) return 0;
-        file_put(out + used, 2, at / 8);
-        out[used + 2] = (unsigned char)((end - at) / 8);
-        memcpy(out + used + 3, file + at, end - at);
-        used += 3 + (end - at);
-        at = end;
-    }
-    return used;
-}
-
 
 /* ---- the file ---- */
 
@@ -338,6 +311,33 @@ static void fuzz_one(const unsigned char *bytes, size_t size)
 #if !defined(FUZZ_REPLAY) && !defined(FUZZ_AFL)
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t room);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
+
+/* Packs a file for fuzz_unpack, after three bytes that choose what is done with it. 0: no room. */
+static size_t fuzz_pack(const unsigned char *file, size_t size,
+                        const unsigned char *head, unsigned char *out, size_t room)
+{
+    size_t used = 3, at = 0;
+    if (room < 3) return 0;
+    memcpy(out, head, 3);
+    while (at + 8 <= size) {
+        size_t end, last;
+        if (file_get64(file + at) == 0) {
+            at += 8;
+            continue;
+        }
+        for (end = last = at; end + 8 <= size && end - at < 255 * 8 && end - last <= 16;
+             end += 8)
+            if (file_get64(file + end) != 0) last = end;
+        end = last + 8;
+        if (used + 3 + (end - at) > room) return 0;
+        file_put(out + used, 2, at / 8);
+        out[used + 2] = (unsigned char)((end - at) / 8);
+        memcpy(out + used + 3, file + at, end - at);
+        used += 3 + (end - at);
+        at = end;
+    }
+    return used;
+}
 
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed)
 {
