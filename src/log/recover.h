@@ -65,7 +65,7 @@
  * A record that is taken in changes the handle like this:
  *
  *   MESSAGE           names and posting lists of the tail, counts, last number
- *   AMEND ... PIECE   posting lists of the tail; the edits, if they are in memory
+ *   AMEND ... PART    posting lists of the tail; the edits, if they are in memory
  *   segment index     closes the tail, and a fresh one begins; it moves the hints
  *   SUMMARY           its place in the table
  *   GAP               numbers that are not assigned again
