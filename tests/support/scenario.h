@@ -148,8 +148,9 @@ static inline void step_fails(world *w, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    print_error("tests/scripts/%s.txt:\n== %.*s\n%s\n", w->row->file,
-                (int)strcspn(w->row->head, "\n"), w->row->head, w->row->lines);
+    print_error("tests/scripts/%s.txt, steps as in tests/support/scenario.h:\n== %.*s\n%s\n",
+                w->row->file, (int)strcspn(w->row->head, "\n"), w->row->head,
+                w->row->lines);
     fail_msg("%s ($ = %u), step '%s': %s", w->row->name, w->turn, w->step, what);
     abort();
 }
@@ -1165,6 +1166,10 @@ static inline void add_scenario(const char *file, const char *name, const char *
     s->lines = (char *)calloc(size + 1, 1);
     assert_non_null(s->lines);
     memcpy(s->lines, text, size);
+    char *comment = strstr(s->lines, "\n#"); /* the heading of what follows */
+    while (comment != NULL && strchr(comment + 1, ';') != NULL)
+        comment = strstr(comment + 1, "\n#");
+    if (comment != NULL) *comment = '\0';
     for (char *p = (char *)(uintptr_t)text; p < end; p += strcspn(p, "\n")) {
         if (*p == '\n') *p++ = ' ';
         if (*p == '#') memset(p, ' ', strcspn(p, "\n"));

@@ -63,15 +63,27 @@ static uint64_t spent(void)
     return sum;
 }
 
+/* Names the row of tests/tables/answers.jsonl and its member in a failure. */
+static void number_must_be(const answer_case *c, const char *what, uint64_t got,
+                           uint64_t expected)
+{
+    if (got != expected)
+        fail_msg("answers.jsonl, %s (%s), %s: expected %llu, came %llu", c->name, c->provider,
+                 what, (unsigned long long)expected, (unsigned long long)got);
+}
+
 static void must_be(const answer_case *c, const ms_answered *out)
 {
-    assert_int_equal(out->messages, c->messages);
-    assert_int_equal(out->calls, c->calls);
-    assert_int_equal(out->last_seq - out->first_seq + 1, c->messages);
-    assert_int_equal(out->usage.input_tokens, c->input);
-    assert_int_equal(out->usage.output_tokens, c->output);
-    assert_string_equal(out->stop, c->stop);
-    assert_int_equal(spent(), c->input * 1000 + c->output);
+    number_must_be(c, "messages", out->messages, c->messages);
+    number_must_be(c, "calls", out->calls, c->calls);
+    number_must_be(c, "numbers", out->last_seq - out->first_seq + 1, c->messages);
+    number_must_be(c, "usage.input_tokens", out->usage.input_tokens, c->input);
+    number_must_be(c, "usage.output_tokens", out->usage.output_tokens, c->output);
+    if (strcmp(out->stop, c->stop) != 0)
+        fail_msg("answers.jsonl, %s, stop: expected '%s', came '%s'", c->name, c->stop,
+                 out->stop);
+    number_must_be(c, "1000 * input + output of the notes", spent(),
+                   c->input * 1000 + c->output);
 }
 
 /* The next request, with a result for each call. */
