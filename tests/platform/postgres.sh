@@ -93,7 +93,8 @@ suites()
     # The twin compares 10,000 histories.
     MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 100)} run test_twin build/pg/test_twin
     for suite in views change change_shared memory find copy session; do
-        MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 10)} run "test_$suite" "build/pg/test_$suite"
+        MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 10)} \
+            run "test_$suite" "build/pg/test_$suite"
     done
     bash $server stop "$folder/suites"
     unset MS_TEST_PG

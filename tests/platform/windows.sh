@@ -17,8 +17,8 @@
 # What POSIX has and mingw lacks is in tests/platform/windows/. Test programs run at MS_TEST_SCALE
 # percent of their long loops (WINDOWS_SCALE, 5).
 # Without the packages, or where wine does not run, one line "skip windows: reason". At the
-# end "tally: tests on Windows N" and "N passed, N failed, N skipped". JOBS=n programs at a
-# time (2).
+# end "tally: tests on Windows N" and "N passed, N failed, N skipped". JOBS=n programs at
+# a time (2).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/platform/foreign.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make test-otlp`: files of msgstore export --format otlp, read with OpenTelemetry's own
-# parser. Installs its packages from PyPI into build/otlp; skips where that fails. The last
-# line counts: "N passed, N failed, N skipped".
+# parser. Installs its packages from PyPI into build/otlp; skips where that fails. The
+# last line counts: "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 shared=${MS_SHARED:-../shared}/data
