@@ -136,11 +136,11 @@
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Arguments are copied before a call returns. Results are borrowed; each function
- * documents for how long. A function that allocates a result has an ms_arena parameter;
- * others allocate nothing. Stores keep and use the ms_alloc of their description ({0}:
- * malloc). After a failed open or init there is nothing to free, and outputs are NULL or
- * zero.
+ * Arguments are copied before a call returns. A pointer may be NULL only where this file
+ * says so; outputs are not checked. Results are borrowed; each function documents for how
+ * long. A function that allocates a result has an ms_arena parameter; others allocate
+ * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
+ * failed open or init there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -157,20 +157,22 @@
  * then it survives a power loss.
  *
  *   desc.sync       visible     durable                           lost by a power loss
- *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
+ *   MS_SYNC_NONE    on return   when ms_sync has returned, or     all since then
+ *                               ms_close has synced
  *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
  *                               later, if appends or ticks go on
  *   MS_SYNC_EACH    on return   on return                         nothing
  *
  * A batch is lost as a whole or not at all. ms_sync returns the highest durable sequence
- * number. In MS_SYNC_EACH, concurrent threads share a sync; a single thread waits for the
- * disk at each append, so append in batches. If a sync fails, the call that needed it
- * returns MS_E_POISONED, and so do all later ones on the handle, because the system may
- * have dropped unwritten pages. An append that fails this way returns the sequence number
- * if its message is visible (whether it is durable is unknown), otherwise 0. Close the
- * log, check the disk, and open it again: the next writer writes all unsynced data once
- * more. Not covered: disks that report writes they have not made; the name of a new file
- * in a directory that the process may not read.
+ * number; ms_close cannot return that its sync failed. In MS_SYNC_EACH, concurrent
+ * threads share a sync; a single thread waits for the disk at each append, so append in
+ * batches. If a sync fails, the call that needed it returns MS_E_POISONED, and so do all
+ * later ones on the handle, because the system may have dropped unwritten pages. An
+ * append that fails this way returns the sequence number if its message is visible
+ * (whether it is durable is unknown), otherwise 0. Close the log, check the disk, and
+ * open it again: the next writer writes all unsynced data once more. Not covered: disks
+ * that report writes they have not made; the name of a new file in a directory that the
+ * process may not read.
  *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
  * append; the next writer zeroes and syncs them before it appends.
@@ -224,11 +226,13 @@
  *   ms_cursor_close(&it, &err)                  ends reading; returns the first failure
  *   ms_close(store)                             closes the store
  *
- * Structs that a caller fills are zeroed first: 0 is the default of each member. (Here
- * they are static, which zeroes them in C and C++; ms_memory_init zeroes its own.) A call
- * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
- * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
- * JSON. Small functions make and read what the calls take and return:
+ * Structs that a caller fills are zeroed first: 0 is the default of each member. (Write
+ * `= {0}` in C, `= {}` in C++. Here they are static, which zeroes them in both, once: do
+ * not do so in functions that are called again or by several threads. ms_memory_init
+ * zeroes its own.) A call returns MS_OK, or another code and a sentence in err.message. A
+ * string is a pointer and a length (ptr, len), without a NUL. A value is a string
+ * (value.text) that is text or JSON. Small functions make and read what the calls take
+ * and return:
  *
  *   a string              MS_STR("literal"), ms_str_of(pointer), ms_str_n(pointer, len)
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
@@ -299,7 +303,7 @@
  *         ask.memory = &me;
  *         ask.profile = ms_profile_find(MS_STR("openai"));
  *         ask.opts.model = MS_STR("gpt-5");
- *         ask.opts.newest = 100; // of a long history the newest turns
+ *         ask.opts.newest = 100; // at most the newest 100 messages
  *         ask.tools = MS_STR("[{\"type\":\"function\",\"function\":"
  *                            "{\"name\":\"weather\"}}]");
  *         static ms_arena arena;
@@ -406,8 +410,9 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
     return s;
 }
 
-/* A string literal as ms_str. If the compiler reports a missing ')' or an operand of type
- * pointer, the argument is not a literal: use ms_str_of or ms_str_n. */
+/* A string literal as ms_str. It is a call: static data in C needs {"a", 1}. If the
+ * compiler reports a missing ')' or an operand of type pointer, the argument is not a
+ * literal: use ms_str_of or ms_str_n. */
 #define MS_STR(literal) ms_str_n("" literal "", sizeof("" literal "") - 1)
 
 /* A NUL-terminated string as a view; NULL: absent. */
@@ -577,9 +582,10 @@ typedef enum ms_role {
  *   role        the speaker, unless the envelope names another one
  *   required    fields that must be there: C content, TA tool and args, WT worker and
  *               task, CM content and from_manager, N type_name and content
- *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
- *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
- *               everything
+ *   class       in which view it stands: CONVERSATION; GLOBAL; TRACE, the agent view;
+ *               CONTEXT, the agent view if agent_types has it (MS_TYPES_AGENT_WIDE);
+ *               PLAIN, no view of its own, unless agent_types has it. The team and
+ *               timeline views have all types
  *   projection  the role and form in which a chat model reads it (see [format])
  *   words       its names in the agent framework format, the message envelope format and
  *               the task message format; "": that format has no such type
@@ -862,7 +868,7 @@ typedef struct ms_query {
     int64_t until_ns;
     uint64_t after_seq;       /* sequence > after_seq */
     uint64_t before_seq;      /* sequence < before_seq; 0: no bound */
-    size_t limit;             /* the newest n; 0: all */
+    size_t limit;             /* the newest n of those that pass all filters; 0: all */
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
     bool by_time;             /* order by time, ties by sequence; needs an arena. A
@@ -979,6 +985,7 @@ typedef struct ms_list_query {
                                  the name */
 } ms_list_query;
 
+/* query NULL: all locations. */
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 
@@ -1003,7 +1010,9 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
-/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. */
+/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. A log
+ * that appended is synced first; only the event MS_LOG_SYNC_FAILED can show that this
+ * failed. If you must know, call ms_sync before. */
 MS_API void ms_close(ms_store *store);
 #ifndef MSGSTORE_NO_LOG
 
@@ -1247,7 +1256,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
+    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once.
+                                 No timer runs: the next feed writes them, an absent
+                                 part, or the end. A writer that dies loses what it has
+                                 collected */
     bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
@@ -1367,8 +1379,12 @@ typedef struct ms_project_opts {
     bool thinking;            /* sends signed thinking of the running turn back to its
                                  signer, unaltered; for requests with thinking on. With
                                  it the own block of a memory has REASONING, too */
-    size_t newest;            /* the window: at most so many messages, 0: all. Turns are
-                                 never split; the newest turn is always complete */
+    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+                                 here a user's text, or one agent's consecutive texts
+                                 and calls with the results; turn_id does not count.
+                                 Turns are never split, and the newest is always
+                                 complete. The question before it may be left out (see
+                                 start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a
@@ -1717,16 +1733,19 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
 
 /* ==== [api-copy] selections and copies of a store ================================ */
 
-/* A selection for ms_copy. Zeroed: everything. */
+/* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
+ * find the first (a query for user_message with limit n), count the messages from there
+ * on, and set `newest` to that. */
 typedef struct ms_keep {
-    size_t newest;            /* the newest n of each location; 0: all */
+    size_t newest;            /* the newest n messages of each location; 0: all */
     uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
     bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn has one turn_id; without one, it begins at a
-                                 user_message. A location without either is one turn */
+                                 A turn (another one than in ms_project_opts) has one
+                                 turn_id; without one, it begins at a user_message. A
+                                 location without either is one turn */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1759,7 +1778,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
  * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL.
+ * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
+ * effect. report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
@@ -1868,6 +1888,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
+/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */
@@ -2034,10 +2055,11 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
 MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
-/* Reads all messages, then writes an array of messages. report may be NULL; it is also
- * set on MS_E_TOO_LARGE. MS_E_DAMAGED: messages of the store or the memory were skipped,
- * and nothing was written (for a cursor of your own, call ms_cursor_close). After any
- * other failure the bytes passed to `write` are incomplete. */
+/* Reads all messages, then writes an array of messages. desc->arena must be set:
+ * MS_E_ARENA. report may be NULL; it is also set on MS_E_TOO_LARGE. MS_E_DAMAGED:
+ * messages of the store or the memory were skipped, and nothing was written (for a cursor
+ * of your own, call ms_cursor_close). After any other failure the bytes passed to `write`
+ * are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -2332,13 +2354,16 @@ MS_API void ms_record_erase(void *bytes);
  * Verifies every record, then rebuilds the postings after the image in one scan.
  * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
  * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
- * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
- * (if salvage had to search for its end: up to the last verified record). */
+ * MS_E_FULL: the buffer has no room for the postings (a buffer of the size that the store
+ * had is enough, even if it was full; else see ms_mem_size). Bytes after the image do not
+ * matter: it has its own length. On failure the image is as before (if salvage had to
+ * search for its end: up to the last verified record). */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
 /* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
- * Copy it while nothing is appended. Absent for a store on the heap. */
+ * Copy it while nothing is appended. The bytes stay in the buffer after ms_close. Absent
+ * for a store on the heap. */
 MS_API ms_str ms_mem_image(const ms_store *store);
 
 /* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most

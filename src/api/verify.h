@@ -41,6 +41,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
+/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */
