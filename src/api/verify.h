@@ -59,7 +59,7 @@ typedef struct ms_log_report {
 
 /* Reads every byte of a log, index records included, without writing. desc needs path,
  * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
- * reads the bytes that were visible when it began. */
+ * append at the end is not damage); MS_E_DAMAGED: see report (may be NULL) and err.
+ * Beside a writer it reads the bytes that were visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
