@@ -16592,6 +16592,11 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * over them. [log-recover] finds the end, [log-sync] knows what of it is on the disk.
  * "Writing" in the essay of [log-map] has the two engines and what they cost.
  *
+ * The watermark, BUSY, the hints, UNCONFIRMED, two checkpoints and the writer's line are
+ * in the superblock, see [file-format]. The line has the boot and the file that the
+ * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
+ * at log->append.stop or after it.
+ *
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
  * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
@@ -16599,33 +16604,44 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
- *                 opening, and in a turn that cannot trust what it finds
+ *   not prepared  Perhaps dead bytes of any writer, all below `stop`. This is so after
+ *                 an opening, and in a turn that cannot trust what it finds
  *                 (ms__turn_check).
- *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
- *                 sets this state, and so does a turn that finds all of this.
+ *   prepared      Zeros; and readers trust the line and the watermark.
+ *                 ms__writer_prepare sets this state, and so does a turn that can trust
+ *                 what it finds.
  *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
- *                 of this handle, so PATH.torn keeps no copy of them.
+ *                 of this handle, so PATH.torn keeps no copy of them. A shared handle is
+ *                 refused only until its next turn, which sets not prepared: then a copy
+ *                 is kept.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
- *   1 room       The file has room up to the new end. A full disk is found here.
+ *   1 room       The file has room up to the new end. A full disk is found here (where
+ *                the file system cannot allocate: in 4).
  *   2 map        This handle can read up to there.
  *   3 BUSY       A shared writer stores the new end in BUSY.
  *   4 bytes      All records are stored, the last one with COMMIT.
  *   5 watermark  One word, stored with release: all records become visible.
  *
+ * None of the five syncs. ms__log_append ([log-open]) takes the locks before them. After
+ * them it does housekeeping, releases the locks, and syncs.
+ *
  * What is left if the writer does not get beyond a step:
  *
  *        its process is killed: memory keeps    the power fails: no watermark is
- *        the watermark                          trusted, and a walk finds the end
+ *        the watermark                          trusted, a walk finds the end, and the
+ *                                               next writer is not prepared
  *   1, 2 zeros after the end                    the same, or a shorter file
- *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
- *        turn is not prepared                   not prepared
+ *   3    BUSY is past the watermark: the next   as for 1, 2
+ *        turn is not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
- *                                               else dead, see (FF5)
+ *                                               else dead: (FF5) of [file-format]
  *   5    the append is visible                  as for 4, until a sync has ended
+ *
+ * An append killed in 4 may become visible if the power fails before a writer has zeroed
+ * it: the walk may find it complete.
  *
  * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
  * write of 4 or step 5 fails, the handle is refused, and its next append zeroes what was
@@ -16633,18 +16649,20 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * stops after the last COMMIT.
  *
  * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
- * follows from two rules. Dead bytes are gone from the disk before any record is stored
- * over them (LM9). The line that makes readers trust a watermark is stored after that
- * watermark.
+ * follows from two rules. No append is visible before the dead bytes are zero on the
+ * disk: (LM9) of [log-map]. The line that makes readers trust a watermark is stored after
+ * that watermark.
  *
- *    1 Refuses beside a sync of another thread (LS3).
+ *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
+ *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
  *    2 Bounds the dead bytes by the size of the file.
- *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
- *      to `stop` counts: zeros in memory need not be zeros on the disk.
+ *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
+ *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
  *      another writer does this again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
- *      record then carries SYNCED.
+ *      record then carries SYNCED. (That proves to a later walk that all before it was on
+ *      the disk.)
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -16654,6 +16672,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
  *   12 Where visible bytes are missing, appends a LOST record, and syncs it with a new
  *      checkpoint.
+ *
+ * A step that fails leaves the handle not prepared, and the next append begins at 1. (A
+ * sync that fails also poisons the handle, see [log-sync].) A failed 11 stores the old
+ * last word again. A failed 12 makes the handle refused, and is tried again.
  *
  * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
  * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
@@ -16936,8 +16958,7 @@ static void ms__log_lost(ms__log *log, uint64_t end)
 }
 
 /* Sets the state: prepared, or not prepared with dead bytes that end at `stop` at the
- * latest.
- * */
+ * latest. */
 static void ms__prepared_set(ms__log *log, bool prepared, uint64_t stop)
 {
     log->append.prepared = prepared;
@@ -17102,9 +17123,10 @@ static void ms__log_housekeep(ms__log *log)
     if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }
 
-/* ---- Appending: the functions that [append] calls for a log. Records are encoded in the
- * staging buffer and copied to the file when the run is complete, so a failed append has
- * stored nothing. Encoding a single record in the window saves 2 to 4 percent. */
+/* ---- Appending: the functions that [append] calls for a log. ms__core_append calls
+ * ms__log_room for each record, then ms__run_publish. Records are encoded in the staging
+ * buffer and copied to the file when the run is complete, so a failed append has stored
+ * nothing. Encoding a single record in the window would save 2 to 4 percent; not done. */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {
@@ -17184,12 +17206,12 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      invalid there is damage, and is reported
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
- *      attached. Bytes after log->end are dead; the first append zeroes them
+ *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
- * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
- * is damage.
+ * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
+ * not zero, or `proven` if that is later. What is invalid before it is damage.
  *
  * The first append then does the steps of ms__writer_prepare, see [log-append].
  *
@@ -17197,8 +17219,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * record (ms__log_start). That index carries the counts of all before it. So opening
  * costs the same at any size of the file.
  *
- * A check for appends compares the watermark with the last one taken in. If it has moved,
- * ms__apply_visible takes in the new records.
+ * A check for appends compares the watermark with the last one taken in, and the epoch of
+ * the line. If the watermark has moved, ms__apply_visible takes in the new records. An
+ * untrusted watermark is ignored until a writer has stored its line.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17216,12 +17239,14 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     the watermark is at least as new as the line.
  *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
  *     diagram above.
- *   6 A writer never gives a number again that the checkpoint or an index record has.
+ *   6 A writer raises its last number to that of the checkpoint: records in damage may
+ *     have had it.
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
  *     and syncs it: the creator may have been killed before its sync.
- *   9 Shows records and superblock to readers of the handle, which take no lock.
+ *   9 Shows records and superblock to readers of the handle, which take no lock. A
+ *     writer then clears REPLACED.
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.
@@ -17244,17 +17269,17 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
- *   the
- *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
- *     be past the watermark, and no sync have to come first.
+ *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
+ *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
  *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
  * also so after an exclusive writer that did not close the log. An untrusted line: the
  * machine has restarted, or the file is a copy. After 3 the end of the handle is a
- * trusted watermark. If it is not, though the file is long enough, other writers may have
- * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
+ * trusted watermark. If the end is not the watermark and the file reaches the watermark,
+ * other writers may have overwritten the handle's records. It must not append after them:
+ * MS_E_CONFLICT. A shorter file is no error: 3 has noted what is lost (ms__lost_note).
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -17471,9 +17496,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     return ms__tail_first(log, log->end, 0, err);
 }
 
-/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5), and takes
- * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
- * bytes it moves up to the last of them. *visible: where the log ends. */
+/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
+ * [file-format], and takes nothing in. *proven: all below it was durable; where records
+ * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
+ * log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -17864,8 +17890,8 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread (LS3). So it first waits for a sync that runs, and gives back
- * both locks meanwhile: the thread that syncs needs them to end. */
+ * not beside another thread: (LS3) of [log-sync]. So it first waits for a sync that runs,
+ * and gives back both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
