@@ -136,11 +136,11 @@
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Arguments are copied before a call returns. Results are borrowed; each function
- * documents for how long. A function that allocates a result has an ms_arena parameter;
- * others allocate nothing. Stores keep and use the ms_alloc of their description ({0}:
- * malloc). After a failed open or init there is nothing to free, and outputs are NULL or
- * zero.
+ * Arguments are copied before a call returns. A pointer may be NULL only where this file
+ * says so; outputs are not checked. Results are borrowed; each function documents for how
+ * long. A function that allocates a result has an ms_arena parameter; others allocate
+ * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
+ * failed open or init there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -157,20 +157,22 @@
  * then it survives a power loss.
  *
  *   desc.sync       visible     durable                           lost by a power loss
- *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
+ *   MS_SYNC_NONE    on return   when ms_sync has returned, or     all since then
+ *                               ms_close has synced
  *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
  *                               later, if appends or ticks go on
  *   MS_SYNC_EACH    on return   on return                         nothing
  *
  * A batch is lost as a whole or not at all. ms_sync returns the highest durable sequence
- * number. In MS_SYNC_EACH, concurrent threads share a sync; a single thread waits for the
- * disk at each append, so append in batches. If a sync fails, the call that needed it
- * returns MS_E_POISONED, and so do all later ones on the handle, because the system may
- * have dropped unwritten pages. An append that fails this way returns the sequence number
- * if its message is visible (whether it is durable is unknown), otherwise 0. Close the
- * log, check the disk, and open it again: the next writer writes all unsynced data once
- * more. Not covered: disks that report writes they have not made; the name of a new file
- * in a directory that the process may not read.
+ * number; ms_close cannot return that its sync failed. In MS_SYNC_EACH, concurrent
+ * threads share a sync; a single thread waits for the disk at each append, so append in
+ * batches. If a sync fails, the call that needed it returns MS_E_POISONED, and so do all
+ * later ones on the handle, because the system may have dropped unwritten pages. An
+ * append that fails this way returns the sequence number if its message is visible
+ * (whether it is durable is unknown), otherwise 0. Close the log, check the disk, and
+ * open it again: the next writer writes all unsynced data once more. Not covered: disks
+ * that report writes they have not made; the name of a new file in a directory that the
+ * process may not read.
  *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
  * append; the next writer zeroes and syncs them before it appends.
@@ -224,11 +226,13 @@
  *   ms_cursor_close(&it, &err)                  ends reading; returns the first failure
  *   ms_close(store)                             closes the store
  *
- * Structs that a caller fills are zeroed first: 0 is the default of each member. (Here
- * they are static, which zeroes them in C and C++; ms_memory_init zeroes its own.) A call
- * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
- * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
- * JSON. Small functions make and read what the calls take and return:
+ * Structs that a caller fills are zeroed first: 0 is the default of each member. (Write
+ * `= {0}` in C, `= {}` in C++. Here they are static, which zeroes them in both, once: do
+ * not do so in functions that are called again or by several threads. ms_memory_init
+ * zeroes its own.) A call returns MS_OK, or another code and a sentence in err.message. A
+ * string is a pointer and a length (ptr, len), without a NUL. A value is a string
+ * (value.text) that is text or JSON. Small functions make and read what the calls take
+ * and return:
  *
  *   a string              MS_STR("literal"), ms_str_of(pointer), ms_str_n(pointer, len)
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
@@ -299,7 +303,7 @@
  *         ask.memory = &me;
  *         ask.profile = ms_profile_find(MS_STR("openai"));
  *         ask.opts.model = MS_STR("gpt-5");
- *         ask.opts.newest = 100; // of a long history the newest turns
+ *         ask.opts.newest = 100; // at most the newest 100 messages
  *         ask.tools = MS_STR("[{\"type\":\"function\",\"function\":"
  *                            "{\"name\":\"weather\"}}]");
  *         static ms_arena arena;
@@ -406,8 +410,9 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
     return s;
 }
 
-/* A string literal as ms_str. If the compiler reports a missing ')' or an operand of type
- * pointer, the argument is not a literal: use ms_str_of or ms_str_n. */
+/* A string literal as ms_str. It is a call: static data in C needs {"a", 1}. If the
+ * compiler reports a missing ')' or an operand of type pointer, the argument is not a
+ * literal: use ms_str_of or ms_str_n. */
 #define MS_STR(literal) ms_str_n("" literal "", sizeof("" literal "") - 1)
 
 /* A NUL-terminated string as a view; NULL: absent. */
@@ -577,9 +582,10 @@ typedef enum ms_role {
  *   role        the speaker, unless the envelope names another one
  *   required    fields that must be there: C content, TA tool and args, WT worker and
  *               task, CM content and from_manager, N type_name and content
- *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
- *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
- *               everything
+ *   class       in which view it stands: CONVERSATION; GLOBAL; TRACE, the agent view;
+ *               CONTEXT, the agent view if agent_types has it (MS_TYPES_AGENT_WIDE);
+ *               PLAIN, no view of its own, unless agent_types has it. The team and
+ *               timeline views have all types
  *   projection  the role and form in which a chat model reads it (see [format])
  *   words       its names in the agent framework format, the message envelope format and
  *               the task message format; "": that format has no such type
@@ -862,7 +868,7 @@ typedef struct ms_query {
     int64_t until_ns;
     uint64_t after_seq;       /* sequence > after_seq */
     uint64_t before_seq;      /* sequence < before_seq; 0: no bound */
-    size_t limit;             /* the newest n; 0: all */
+    size_t limit;             /* the newest n of those that pass all filters; 0: all */
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
     bool by_time;             /* order by time, ties by sequence; needs an arena. A
@@ -979,6 +985,7 @@ typedef struct ms_list_query {
                                  the name */
 } ms_list_query;
 
+/* query NULL: all locations. */
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 
@@ -1003,7 +1010,9 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
-/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. */
+/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. A log
+ * that appended is synced first; only the event MS_LOG_SYNC_FAILED can show that this
+ * failed. If you must know, call ms_sync before. */
 MS_API void ms_close(ms_store *store);
 #ifndef MSGSTORE_NO_LOG
 
@@ -1247,7 +1256,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
+    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once.
+                                 No timer runs: the next feed writes them, an absent
+                                 part, or the end. A writer that dies loses what it has
+                                 collected */
     bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
@@ -1367,8 +1379,12 @@ typedef struct ms_project_opts {
     bool thinking;            /* sends signed thinking of the running turn back to its
                                  signer, unaltered; for requests with thinking on. With
                                  it the own block of a memory has REASONING, too */
-    size_t newest;            /* the window: at most so many messages, 0: all. Turns are
-                                 never split; the newest turn is always complete */
+    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+                                 here a user's text, or one agent's consecutive texts
+                                 and calls with the results; turn_id does not count.
+                                 Turns are never split, and the newest is always
+                                 complete. The question before it may be left out (see
+                                 start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a
@@ -1717,16 +1733,19 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
 
 /* ==== [api-copy] selections and copies of a store ================================ */
 
-/* A selection for ms_copy. Zeroed: everything. */
+/* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
+ * find the first (a query for user_message with limit n), count the messages from there
+ * on, and set `newest` to that. */
 typedef struct ms_keep {
-    size_t newest;            /* the newest n of each location; 0: all */
+    size_t newest;            /* the newest n messages of each location; 0: all */
     uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
     bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn has one turn_id; without one, it begins at a
-                                 user_message. A location without either is one turn */
+                                 A turn (another one than in ms_project_opts) has one
+                                 turn_id; without one, it begins at a user_message. A
+                                 location without either is one turn */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1759,7 +1778,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
  * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL.
+ * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
+ * effect. report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
@@ -1868,6 +1888,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
+/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */
@@ -1885,8 +1906,8 @@ typedef struct ms_log_report {
 
 /* Reads every byte of a log, index records included, without writing. desc needs path,
  * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
- * reads the bytes that were visible when it began. */
+ * append at the end is not damage); MS_E_DAMAGED: see report (may be NULL) and err.
+ * Beside a writer it reads the bytes that were visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 #endif
@@ -2034,10 +2055,11 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
 MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
-/* Reads all messages, then writes an array of messages. report may be NULL; it is also
- * set on MS_E_TOO_LARGE. MS_E_DAMAGED: messages of the store or the memory were skipped,
- * and nothing was written (for a cursor of your own, call ms_cursor_close). After any
- * other failure the bytes passed to `write` are incomplete. */
+/* Reads all messages, then writes an array of messages. desc->arena must be set:
+ * MS_E_ARENA. report may be NULL; it is also set on MS_E_TOO_LARGE. MS_E_DAMAGED:
+ * messages of the store or the memory were skipped, and nothing was written (for a cursor
+ * of your own, call ms_cursor_close). After any other failure the bytes passed to `write`
+ * are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -2332,13 +2354,16 @@ MS_API void ms_record_erase(void *bytes);
  * Verifies every record, then rebuilds the postings after the image in one scan.
  * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
  * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
- * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
- * (if salvage had to search for its end: up to the last verified record). */
+ * MS_E_FULL: the buffer has no room for the postings (a buffer of the size that the store
+ * had is enough, even if it was full; else see ms_mem_size). Bytes after the image do not
+ * matter: it has its own length. On failure the image is as before (if salvage had to
+ * search for its end: up to the last verified record). */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
 /* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
- * Copy it while nothing is appended. Absent for a store on the heap. */
+ * Copy it while nothing is appended. The bytes stay in the buffer after ms_close. Absent
+ * for a store on the heap. */
 MS_API ms_str ms_mem_image(const ms_store *store);
 
 /* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most
@@ -16567,6 +16592,11 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * over them. [log-recover] finds the end, [log-sync] knows what of it is on the disk.
  * "Writing" in the essay of [log-map] has the two engines and what they cost.
  *
+ * The watermark, BUSY, the hints, UNCONFIRMED, two checkpoints and the writer's line are
+ * in the superblock, see [file-format]. The line has the boot and the file that the
+ * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
+ * at log->append.stop or after it.
+ *
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
  * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
@@ -16574,33 +16604,44 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
- *                 opening, and in a turn that cannot trust what it finds
+ *   not prepared  Perhaps dead bytes of any writer, all below `stop`. This is so after
+ *                 an opening, and in a turn that cannot trust what it finds
  *                 (ms__turn_check).
- *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
- *                 sets this state, and so does a turn that finds all of this.
+ *   prepared      Zeros; and readers trust the line and the watermark.
+ *                 ms__writer_prepare sets this state, and so does a turn that can trust
+ *                 what it finds.
  *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
- *                 of this handle, so PATH.torn keeps no copy of them.
+ *                 of this handle, so PATH.torn keeps no copy of them. A shared handle is
+ *                 refused only until its next turn, which sets not prepared: then a copy
+ *                 is kept.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
- *   1 room       The file has room up to the new end. A full disk is found here.
+ *   1 room       The file has room up to the new end. A full disk is found here (where
+ *                the file system cannot allocate: in 4).
  *   2 map        This handle can read up to there.
  *   3 BUSY       A shared writer stores the new end in BUSY.
  *   4 bytes      All records are stored, the last one with COMMIT.
  *   5 watermark  One word, stored with release: all records become visible.
  *
+ * None of the five syncs. ms__log_append ([log-open]) takes the locks before them. After
+ * them it does housekeeping, releases the locks, and syncs.
+ *
  * What is left if the writer does not get beyond a step:
  *
  *        its process is killed: memory keeps    the power fails: no watermark is
- *        the watermark                          trusted, and a walk finds the end
+ *        the watermark                          trusted, a walk finds the end, and the
+ *                                               next writer is not prepared
  *   1, 2 zeros after the end                    the same, or a shorter file
- *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
- *        turn is not prepared                   not prepared
+ *   3    BUSY is past the watermark: the next   as for 1, 2
+ *        turn is not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
- *                                               else dead, see (FF5)
+ *                                               else dead: (FF5) of [file-format]
  *   5    the append is visible                  as for 4, until a sync has ended
+ *
+ * An append killed in 4 may become visible if the power fails before a writer has zeroed
+ * it: the walk may find it complete.
  *
  * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
  * write of 4 or step 5 fails, the handle is refused, and its next append zeroes what was
@@ -16608,18 +16649,20 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * stops after the last COMMIT.
  *
  * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
- * follows from two rules. Dead bytes are gone from the disk before any record is stored
- * over them (LM9). The line that makes readers trust a watermark is stored after that
- * watermark.
+ * follows from two rules. No append is visible before the dead bytes are zero on the
+ * disk: (LM9) of [log-map]. The line that makes readers trust a watermark is stored after
+ * that watermark.
  *
- *    1 Refuses beside a sync of another thread (LS3).
+ *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
+ *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
  *    2 Bounds the dead bytes by the size of the file.
- *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
- *      to `stop` counts: zeros in memory need not be zeros on the disk.
+ *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
+ *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
  *      another writer does this again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
- *      record then carries SYNCED.
+ *      record then carries SYNCED. (That proves to a later walk that all before it was on
+ *      the disk.)
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -16629,6 +16672,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
  *   12 Where visible bytes are missing, appends a LOST record, and syncs it with a new
  *      checkpoint.
+ *
+ * A step that fails leaves the handle not prepared, and the next append begins at 1. (A
+ * sync that fails also poisons the handle, see [log-sync].) A failed 11 stores the old
+ * last word again. A failed 12 makes the handle refused, and is tried again.
  *
  * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
  * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
@@ -16911,8 +16958,7 @@ static void ms__log_lost(ms__log *log, uint64_t end)
 }
 
 /* Sets the state: prepared, or not prepared with dead bytes that end at `stop` at the
- * latest.
- * */
+ * latest. */
 static void ms__prepared_set(ms__log *log, bool prepared, uint64_t stop)
 {
     log->append.prepared = prepared;
@@ -17077,9 +17123,10 @@ static void ms__log_housekeep(ms__log *log)
     if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }
 
-/* ---- Appending: the functions that [append] calls for a log. Records are encoded in the
- * staging buffer and copied to the file when the run is complete, so a failed append has
- * stored nothing. Encoding a single record in the window saves 2 to 4 percent. */
+/* ---- Appending: the functions that [append] calls for a log. ms__core_append calls
+ * ms__log_room for each record, then ms__run_publish. Records are encoded in the staging
+ * buffer and copied to the file when the run is complete, so a failed append has stored
+ * nothing. Encoding a single record in the window would save 2 to 4 percent; not done. */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {
@@ -17159,12 +17206,12 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      invalid there is damage, and is reported
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
- *      attached. Bytes after log->end are dead; the first append zeroes them
+ *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
- * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
- * is damage.
+ * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
+ * not zero, or `proven` if that is later. What is invalid before it is damage.
  *
  * The first append then does the steps of ms__writer_prepare, see [log-append].
  *
@@ -17172,8 +17219,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * record (ms__log_start). That index carries the counts of all before it. So opening
  * costs the same at any size of the file.
  *
- * A check for appends compares the watermark with the last one taken in. If it has moved,
- * ms__apply_visible takes in the new records.
+ * A check for appends compares the watermark with the last one taken in, and the epoch of
+ * the line. If the watermark has moved, ms__apply_visible takes in the new records. An
+ * untrusted watermark is ignored until a writer has stored its line.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17191,12 +17239,14 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     the watermark is at least as new as the line.
  *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
  *     diagram above.
- *   6 A writer never gives a number again that the checkpoint or an index record has.
+ *   6 A writer raises its last number to that of the checkpoint: records in damage may
+ *     have had it.
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
  *     and syncs it: the creator may have been killed before its sync.
- *   9 Shows records and superblock to readers of the handle, which take no lock.
+ *   9 Shows records and superblock to readers of the handle, which take no lock. A
+ *     writer then clears REPLACED.
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.
@@ -17219,17 +17269,17 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
- *   the
- *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
- *     be past the watermark, and no sync have to come first.
+ *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
+ *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
  *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
  * also so after an exclusive writer that did not close the log. An untrusted line: the
  * machine has restarted, or the file is a copy. After 3 the end of the handle is a
- * trusted watermark. If it is not, though the file is long enough, other writers may have
- * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
+ * trusted watermark. If the end is not the watermark and the file reaches the watermark,
+ * other writers may have overwritten the handle's records. It must not append after them:
+ * MS_E_CONFLICT. A shorter file is no error: 3 has noted what is lost (ms__lost_note).
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -17446,9 +17496,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     return ms__tail_first(log, log->end, 0, err);
 }
 
-/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5), and takes
- * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
- * bytes it moves up to the last of them. *visible: where the log ends. */
+/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
+ * [file-format], and takes nothing in. *proven: all below it was durable; where records
+ * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
+ * log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -17839,8 +17890,8 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread (LS3). So it first waits for a sync that runs, and gives back
- * both locks meanwhile: the thread that syncs needs them to end. */
+ * not beside another thread: (LS3) of [log-sync]. So it first waits for a sync that runs,
+ * and gives back both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
@@ -18773,6 +18824,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err)
 {
     ms_store *store;
+    ms_log_report unused;
+    if (!report) report = &unused;
     memset(report, 0, sizeof *report);
     MS__TRY(ms__log_desc_check(desc, err));
     ms_log_desc d = *desc;

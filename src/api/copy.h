@@ -1,16 +1,19 @@
 
 /* ==== [api-copy] selections and copies of a store ================================ */
 
-/* A selection for ms_copy. Zeroed: everything. */
+/* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
+ * find the first (a query for user_message with limit n), count the messages from there
+ * on, and set `newest` to that. */
 typedef struct ms_keep {
-    size_t newest;            /* the newest n of each location; 0: all */
+    size_t newest;            /* the newest n messages of each location; 0: all */
     uint64_t newest_bytes;    /* of these, the newest whose records have at most so many
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
     bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn has one turn_id; without one, it begins at a
-                                 user_message. A location without either is one turn */
+                                 A turn (another one than in ms_project_opts) has one
+                                 turn_id; without one, it begins at a user_message. A
+                                 location without either is one turn */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */

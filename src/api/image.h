@@ -5,13 +5,16 @@
  * Verifies every record, then rebuilds the postings after the image in one scan.
  * MS_E_FOREIGN: not an image of this library. MS_E_DAMAGED: err->offset has the place;
  * with salvage, verified records are kept, and *damaged (may be NULL) counts the others.
- * MS_E_FULL: the buffer has no room for the postings. On failure the image is as before
- * (if salvage had to search for its end: up to the last verified record). */
+ * MS_E_FULL: the buffer has no room for the postings (a buffer of the size that the store
+ * had is enough, even if it was full; else see ms_mem_size). Bytes after the image do not
+ * matter: it has its own length. On failure the image is as before (if salvage had to
+ * search for its end: up to the last verified record). */
 MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
                                uint64_t *damaged, ms_error *err);
 
 /* Returns the image of a store in a fixed buffer: a view of the buffer's first bytes.
- * Copy it while nothing is appended. Absent for a store on the heap. */
+ * Copy it while nothing is appended. The bytes stay in the buffer after ms_close. Absent
+ * for a store on the heap. */
 MS_API ms_str ms_mem_image(const ms_store *store);
 
 /* Returns the size in bytes of a buffer in which n messages fit. field_bytes: the most

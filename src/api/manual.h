@@ -136,11 +136,11 @@
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Arguments are copied before a call returns. Results are borrowed; each function
- * documents for how long. A function that allocates a result has an ms_arena parameter;
- * others allocate nothing. Stores keep and use the ms_alloc of their description ({0}:
- * malloc). After a failed open or init there is nothing to free, and outputs are NULL or
- * zero.
+ * Arguments are copied before a call returns. A pointer may be NULL only where this file
+ * says so; outputs are not checked. Results are borrowed; each function documents for how
+ * long. A function that allocates a result has an ms_arena parameter; others allocate
+ * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
+ * failed open or init there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -157,20 +157,22 @@
  * then it survives a power loss.
  *
  *   desc.sync       visible     durable                           lost by a power loss
- *   MS_SYNC_NONE    on return   when ms_sync or ms_close returns  all since then
+ *   MS_SYNC_NONE    on return   when ms_sync has returned, or     all since then
+ *                               ms_close has synced
  *   MS_SYNC_EVERY   on return   at most sync_ms or sync_bytes     that much
  *                               later, if appends or ticks go on
  *   MS_SYNC_EACH    on return   on return                         nothing
  *
  * A batch is lost as a whole or not at all. ms_sync returns the highest durable sequence
- * number. In MS_SYNC_EACH, concurrent threads share a sync; a single thread waits for the
- * disk at each append, so append in batches. If a sync fails, the call that needed it
- * returns MS_E_POISONED, and so do all later ones on the handle, because the system may
- * have dropped unwritten pages. An append that fails this way returns the sequence number
- * if its message is visible (whether it is durable is unknown), otherwise 0. Close the
- * log, check the disk, and open it again: the next writer writes all unsynced data once
- * more. Not covered: disks that report writes they have not made; the name of a new file
- * in a directory that the process may not read.
+ * number; ms_close cannot return that its sync failed. In MS_SYNC_EACH, concurrent
+ * threads share a sync; a single thread waits for the disk at each append, so append in
+ * batches. If a sync fails, the call that needed it returns MS_E_POISONED, and so do all
+ * later ones on the handle, because the system may have dropped unwritten pages. An
+ * append that fails this way returns the sequence number if its message is visible
+ * (whether it is durable is unknown), otherwise 0. Close the log, check the disk, and
+ * open it again: the next writer writes all unsynced data once more. Not covered: disks
+ * that report writes they have not made; the name of a new file in a directory that the
+ * process may not read.
  *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
  * append; the next writer zeroes and syncs them before it appends.

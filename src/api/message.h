@@ -30,9 +30,10 @@ typedef enum ms_role {
  *   role        the speaker, unless the envelope names another one
  *   required    fields that must be there: C content, TA tool and args, WT worker and
  *               task, CM content and from_manager, N type_name and content
- *   class       in which views it stands: CONVERSATION; TRACE, the agent view; GLOBAL;
- *               CONTEXT, agent and team views when asked for; PLAIN, only in queries for
- *               everything
+ *   class       in which view it stands: CONVERSATION; GLOBAL; TRACE, the agent view;
+ *               CONTEXT, the agent view if agent_types has it (MS_TYPES_AGENT_WIDE);
+ *               PLAIN, no view of its own, unless agent_types has it. The team and
+ *               timeline views have all types
  *   projection  the role and form in which a chat model reads it (see [format])
  *   words       its names in the agent framework format, the message envelope format and
  *               the task message format; "": that format has no such type

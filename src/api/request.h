@@ -56,8 +56,12 @@ typedef struct ms_project_opts {
     bool thinking;            /* sends signed thinking of the running turn back to its
                                  signer, unaltered; for requests with thinking on. With
                                  it the own block of a memory has REASONING, too */
-    size_t newest;            /* the window: at most so many messages, 0: all. Turns are
-                                 never split; the newest turn is always complete */
+    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+                                 here a user's text, or one agent's consecutive texts
+                                 and calls with the results; turn_id does not count.
+                                 Turns are never split, and the newest is always
+                                 complete. The question before it may be left out (see
+                                 start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more */
     size_t step;              /* the window's start moves by so many messages (with a

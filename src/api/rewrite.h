@@ -4,7 +4,8 @@
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
  * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL.
+ * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
+ * effect. report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.

@@ -65,7 +65,7 @@ typedef struct ms_query {
     int64_t until_ns;
     uint64_t after_seq;       /* sequence > after_seq */
     uint64_t before_seq;      /* sequence < before_seq; 0: no bound */
-    size_t limit;             /* the newest n; 0: all */
+    size_t limit;             /* the newest n of those that pass all filters; 0: all */
     bool oldest;              /* limit keeps the oldest n instead */
     bool reverse;             /* newest first; else oldest first */
     bool by_time;             /* order by time, ties by sequence; needs an arena. A
@@ -182,6 +182,7 @@ typedef struct ms_list_query {
                                  the name */
 } ms_list_query;
 
+/* query NULL: all locations. */
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 
@@ -206,5 +207,7 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
-/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. */
+/* Closes a store and frees its memory. No other thread may use it. NULL is allowed. A log
+ * that appended is synced first; only the event MS_LOG_SYNC_FAILED can show that this
+ * failed. If you must know, call ms_sync before. */
 MS_API void ms_close(ms_store *store);

@@ -8,7 +8,10 @@
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once */
+    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once.
+                                 No timer runs: the next feed writes them, an absent
+                                 part, or the end. A writer that dies loses what it has
+                                 collected */
     bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;

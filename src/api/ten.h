@@ -15,11 +15,13 @@
  *   ms_cursor_close(&it, &err)                  ends reading; returns the first failure
  *   ms_close(store)                             closes the store
  *
- * Structs that a caller fills are zeroed first: 0 is the default of each member. (Here
- * they are static, which zeroes them in C and C++; ms_memory_init zeroes its own.) A call
- * returns MS_OK, or another code and a sentence in err.message. A string is a pointer and
- * a length (ptr, len), without a NUL. A value is a string (value.text) that is text or
- * JSON. Small functions make and read what the calls take and return:
+ * Structs that a caller fills are zeroed first: 0 is the default of each member. (Write
+ * `= {0}` in C, `= {}` in C++. Here they are static, which zeroes them in both, once: do
+ * not do so in functions that are called again or by several threads. ms_memory_init
+ * zeroes its own.) A call returns MS_OK, or another code and a sentence in err.message. A
+ * string is a pointer and a length (ptr, len), without a NUL. A value is a string
+ * (value.text) that is text or JSON. Small functions make and read what the calls take
+ * and return:
  *
  *   a string              MS_STR("literal"), ms_str_of(pointer), ms_str_n(pointer, len)
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
@@ -90,7 +92,7 @@
  *         ask.memory = &me;
  *         ask.profile = ms_profile_find(MS_STR("openai"));
  *         ask.opts.model = MS_STR("gpt-5");
- *         ask.opts.newest = 100; // of a long history the newest turns
+ *         ask.opts.newest = 100; // at most the newest 100 messages
  *         ask.tools = MS_STR("[{\"type\":\"function\",\"function\":"
  *                            "{\"name\":\"weather\"}}]");
  *         static ms_arena arena;

@@ -16,8 +16,9 @@ static inline ms_str ms_str_n(const char *ptr, size_t len)
     return s;
 }
 
-/* A string literal as ms_str. If the compiler reports a missing ')' or an operand of type
- * pointer, the argument is not a literal: use ms_str_of or ms_str_n. */
+/* A string literal as ms_str. It is a call: static data in C needs {"a", 1}. If the
+ * compiler reports a missing ')' or an operand of type pointer, the argument is not a
+ * literal: use ms_str_of or ms_str_n. */
 #define MS_STR(literal) ms_str_n("" literal "", sizeof("" literal "") - 1)
 
 /* A NUL-terminated string as a view; NULL: absent. */

@@ -41,6 +41,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
+/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */
@@ -58,7 +59,7 @@ typedef struct ms_log_report {
 
 /* Reads every byte of a log, index records included, without writing. desc needs path,
  * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report and err. Beside a writer it
- * reads the bytes that were visible when it began. */
+ * append at the end is not damage); MS_E_DAMAGED: see report (may be NULL) and err.
+ * Beside a writer it reads the bytes that were visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);

@@ -4,6 +4,11 @@
  * over them. [log-recover] finds the end, [log-sync] knows what of it is on the disk.
  * "Writing" in the essay of [log-map] has the two engines and what they cost.
  *
+ * The watermark, BUSY, the hints, UNCONFIRMED, two checkpoints and the writer's line are
+ * in the superblock, see [file-format]. The line has the boot and the file that the
+ * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
+ * at log->append.stop or after it.
+ *
  * Who may write. One handle at a time, with the lock of the file: an exclusive writer
  * holds it while it is open, a shared one for its turn. Of that handle one thread at a
  * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
@@ -11,33 +16,44 @@
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
- *   not prepared  Dead bytes of any writer, up to `stop` at most. This is so after an
- *                 opening, and in a turn that cannot trust what it finds
+ *   not prepared  Perhaps dead bytes of any writer, all below `stop`. This is so after
+ *                 an opening, and in a turn that cannot trust what it finds
  *                 (ms__turn_check).
- *   prepared      Zeros. Readers trust the line and the watermark. ms__writer_prepare
- *                 sets this state, and so does a turn that finds all of this.
+ *   prepared      Zeros; and readers trust the line and the watermark.
+ *                 ms__writer_prepare sets this state, and so does a turn that can trust
+ *                 what it finds.
  *   refused       Not prepared, after a failed write (ms__log_dead). The dead bytes are
- *                 of this handle, so PATH.torn keeps no copy of them.
+ *                 of this handle, so PATH.torn keeps no copy of them. A shared handle is
+ *                 refused only until its next turn, which sets not prepared: then a copy
+ *                 is kept.
  *
  * An append has five steps. ms__log_put does 1 to 4, ms__log_publish does 5:
  *
- *   1 room       The file has room up to the new end. A full disk is found here.
+ *   1 room       The file has room up to the new end. A full disk is found here (where
+ *                the file system cannot allocate: in 4).
  *   2 map        This handle can read up to there.
  *   3 BUSY       A shared writer stores the new end in BUSY.
  *   4 bytes      All records are stored, the last one with COMMIT.
  *   5 watermark  One word, stored with release: all records become visible.
  *
+ * None of the five syncs. ms__log_append ([log-open]) takes the locks before them. After
+ * them it does housekeeping, releases the locks, and syncs.
+ *
  * What is left if the writer does not get beyond a step:
  *
  *        its process is killed: memory keeps    the power fails: no watermark is
- *        the watermark                          trusted, and a walk finds the end
+ *        the watermark                          trusted, a walk finds the end, and the
+ *                                               next writer is not prepared
  *   1, 2 zeros after the end                    the same, or a shorter file
- *   3    BUSY is past the watermark: the next   the next writer does not trust the line:
- *        turn is not prepared                   not prepared
+ *   3    BUSY is past the watermark: the next   as for 1, 2
+ *        turn is not prepared
  *   4    dead bytes: no reader sees them, and   each page is old or new. The append is
  *        the next writer zeroes them            visible if all its records are valid,
- *                                               else dead, see (FF5)
+ *                                               else dead: (FF5) of [file-format]
  *   5    the append is visible                  as for 4, until a sync has ended
+ *
+ * An append killed in 4 may become visible if the power fails before a writer has zeroed
+ * it: the walk may find it complete.
  *
  * If step 1, 2 or 3 fails, or the window of MAP, no byte of a record is stored. If a
  * write of 4 or step 5 fails, the handle is refused, and its next append zeroes what was
@@ -45,18 +61,20 @@
  * stops after the last COMMIT.
  *
  * A handle that is not prepared first does the steps of ms__writer_prepare. Their order
- * follows from two rules. Dead bytes are gone from the disk before any record is stored
- * over them (LM9). The line that makes readers trust a watermark is stored after that
- * watermark.
+ * follows from two rules. No append is visible before the dead bytes are zero on the
+ * disk: (LM9) of [log-map]. The line that makes readers trust a watermark is stored after
+ * that watermark.
  *
- *    1 Refuses beside a sync of another thread (LS3).
+ *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
+ *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
  *    2 Bounds the dead bytes by the size of the file.
- *    3 Measures them, up to the last byte that is not zero. With UNCONFIRMED all room up
- *      to `stop` counts: zeros in memory need not be zeros on the disk.
+ *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
+ *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
  *      another writer does this again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
- *      record then carries SYNCED.
+ *      record then carries SYNCED. (That proves to a later walk that all before it was on
+ *      the disk.)
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -66,6 +84,10 @@
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
  *   12 Where visible bytes are missing, appends a LOST record, and syncs it with a new
  *      checkpoint.
+ *
+ * A step that fails leaves the handle not prepared, and the next append begins at 1. (A
+ * sync that fails also poisons the handle, see [log-sync].) A failed 11 stores the old
+ * last word again. A failed 12 makes the handle refused, and is tried again.
  *
  * Until 10 the line is as it was. If the line was trusted, so is the watermark of 9, and
  * it is right. Step 10 makes the line invalid, unless boot and file stay the same; then
@@ -348,8 +370,7 @@ static void ms__log_lost(ms__log *log, uint64_t end)
 }
 
 /* Sets the state: prepared, or not prepared with dead bytes that end at `stop` at the
- * latest.
- * */
+ * latest. */
 static void ms__prepared_set(ms__log *log, bool prepared, uint64_t stop)
 {
     log->append.prepared = prepared;
@@ -514,9 +535,10 @@ static void ms__log_housekeep(ms__log *log)
     if (!log->opts.ticked) (void)ms__summary_build_step(log, &more, NULL);
 }
 
-/* ---- Appending: the functions that [append] calls for a log. Records are encoded in the
- * staging buffer and copied to the file when the run is complete, so a failed append has
- * stored nothing. Encoding a single record in the window saves 2 to 4 percent. */
+/* ---- Appending: the functions that [append] calls for a log. ms__core_append calls
+ * ms__log_room for each record, then ms__run_publish. Records are encoded in the staging
+ * buffer and copied to the file when the run is complete, so a failed append has stored
+ * nothing. Encoding a single record in the window would save 2 to 4 percent; not done. */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {

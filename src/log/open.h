@@ -645,6 +645,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err)
 {
     ms_store *store;
+    ms_log_report unused;
+    if (!report) report = &unused;
     memset(report, 0, sizeof *report);
     MS__TRY(ms__log_desc_check(desc, err));
     ms_log_desc d = *desc;

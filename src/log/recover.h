@@ -20,12 +20,12 @@
  *      invalid there is damage, and is reported
  *               |  visible is beyond the end of the file: ms__lost_note
  *               v
- *      attached. Bytes after log->end are dead; the first append zeroes them
+ *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
- * valid record. What is invalid up to the last byte that is not zero, or below `proven`,
- * is damage.
+ * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
+ * not zero, or `proven` if that is later. What is invalid before it is damage.
  *
  * The first append then does the steps of ms__writer_prepare, see [log-append].
  *
@@ -33,8 +33,9 @@
  * record (ms__log_start). That index carries the counts of all before it. So opening
  * costs the same at any size of the file.
  *
- * A check for appends compares the watermark with the last one taken in. If it has moved,
- * ms__apply_visible takes in the new records.
+ * A check for appends compares the watermark with the last one taken in, and the epoch of
+ * the line. If the watermark has moved, ms__apply_visible takes in the new records. An
+ * untrusted watermark is ignored until a writer has stored its line.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -52,12 +53,14 @@
  *     the watermark is at least as new as the line.
  *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
  *     diagram above.
- *   6 A writer never gives a number again that the checkpoint or an index record has.
+ *   6 A writer raises its last number to that of the checkpoint: records in damage may
+ *     have had it.
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
  *     and syncs it: the creator may have been killed before its sync.
- *   9 Shows records and superblock to readers of the handle, which take no lock.
+ *   9 Shows records and superblock to readers of the handle, which take no lock. A
+ *     writer then clears REPLACED.
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.
@@ -80,17 +83,17 @@
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on nobody else writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
- *   the
- *     line is trusted and its end is the watermark. UNCONFIRMED must not be set, BUSY not
- *     be past the watermark, and no sync have to come first.
+ *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
+ *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
  *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
  * BUSY past the watermark: a writer raised it, and was killed before it published. It is
  * also so after an exclusive writer that did not close the log. An untrusted line: the
  * machine has restarted, or the file is a copy. After 3 the end of the handle is a
- * trusted watermark. If it is not, though the file is long enough, other writers may have
- * overwritten the handle's records, and it must not append after them: MS_E_CONFLICT.
+ * trusted watermark. If the end is not the watermark and the file reaches the watermark,
+ * other writers may have overwritten the handle's records. It must not append after them:
+ * MS_E_CONFLICT. A shorter file is no error: 3 has noted what is lost (ms__lost_note).
  * ================================================================================== */
 
 /* ---- Taking in records. */
@@ -307,9 +310,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     return ms__tail_first(log, log->end, 0, err);
 }
 
-/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5), and takes
- * nothing in. *proven: all below it was durable; where records with SYNCED follow invalid
- * bytes it moves up to the last of them. *visible: where the log ends. */
+/* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
+ * [file-format], and takes nothing in. *proven: all below it was durable; where records
+ * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
+ * log ends. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -700,8 +704,8 @@ static void ms__write_end(ms__log *log)
 }
 
 /* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread (LS3). So it first waits for a sync that runs, and gives back
- * both locks meanwhile: the thread that syncs needs them to end. */
+ * not beside another thread: (LS3) of [log-sync]. So it first waits for a sync that runs,
+ * and gives back both locks meanwhile: the thread that syncs needs them to end. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);

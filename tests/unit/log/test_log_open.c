@@ -202,6 +202,30 @@ TEST(what_is_no_regular_file_is_refused)
     store_close(&s);
 }
 
+
+/* ---- verifying ---- */
+
+TEST(verify_finds_damage_when_it_has_no_report)
+{
+    test_store s = closed_log();
+    size_t size;
+    ms_error err;
+    char *bytes = bytes_of(&s, &size);
+    must_give(MS_OK, ms_log_verify(&s.log, NULL, &err));
+    bytes[4096 + 40] ^= 1;
+    file_replace(&s, bytes, size);
+    s.log.events.event = NULL;
+    must_give(MS_E_DAMAGED, ms_log_verify(&s.log, NULL, &err));
+    assert_non_null(strstr(err.message, "1 damaged ranges"));
+    must_give(MS_E_DAMAGED, ms_log_verify(&s.log, NULL, NULL));
+    assert_int_equal(remove(s.path), 0);
+    must_give(MS_E_NOT_FOUND, ms_log_verify(&s.log, NULL, &err));
+    s.log.path = NULL;
+    must_give(MS_E_ARGUMENT, ms_log_verify(&s.log, NULL, &err));
+    free(bytes);
+    store_close(&s);
+}
+
 int main(void)
 {
     return run_all_tests(NULL, NULL);
