@@ -13,7 +13,8 @@
 #   tools/join.sh --files     prints the files of src/ in their order
 #
 # Which side was edited: the one that differs from the last state in which both were equal.
-# That is build/joined.h, or the last commit. MS_ROOT=folder works on another tree.
+# That is build/joined.h, or the last commit if its sides are equal. MS_ROOT=folder works on
+# another tree.
 set -u
 cd "${MS_ROOT:-$(dirname "$0")/..}" || exit 1
 spine=src/msgstore.h
@@ -31,14 +32,28 @@ files()
     sed -n 's/^#include "\([A-Za-z0-9_/-]*\.h\)"$/src\/\1/p' "$spine"
 }
 
-# join: prints the spine with its files.
-join()
+# sound: refuses a spine or a file that could not be taken apart again.
+sound()
 {
-    local file
+    local file line
+    line=$(grep -nE $'^[ \t]*#[ \t]*include|\r' "$spine" |
+        grep -vE '^[0-9]+:#include "[A-Za-z0-9_/-]*\.h"$' | head -n 1)
+    [ -z "$line" ] ||
+        fail "$spine:$line: expected #include \"FOLDER/NAME.h\" and a line feed"
     while read -r file; do
         [ -f "$file" ] || fail "$spine includes $file, which is missing"
         [ -z "$(tail -c 1 "$file")" ] || fail "$file does not end with a line feed"
     done < <(files)
+    # shellcheck disable=SC2046
+    line=$(grep -nE '^/\* ==== \[[a-z0-9-]+\]' $(files) | grep -v ':2:/' | head -n 1)
+    [ -z "$line" ] || fail "$line: a file has one tag, in its second line"
+    line=$(comm -13 <(files | sort) <(find src -mindepth 2 -name '*.h' | sort) | head -n 1)
+    [ -z "$line" ] || fail "$spine does not include $line"
+}
+
+# join: prints the spine with its files.
+join()
+{
     LC_ALL=C awk '
         match($0, /^#include "[A-Za-z0-9_\/-]*\.h"$/) {
             file = "src/" substr($0, 11, length($0) - 11)
@@ -50,9 +65,12 @@ join()
 }
 
 # split: cuts msgstore.h at its tags. The lines between two files must be those of the
-# spine. A file that is as before is not written. Prints the files that it writes.
+# spine. The parts are joined again before any file is written. A file that is as before is
+# not written. Prints the files that it writes.
 split()
 {
+    local number file
+    [ -z "$(tail -c 1 msgstore.h)" ] || fail "msgstore.h does not end with a line feed"
     rm -rf build/split && mkdir -p build/split
     LC_ALL=C awk -v spine="$spine" '
         function complain(text)
@@ -114,6 +132,13 @@ split()
             for (i = 1; i <= n_files; i++) print i, name[i]
         }' msgstore.h >build/split/names || exit 1
     while read -r number file; do
+        mkdir -p "build/split/tree/${file%/*}"
+        cp "build/split/$number" "build/split/tree/$file"
+    done <build/split/names
+    cp "$spine" build/split/tree/src/
+    (cd build/split/tree && join) | cmp -s - msgstore.h ||
+        fail "the parts of msgstore.h do not join to it again; nothing is written"
+    while read -r number file; do
         cmp -s "build/split/$number" "$file" && continue
         cp "build/split/$number" "$file"
         echo "$file"
@@ -129,13 +154,24 @@ case ${1:-} in
 *) fail "unknown option '$1'" ;;
 esac
 
-mkdir -p build
+mkdir -p build || exit 1
 [ -f "$spine" ] || fail "there is no $spine"
+sound
 join >build/join.new || exit 1
 if cmp -s build/join.new msgstore.h; then
     mv build/join.new "$last"
     exit 0
 fi
+
+# committed: writes the last commit's msgstore.h to build/join.head, if that commit has equal
+# sides: else it does not show which side was edited since.
+committed()
+{
+    rm -rf build/head && mkdir -p build/head
+    git archive HEAD src msgstore.h 2>/dev/null | tar -x -C build/head 2>/dev/null &&
+        (cd build/head && join) >build/join.head 2>/dev/null &&
+        cmp -s build/join.head build/head/msgstore.h
+}
 
 # edited BASE: prints src or msgstore.h, the side that differs from that file.
 edited()
@@ -148,7 +184,7 @@ side=${2:-}
 if [ "${1:-}" != --from ]; then
     side=
     if [ -f "$last" ]; then side=$(edited "$last"); fi
-    if git show HEAD:./msgstore.h >build/join.head 2>/dev/null; then
+    if committed; then
         other=$(edited build/join.head)
         if [ -z "$side" ]; then side=$other; fi
         if [ -n "$other" ] && [ "$other" != "$side" ]; then side=; fi
@@ -157,7 +193,8 @@ fi
 if [ "${1:-}" = --check ]; then
     echo "make header: msgstore.h and src/ differ${side:+; edited was $side}:" >&2
     diff build/join.new msgstore.h | sed -n '1,6p' >&2
-    echo "Run: make header" >&2
+    if [ -n "$side" ]; then echo "Run: make header" >&2
+    else echo "Run make header with the side that counts: FROM=src or FROM=msgstore.h" >&2; fi
     exit 1
 fi
 case $side in
@@ -167,11 +204,10 @@ src)
     ;;
 msgstore.h)
     split || exit 1
-    join >build/join.new || exit 1
-    cmp -s build/join.new msgstore.h || fail "src/ did not become equal to msgstore.h"
     ;;
 *)
-    echo "make header: msgstore.h and src/ were both edited; nothing is written." >&2
+    echo "make header: both edited, or the last commit has sides that differ; nothing is" >&2
+    echo "written." >&2
     echo "First lines that differ (< src, > msgstore.h):" >&2
     diff build/join.new msgstore.h | sed -n '1,8p' >&2
     echo "Undo one of them, or name the side that counts; the other one is lost:" >&2

@@ -12,12 +12,22 @@ export MS_ROOT=$out
 rm -rf "$out"
 mkdir -p "$out"
 
-# fresh: the copy as the tree is.
+# fresh: the copy as the tree is, in a repository of its own, joined.
 fresh()
 {
-    rm -rf "$out/src" "$out/build"
+    rm -rf "$out/src" "$out/build" "$out/.git"
     cp -r src msgstore.h "$out/"
     bash tools/join.sh
+    [ "${1:-}" != committed ] || commit
+}
+
+# commit: all of the copy; what was equal before is forgotten, as in a fresh clone.
+commit()
+{
+    rm -rf "$out/build"
+    git -C "$out" init -q
+    git -C "$out" add src msgstore.h
+    git -C "$out" -c user.name=join -c user.email=join@example.org commit -qm copy
 }
 
 # join STATUS [ARGUMENT ...]: runs it on the copy, keeps what it says in $said, and adds to
@@ -55,11 +65,11 @@ result()
     fi
 }
 
-# begin: the next check.
+# begin [committed]: the next check.
 begin()
 {
     problem=
-    fresh
+    fresh "$@"
 }
 
 begin
@@ -102,7 +112,7 @@ sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
 sed -i '3s/$/ planted/' "$out/msgstore.h"
 cp "$out/msgstore.h" "$out/kept.h"
 join 1
-says 'both edited; nothing is written'
+says 'nothing is'
 says 'make header FROM=src'
 cmp -s "$out/kept.h" "$out/msgstore.h" || problem="$problem msgstore.h was written;"
 result edits_of_both_sides_at_once_are_refused 'src/log/os.h msgstore.h'
@@ -129,6 +139,81 @@ sed -i 's/^#include "log\/os.h"$/&\n#include "log\/more.h"/' "$out/src/msgstore.
 join 1
 says 'includes src/log/more.h, which is missing'
 result a_missing_file_is_refused src/msgstore.h
+
+begin
+sed -i 's/^#include "log\/os.h"$/& \/* x *\//' "$out/src/msgstore.h"
+join 1
+says 'expected #include'
+result another_form_of_an_include_is_refused src/msgstore.h
+
+begin
+sed -i 's/$/\r/' "$out/src/msgstore.h"
+join 1
+says 'expected #include'
+result a_spine_with_returns_is_refused src/msgstore.h
+
+begin
+cp "$out/src/log/list.h" "$out/src/log/extra.h"
+join 1
+says 'src/msgstore.h does not include src/log/extra.h'
+result a_file_that_the_spine_lacks_is_refused 'Only in '"$out/src/log: extra.h"
+
+begin
+sed -i '$s/$/\n\/* ==== [log-more] a second tag *\//' "$out/src/log/os.h"
+join 1
+says 'a file has one tag'
+result a_second_tag_in_a_file_is_refused src/log/os.h
+
+begin
+sed -i '/^\/\* ==== \[log-sync\]/s/$/\n * planted/' "$out/msgstore.h"
+truncate -s -1 "$out/msgstore.h"
+join 1
+says 'msgstore.h does not end with a line feed'
+result a_header_without_a_last_line_feed_is_refused msgstore.h
+
+begin
+truncate -s 500000 "$out/msgstore.h"
+echo >>"$out/msgstore.h"
+join 1
+says 'msgstore.h ends before'
+result a_header_that_ends_early_is_refused msgstore.h
+
+# Without build/, as in a fresh clone, the last commit shows which side was edited.
+begin committed
+sed -i '/^\/\* ==== \[json\]/s/$/\n * planted/' "$out/msgstore.h"
+join 1 --check
+says 'edited was msgstore.h'
+join 0
+says src/foundation/json.h
+result the_last_commit_shows_an_edit_of_the_header 'src/foundation/json.h msgstore.h'
+
+begin committed
+sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
+join 0
+says 'msgstore.h is written'
+result the_last_commit_shows_an_edit_of_a_file 'src/log/os.h msgstore.h'
+
+# A commit that has only one side: nothing tells which one counts.
+begin committed
+sed -i '/^\/\* ==== \[json\]/s/$/\n * planted/' "$out/msgstore.h"
+commit
+join 1 --check
+says 'FROM=src or FROM=msgstore.h'
+join 1
+says 'nothing is'
+result a_commit_of_one_side_is_not_undone msgstore.h
+join 0 --from msgstore.h
+says src/foundation/json.h
+result the_header_counts_when_it_is_named 'src/foundation/json.h msgstore.h'
+
+# The two states disagree: in build/ the file is the edited side, in the commit the header.
+begin committed
+sed -i '$s/$/\n\/* planted *\//' "$out/src/log/os.h"
+join 0
+cp src/log/os.h "$out/src/log/os.h"
+join 1
+says 'nothing is'
+result states_that_disagree_are_refused msgstore.h
 
 begin
 printf '/* no end */' >>"$out/src/log/os.h"
