@@ -49,7 +49,21 @@ suites_of()
     all_rows | awk -F '|' -v name="$1" '$1 == name { print $2 }'
 }
 
-# rows_of FILE: the rows that a changed file belongs to, or suites; nothing: none does.
+# users_of HEADER: the suites that take in a helper, also through another one.
+users_of()
+{
+    local name=${1##*/} user
+    grep -rlE "^#include \"(tests/support/)?${name//./\\.}\"" tests/unit tests/*/test_*.c \
+        tests/support | while read -r user; do
+        case $user in
+        tests/support/*) [ "$user" = "$1" ] || users_of "$user" ;;
+        *) basename "${user%.*}" ;;
+        esac
+    done | sort -u
+}
+
+# rows_of FILE: the rows that a changed file belongs to, or suites, or ":TARGET" where only
+# that target tests it; "all": every suite; nothing: there is none.
 rows_of()
 {
     local tag name=${1##*/}
@@ -57,41 +71,71 @@ rows_of()
     src/msgstore.h) echo tree ;;
     src/api/*) # a call is tested with the section of its name, and shown by snippets
         echo tree
-        tag=${name%.h}
-        if [ -n "$(suites_of "$tag")" ]; then echo "$tag"; fi
+        case ${name%.h} in
+        log | rewrite | verify) echo log-open ;;
+        os) echo os ;;
+        stream) echo change ;;
+        image) echo mem-open ;;
+        *) tag=${name%.h}
+            if [ -n "$(suites_of "$tag")" ]; then echo "$tag"; fi ;;
+        esac
         ;;
-    src/*) sed -n 's|^/\* ==== \[\([a-z0-9-]*\)\].*|\1|p' "$1" ;;
-    tests/*/test_*) echo "${name%.*}" ;;
-    tests/support/*) # the suites that take it in, also through another header
-        grep -rlE "^#include \"${name//./\\.}\"" tests/unit tests/*/test_*.c \
-            tests/support | while read -r user; do
-            case $user in
-            tests/support/*) [ "$user" = "$1" ] || rows_of "$user" ;;
-            *) basename "${user%.*}" ;;
-            esac
-        done | sort -u
+    src/*)
+        tag=$(git show "${BASE:-HEAD}:$1" 2>/dev/null | cat - "$1" 2>/dev/null |
+            sed -n 's|^/\* ==== \[\([a-z0-9-]*\)\].*|\1|p' | sort -u)
+        for name in $tag; do
+            if [ -n "$(suites_of "$name")" ]; then echo "$name"; else echo tree; fi
+        done
         ;;
+    tests/support/msgstore_impl.c) echo all ;;
+    tests/support/fast_impl.c) echo test_fast ;;
+    tests/support/*) users_of "$1" ;;
+    tests/tool/*) echo tool secrets providers ;;
+    tests/*/test_*) if [ -f "$1" ]; then echo "${name%.*}"; else echo tree; fi ;;
     tests/formats/*) echo test_formats ;;
+    tests/golden/*) echo test_file_format test_file_format_index ;;
+    tests/fuzz/*) echo corpus ;;
     tests/scripts/log/*) echo test_log_recover test_log_sync test_log_writers test_log_lost ;;
-    tests/scripts/*) echo test_change test_memory test_task ;;
+    tests/scripts/*) echo test_change test_copy test_bad_input test_memory test_task ;;
     tests/tables/*) echo test_project test_answer test_lint test_ffi ;;
-    tests/run/* | tests/*.md | Makefile | tests/Makefile | *.md) echo tree ;;
-    tools/* | tests/tool/*) echo tool ;;
-    bindings/msgstore_ffi.h) echo test_ffi ;;
+    tests/model/*) echo :model ;;
+    tests/platform/postgres*) echo :test-postgres ;;
+    tests/platform/board*) echo :test-board ;;
+    tests/platform/compile/*) echo test_compile ;;
+    tests/platform/*) echo ":test-${name%%.*}" ;;
+    tests/run/* | tests/*.md | *Makefile | *.md | .ci/* | .gitattributes) echo tree ;;
+    tools/join.sh | tools/setup.sh) echo tree ;;
+    tools/lint.*) echo providers tool ;;
+    tools/secrets.*) echo secrets tool ;;
+    tools/*) echo tool ;;
+    bindings/msgstore_ffi.h) echo ffi tree ;;
+    bindings/python/*) echo :test-python ;;
+    bindings/js/*) echo :test-js ;;
+    backends/*) echo tree :test-postgres ;;
+    examples/* | docs/*) echo tree ;;
+    bench/*) echo :bench ;;
+    packaging/* | CMakeLists.txt | meson* | build.zig* | clib.json | xmake.lua)
+        echo :test-packaging ;;
     esac
 }
 
-# changed: prints what to run for each changed file, and reports those without a suite.
+# changed: prints what to run for each changed file. Reports those without a suite, and
+# those that a target of their own tests.
 changed()
 {
-    local file found
-    { git diff --name-only "${BASE:-HEAD}" && git ls-files --others --exclude-standard; } |
-        sort -u | grep -v '^msgstore\.h$' | while read -r file; do
-        [ -f "$file" ] || continue
-        found=$(rows_of "$file")
-        if [ -n "$found" ]; then echo "$found"
-        else echo "make check: no suite belongs to $file" >&2; fi
+    local file found files
+    files=$(git diff --name-only "${BASE:-HEAD}") || return 1
+    files=$(printf '%s\n' "$files"; git ls-files --others --exclude-standard)
+    sort -u <<<"$files" | grep -v '^msgstore\.h$' | grep . | while read -r file; do
+        found=$(rows_of "$file" | tr ' ' '\n')
+        case $found in
+        '') echo "make check: no suite belongs to $file" >&2 ;;
+        *:*) echo "make check: for $file run also: make $(grep '^:' <<<"$found" |
+            tr -d : | xargs)" >&2 ;;
+        esac
+        grep -v '^:' <<<"$found"
     done
+    return 0
 }
 
 # every_suite: each suite once. Scripts come first: they take longest.
@@ -144,13 +188,16 @@ if [ "${1:-}" = --rows ]; then
     exit
 fi
 if [ "${1:-}" = --changed ]; then
+    found=$(changed) || { echo "make check: git does not report what changed" >&2 && exit 2; }
     # shellcheck disable=SC2046
-    set -- $(changed | tr ' ' '\n' | awk '!seen[$0]++')
-    if [ $# -eq 0 ]; then
-        echo "make check: git reports no change of a file that has a suite"
-        echo "0 passed, 0 failed"
-        exit
-    fi
+    set -- $(awk 'NF && !seen[$0]++' <<<"$found")
+    case " $* " in
+    *' all '*) set -- ;;
+    '  ')
+        echo "make check: git reports no change of a file that has a suite; nothing ran" >&2
+        exit 2
+        ;;
+    esac
 fi
 
 sections=$*
