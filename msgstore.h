@@ -9716,14 +9716,14 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
  * segment of the first place, backward in the tail. */
-static uint32_t ms__head_start(const ms__reading *s)
+static uint32_t ms__list_iter_start(const ms__reading *s)
 {
     return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
 }
 
 /* Notes that an iterator stands on a segment: its next run is after that, or backward
  * before it. */
-static void ms__head_stands(const ms__reading *s, ms__list_iter *li, uint32_t segment)
+static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t segment)
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
@@ -9757,7 +9757,7 @@ static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_i
     bool some = false;
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
-            ms__head_stands(s, &next, tail);
+            ms__list_iter_at(s, &next, tail);
             some = ms__list_iter_tail(s, &next);
         } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
@@ -9918,7 +9918,7 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
         if (backward != was)
-            ms__head_stands(&merge->reading, &iters[i], iters[i].segment);
+            ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__list_iters_swap(&iters[i], &iters[merge->n_live++]);
     }
@@ -10139,7 +10139,7 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
-    li.from = ms__head_start(s);
+    li.from = ms__list_iter_start(s);
     if (!ms__next_run(core, s, &li))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((li.types & holds) != holds) merge->filtered = true;
@@ -10497,7 +10497,7 @@ static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str locatio
         ms__name_hash(&t->names, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->iter.in_tail = &loc->all;
     if (kind == MS__P_CHANGE && c) w->iter.in_tail = &c->changes;
-    w->iter.from = ms__head_start(&w->reading);
+    w->iter.from = ms__list_iter_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an
@@ -12186,7 +12186,7 @@ static void ms__ring_begin(ms__mem *m)
  * (FL3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
  * (FL4) Programming begins after the last unit that is not erased, so no unit is
- *      programmed twice, except for the zeros of F2.
+ *      programmed twice, except for the zeros of FL2.
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC  0x3246534Du
@@ -12377,7 +12377,7 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 
 /* ---- Room: the next sector is erased before an append may need it. */
 
-/* Retires the oldest sector by F3. */
+/* Retires the oldest sector by FL3. */
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
@@ -18028,7 +18028,7 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
         li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    ms__head_stands(s, li, segment);
+    ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
                                      : run.index->damaged_ranges;

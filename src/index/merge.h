@@ -55,14 +55,14 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
  * segment of the first place, backward in the tail. */
-static uint32_t ms__head_start(const ms__reading *s)
+static uint32_t ms__list_iter_start(const ms__reading *s)
 {
     return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
 }
 
 /* Notes that an iterator stands on a segment: its next run is after that, or backward
  * before it. */
-static void ms__head_stands(const ms__reading *s, ms__list_iter *li, uint32_t segment)
+static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t segment)
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
@@ -96,7 +96,7 @@ static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_i
     bool some = false;
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
-            ms__head_stands(s, &next, tail);
+            ms__list_iter_at(s, &next, tail);
             some = ms__list_iter_tail(s, &next);
         } else if (!ms__sealed_of(core) || next.from > tail) {
             return false;
@@ -257,7 +257,7 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
         if (backward != was)
-            ms__head_stands(&merge->reading, &iters[i], iters[i].segment);
+            ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__list_iters_swap(&iters[i], &iters[merge->n_live++]);
     }
@@ -478,7 +478,7 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
-    li.from = ms__head_start(s);
+    li.from = ms__list_iter_start(s);
     if (!ms__next_run(core, s, &li))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
     if ((li.types & holds) != holds) merge->filtered = true;
@@ -836,7 +836,7 @@ static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str locatio
         ms__name_hash(&t->names, MS__LOCS, 0, location), kind);
     if (kind == MS__P_LOCATION && loc) w->iter.in_tail = &loc->all;
     if (kind == MS__P_CHANGE && c) w->iter.in_tail = &c->changes;
-    w->iter.from = ms__head_start(&w->reading);
+    w->iter.from = ms__list_iter_start(&w->reading);
 }
 
 /* Returns the next valid record of a walk, with edits applied; NULL at the end, or on an

@@ -123,7 +123,7 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
         li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
     }
-    ms__head_stands(s, li, segment);
+    ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
                                      : run.index->damaged_ranges;

@@ -27,7 +27,7 @@
  * (FL3) Before a sector is retired the ring drops its messages, and a frame in the newest
  *      sector has all facts. So RAM never has what flash lacks.
  * (FL4) Programming begins after the last unit that is not erased, so no unit is
- *      programmed twice, except for the zeros of F2.
+ *      programmed twice, except for the zeros of FL2.
  * ================================================================================== */
 
 #define MS__FLASH_MAGIC  0x3246534Du
@@ -218,7 +218,7 @@ static ms_result ms__frame_holds(const ms_flash *f, uint32_t sector, uint64_t or
 
 /* ---- Room: the next sector is erased before an append may need it. */
 
-/* Retires the oldest sector by F3. */
+/* Retires the oldest sector by FL3. */
 static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
