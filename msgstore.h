@@ -14364,7 +14364,8 @@ typedef struct ms__log_map {
                             loss the next writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
-    uint64_t marked;     /* the watermark that the opening found */
+    uint64_t marked;     /* the watermark that the opening found, */
+    uint32_t found_line; /* and the epoch of the writer's line */
     bool salvaged;       /* records after it are visible, which a writer may overwrite */
     unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
@@ -14874,11 +14875,12 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
     ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
 }
 
-/* Notes the watermark that an opening has found, and whether salvage shows records that
- * are not proven. */
-static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
+/* Notes the watermark and the epoch that an opening has found, and whether salvage shows
+ * records that are not proven. */
+static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salvaged)
 {
     log->map.marked = mark;
+    log->map.found_line = line;
     log->map.salvaged = salvaged;
 }
 
@@ -17449,6 +17451,18 @@ static bool ms__mark_trusted(const ms__log *log)
            ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
 }
 
+/* Returns whether the watermark is that of now: it is trusted, or it or the writer's line
+ * changed since this handle was opened. A handle does not outlive the machine, so a writer
+ * that lives has stored the change. Numbers of boots and devices are hints: containers on
+ * one machine see different ones for one file. */
+static bool ms__mark_current(const ms__log *log)
+{
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    if (ms__mark_trusted(log)) return true;
+    return mark % 8 == 0 && (mark != log->map.marked ||
+                             ms__log_line(log->map.super) != log->map.found_line);
+}
+
 /* Makes the tail that a handle begins with; a reader of an empty file has one already. */
 static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
                                 ms_error *err)
@@ -17577,7 +17591,8 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
-    ms__log_found(log, mark, salvage && ms__tail_offset(t, t->filled) > proven);
+    ms__log_found(log, mark, line,
+                  salvage && ms__tail_offset(t, t->filled) > proven);
     return MS_OK;
 }
 
@@ -17782,7 +17797,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
-    if (mark != log->end && !salvage && ms__mark_trusted(log)) {
+    if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
         uint64_t size = log->append.allocated;
@@ -17831,8 +17846,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    bool trusted = ms__mark_trusted(log);
-    if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
+    bool current = ms__mark_current(log);
+    if (current && log->end == mark && !ms__log_unconfirmed(log) &&
         !ms__log_must_prove(log) &&
         ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
         ms__prepared_set(log, true, log->append.stop);
@@ -17840,7 +17855,7 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
-    if (trusted && log->end != mark && st.size >= mark)
+    if (current && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
                         "'%s' does not end at its watermark: open it again",
                         log->file.path);

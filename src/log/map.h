@@ -129,7 +129,8 @@ typedef struct ms__log_map {
                             loss the next writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
-    uint64_t marked;     /* the watermark that the opening found */
+    uint64_t marked;     /* the watermark that the opening found, */
+    uint32_t found_line; /* and the epoch of the writer's line */
     bool salvaged;       /* records after it are visible, which a writer may overwrite */
     unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
@@ -639,10 +640,11 @@ static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
     ms__store_ptr(&log->map.seen, (void *)(uintptr_t)mark);
 }
 
-/* Notes the watermark that an opening has found, and whether salvage shows records that
- * are not proven. */
-static void ms__log_found(ms__log *log, uint64_t mark, bool salvaged)
+/* Notes the watermark and the epoch that an opening has found, and whether salvage shows
+ * records that are not proven. */
+static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salvaged)
 {
     log->map.marked = mark;
+    log->map.found_line = line;
     log->map.salvaged = salvaged;
 }

@@ -263,6 +263,18 @@ static bool ms__mark_trusted(const ms__log *log)
            ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
 }
 
+/* Returns whether the watermark is that of now: it is trusted, or it or the writer's line
+ * changed since this handle was opened. A handle does not outlive the machine, so a writer
+ * that lives has stored the change. Numbers of boots and devices are hints: containers on
+ * one machine see different ones for one file. */
+static bool ms__mark_current(const ms__log *log)
+{
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
+    if (ms__mark_trusted(log)) return true;
+    return mark % 8 == 0 && (mark != log->map.marked ||
+                             ms__log_line(log->map.super) != log->map.found_line);
+}
+
 /* Makes the tail that a handle begins with; a reader of an empty file has one already. */
 static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
                                 ms_error *err)
@@ -391,7 +403,8 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
-    ms__log_found(log, mark, salvage && ms__tail_offset(t, t->filled) > proven);
+    ms__log_found(log, mark, line,
+                  salvage && ms__tail_offset(t, t->filled) > proven);
     return MS_OK;
 }
 
@@ -596,7 +609,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
-    if (mark != log->end && !salvage && ms__mark_trusted(log)) {
+    if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
         uint64_t size = log->append.allocated;
@@ -645,8 +658,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    bool trusted = ms__mark_trusted(log);
-    if (trusted && log->end == mark && !ms__log_unconfirmed(log) &&
+    bool current = ms__mark_current(log);
+    if (current && log->end == mark && !ms__log_unconfirmed(log) &&
         !ms__log_must_prove(log) &&
         ms__load_mark(log->map.super + MS__AT_BUSY) <= mark) {
         ms__prepared_set(log, true, log->append.stop);
@@ -654,7 +667,7 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     }
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
-    if (trusted && log->end != mark && st.size >= mark)
+    if (current && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
                         "'%s' does not end at its watermark: open it again",
                         log->file.path);

@@ -392,6 +392,9 @@ controls()
     control dead_bytes_of_a_refused_append_left gcc test_log_recover \
         what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
         ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control watermark_of_another_boot_ignored gcc test_log_writers \
+        shared_writers_lose_nothing_when_they_see_different_boots 100 ms__mark_current \
+        'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
     control sync_beside_a_first_append gcc test_log_durable \
         a_first_append_waits_when_another_thread_syncs 100 \
         ms__append_begin '!log->append.prepared && log->durable.syncing' 'false' \

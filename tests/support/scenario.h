@@ -56,6 +56,8 @@
  *                             returned, or `left` saw, and the one on its way as a whole
  *                             or not at all; it can go on
  *   restart                   all handles are closed, the machine boots
+ *   boot N                    the boot number that handles see which are opened from here
+ *                             on; the machine goes on, as it does under containers
  *   at CALL N fail CODE       the N-th call from here on fails ("N+": and all after it);
  *   at CALL N {..} {..}       it runs these scripts first, one at each hit; `after CALL`
  *                             runs them after it; CALL can be write@OFFSET, `any`, or
@@ -753,6 +755,8 @@ static inline void step_restart(world *w)
     w->disks[w->at].boot++;
 }
 
+static inline void step_boot(world *w) { w->disks[w->at].boot = number(w, 1); }
+
 static inline void step_sync_fails(world *w) { w->disks[w->at].fails = true; }
 
 static inline void step_lies(world *w)
@@ -969,7 +973,7 @@ static inline const scenario_step *step_find(const char *word)
         {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
         {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},
         {"keep", step_keep}, {"on", step_on}, {"cuts", step_cuts},
-        {"restart", step_restart}, {"fails", step_sync_fails}, {"at", step_at},
+        {"restart", step_restart}, {"boot", step_boot}, {"fails", step_sync_fails}, {"at", step_at},
         {"after", step_at}, {"mark", step_mark}, {"flip", step_flip},
         {"put64", step_put64}, {"zero", step_zero}, {"truncate", step_truncate},
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
