@@ -4107,6 +4107,11 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
                                        : "an arena is needed for %u bytes", size);
 }
 
+static ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+{
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+}
+
 #define MS__TRY(call)                                 \
     do {                                              \
         ms_result ms__try = (call);                   \
@@ -5379,8 +5384,9 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
     if (text.len > MS__VALUE_MAX)
-        return ms__fail_at(err, MS_E_TOO_LARGE, name, "%s has %u bytes, over the limit",
-                           name, (uint64_t)text.len);
+        return ms__fail_at(err, MS_E_TOO_LARGE, name,
+                           "%s has %u bytes, at most %u are allowed", name,
+                           (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
@@ -5574,11 +5580,16 @@ static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json
     l->dir += 1 + (1u << code);
 }
 
+static ms_result ms__size_check(uint64_t size, uint64_t limit, ms_error *err)
+{
+    if (size <= limit) return MS_OK;
+    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
+                    size, limit);
+}
+
 static ms_result ms__layout_end(ms__layout *l, ms_error *err)
 {
-    if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "the message has over %u bytes, the limit "
-                        "of a record is %u", l->values, MS__RECORD_MAX);
+    MS__TRY(ms__size_check(MS__HEADER + l->dir + l->values, MS__RECORD_MAX, err));
     l->size = MS__HEADER + l->dir + (uint32_t)l->values;
     return MS_OK;
 }
@@ -5634,8 +5645,7 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
-                       (uint64_t)m->flags);
+    return ms__unknown_bits(err, "flags", m->flags);
 }
 
 /* Returns the size of a record with its padding. */
@@ -6044,16 +6054,23 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
+/* Checks a record on its own, which takes all bytes. message: no other is allowed. */
+static ms_result ms__check_alone(const unsigned char *r, size_t size, bool message,
+                                 ms_error *err)
+{
+    MS__TRY(ms__check_header(r, size, 0, 0, err));
+    if (message || ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    else MS__TRY(ms__check_fields(r, 0, err));
+    uint32_t end = ms__padded(ms__get32(r));
+    return end == size ? MS_OK : ms__damaged(err, end, "bytes after the record");
+}
+
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err)
 {
     unsigned char *r = (unsigned char *)bytes;
     *out = NULL;
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    if (ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
-    else MS__TRY(ms__check_fields(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the record");
+    MS__TRY(ms__check_alone(r, size, false, err));
     ms__put64(r + 8, seq);
     ms__put32(r + 28, ms__crc32c(0, r, 28));
     *out = ms__msg(r);
@@ -6074,10 +6091,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     if (!r || ((uintptr_t)r & 7) != 0)
         return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    MS__TRY(ms__check_body(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the message");
+    MS__TRY(ms__check_alone(r, size, true, err));
     *out = ms__msg(r);
     return MS_OK;
 }
@@ -6109,8 +6123,7 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
-                        (uint64_t)q->views);
+        return ms__unknown_bits(err, "views", q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -6121,8 +6134,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
         return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
-    if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
         return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
@@ -6353,7 +6365,7 @@ static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 {
     uint64_t about = q->about_seq;
     if (q->raw & ~(unsigned)MS_RAW_MESSAGES)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
     q->raw = 0;
     q->about_seq = 0;
     if (about > q->after_seq) q->after_seq = about - 1;
@@ -6833,7 +6845,7 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
 }
 
 /* Begins a record of a kind, and returns its envelope. */
@@ -9122,13 +9134,6 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
             return false;
     }
     return !ms__field_iter_next(&w, &at);
-}
-
-static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
-{
-    if (size <= limit) return MS_OK;
-    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
-                    (uint64_t)size, (uint64_t)limit);
 }
 
 #define MS__PLANS_SMALL 8 /* up to so many need no allocation */
@@ -12813,9 +12818,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
     if (!im.header_known && !im.some)
-        return ms__damaged(err, 0,
-                           "the image's header does not match its check, and no record "
-                           "matches the header");
+        return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
@@ -20260,8 +20263,9 @@ static void ms__needle_make(ms__needle *n, ms_str text, bool exact)
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 0x20 || c == '"' || c == '\\' || c == '/') n->plain = false;
-        if (ms__rarity(c) <= most) continue;
-        most = ms__rarity(c);
+        unsigned rarity = ms__rarity(c);
+        if (rarity <= most) continue;
+        most = rarity;
         n->rare_at = i;
     }
     n->rare[0] = n->rare[1] = text.ptr[n->rare_at];
@@ -20410,11 +20414,10 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
-                           (uint64_t)query->fields);
+        return ms__unknown_bits(err, "fields", query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
-    return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
-                       "at byte %u", (uint64_t)bad);
+    return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
+                       (uint64_t)bad);
 }
 
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,

@@ -26,8 +26,7 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
-                        (uint64_t)q->views);
+        return ms__unknown_bits(err, "views", q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -38,8 +37,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
         return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
-    if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
         return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");

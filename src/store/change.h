@@ -43,7 +43,7 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
 }
 
 /* Begins a record of a kind, and returns its envelope. */
