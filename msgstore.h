@@ -4132,6 +4132,11 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
                                        : "an arena is needed for %u bytes", size);
 }
 
+static ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+{
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+}
+
 #define MS__TRY(call)                                 \
     do {                                              \
         ms_result ms__try = (call);                   \
@@ -5404,8 +5409,9 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
     if (text.len > MS__VALUE_MAX)
-        return ms__fail_at(err, MS_E_TOO_LARGE, name, "%s has %u bytes, over the limit",
-                           name, (uint64_t)text.len);
+        return ms__fail_at(err, MS_E_TOO_LARGE, name,
+                           "%s has %u bytes, at most %u are allowed", name,
+                           (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
@@ -5599,11 +5605,16 @@ static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json
     l->dir += 1 + (1u << code);
 }
 
+static ms_result ms__size_check(uint64_t size, uint64_t limit, ms_error *err)
+{
+    if (size <= limit) return MS_OK;
+    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
+                    size, limit);
+}
+
 static ms_result ms__layout_end(ms__layout *l, ms_error *err)
 {
-    if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "the message has over %u bytes, the limit "
-                        "of a record is %u", l->values, MS__RECORD_MAX);
+    MS__TRY(ms__size_check(MS__HEADER + l->dir + l->values, MS__RECORD_MAX, err));
     l->size = MS__HEADER + l->dir + (uint32_t)l->values;
     return MS_OK;
 }
@@ -5659,8 +5670,7 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
-                       (uint64_t)m->flags);
+    return ms__unknown_bits(err, "flags", m->flags);
 }
 
 /* Returns the size of a record with its padding. */
@@ -6069,16 +6079,23 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
+/* Checks a record on its own, which takes all bytes. message: no other is allowed. */
+static ms_result ms__check_alone(const unsigned char *r, size_t size, bool message,
+                                 ms_error *err)
+{
+    MS__TRY(ms__check_header(r, size, 0, 0, err));
+    if (message || ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    else MS__TRY(ms__check_fields(r, 0, err));
+    uint32_t end = ms__padded(ms__get32(r));
+    return end == size ? MS_OK : ms__damaged(err, end, "bytes after the record");
+}
+
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err)
 {
     unsigned char *r = (unsigned char *)bytes;
     *out = NULL;
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    if (ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
-    else MS__TRY(ms__check_fields(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the record");
+    MS__TRY(ms__check_alone(r, size, false, err));
     ms__put64(r + 8, seq);
     ms__put32(r + 28, ms__crc32c(0, r, 28));
     *out = ms__msg(r);
@@ -6099,10 +6116,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     if (!r || ((uintptr_t)r & 7) != 0)
         return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    MS__TRY(ms__check_body(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the message");
+    MS__TRY(ms__check_alone(r, size, true, err));
     *out = ms__msg(r);
     return MS_OK;
 }
@@ -6134,8 +6148,7 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
-                        (uint64_t)q->views);
+        return ms__unknown_bits(err, "views", q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -6146,8 +6159,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
         return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
-    if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
         return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
@@ -6211,16 +6223,22 @@ static unsigned ms__raw_bit(const ms_msg *msg)
     return kind < sizeof bits ? bits[kind] : 0;
 }
 
+/* Reads a member that is a number without a sign. */
+static bool ms__member_u64(ms_str object, ms_str key, uint64_t *out)
+{
+    ms_str value;
+    return ms_json_member(object, key, &value) && ms_json_u64(value, out) == MS_OK;
+}
+
 /* Reads the numbers in a HIDE; false: another program wrote it. */
 static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
                           uint64_t *messages)
 {
-    ms_str v, json = ms_content(msg).text;
-    return MS__CHANGES && ms_json_member(json, MS_STR("first"), &v) &&
-           ms_json_u64(v, first) == MS_OK && ms_json_member(json, MS_STR("last"), &v) &&
-           ms_json_u64(v, last) == MS_OK &&
-           ms_json_member(json, MS_STR("messages"), &v) &&
-           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
+    ms_str json = ms_content(msg).text;
+    return MS__CHANGES && ms__member_u64(json, MS_STR("first"), first) &&
+           ms__member_u64(json, MS_STR("last"), last) &&
+           ms__member_u64(json, MS_STR("messages"), messages) && *first <= *last &&
+           *last != UINT64_MAX;
 }
 
 static bool ms__is_about(const ms_msg *msg, uint64_t seq)
@@ -6378,7 +6396,7 @@ static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 {
     uint64_t about = q->about_seq;
     if (q->raw & ~(unsigned)MS_RAW_MESSAGES)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
     q->raw = 0;
     q->about_seq = 0;
     if (about > q->after_seq) q->after_seq = about - 1;
@@ -6858,7 +6876,14 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
+}
+
+/* Checks that a store can change the messages of a location. */
+static ms_result ms__can_change_at(ms_store *store, ms_str location, ms_error *err)
+{
+    MS__TRY(ms__can_change(store, err));
+    return ms__location_check(location, "location", err);
 }
 
 /* Begins a record of a kind, and returns its envelope. */
@@ -6869,8 +6894,8 @@ static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
     return &record->envelope;
 }
 
-/* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
- * of a HIDE. */
+/* Appends one record; *count (may be NULL) receives the number of messages hidden, or the
+ * number of a message. last: of a HIDE. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *count, ms_error *err)
 {
@@ -6977,21 +7002,21 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
                                uint64_t last_seq, uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__can_change_at(store, location, err));
     if (first_seq > last_seq)
         return ms__fail(err, MS_E_RANGE, "the range from %u to %u is empty",
                         first_seq, last_seq);
-    MS__TRY(ms__location_check(location, "location", err));
     return ms__hide(store, location, first_seq ? first_seq : 1, last_seq, hidden, err);
 }
 
-/* Checks that seq is a visible message of the location, or 0. */
+/* Checks that the store can change, and that seq is a visible message of the location, or
+ * 0. */
 static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
                                ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
@@ -7005,7 +7030,6 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
@@ -7046,8 +7070,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
-    MS__TRY(ms__can_change(store, err));
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     e->location = location;
     e->content = ms_json(facts);
     MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
@@ -7180,8 +7203,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
                                  ms_str *facts, ms_error *err)
 {
     *facts = ms__absent();
-    MS__TRY(ms__can_change(store, err));
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
 
@@ -7278,7 +7300,6 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
@@ -7298,23 +7319,23 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
 
 #define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* Returns the content of a redacted message. */
+/* Returns the content of a redacted message. Fields that a type may require stay, with
+ * another text. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
-    ms_envelope old = ms_envelope_of(msg), e;
-    ms_str word = MS_STR(MS__REDACTED);
-    memset(&e, 0, sizeof e);
-    e.type = old.type;
-    e.role = old.role;
-    e.role_name = old.role_name;
-    e.type_name = old.type_name;
-    e.tool = old.tool;
-    e.call_id = old.call_id;
-    if (old.args.text.ptr) e.args = ms_json(MS_STR("{}"));
-    if (old.content.text.ptr || old.type != MS_T_ACTION) e.content = ms_text_n(word);
-    if (old.worker.ptr) e.worker = word;
-    if (old.task.ptr) e.task = word;
-    if (old.from_manager.ptr) e.from_manager = word;
+    const uint32_t words = 1u << MS_F_CONTENT | 1u << MS_F_WORKER | 1u << MS_F_TASK |
+                           1u << MS_F_FROM_MANAGER;
+    ms_envelope e = ms_envelope_of(msg);
+    uint32_t set = ms__fields_of(&e);
+    if (e.type != MS_T_ACTION) set |= 1u << MS_F_CONTENT;
+    for (set &= ~MS__KEPT_FIELDS; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        bool args = f == MS_F_ARGS;
+        ms_str word = args ? MS_STR("{}") : MS_STR(MS__REDACTED);
+        ms__field_set(&e, f, args || (words >> f & 1) ? word : ms__absent(), args);
+    }
+    e.flags = 0;
+    e.has_time = false; /* the amended message inherits it */
     return e;
 }
 
@@ -7407,10 +7428,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err)
 {
-    ms_append_opts how;
     ms_record record;
     memset(stream, 0, sizeof *stream);
-    memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
@@ -7421,13 +7440,11 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    if (ms__is_empty(location)) location = e->location;
-    MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, e, err));
+    if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
-    how.seqs = &stream->seq;
     if (opts) stream->opts = *opts;
-    MS__TRY(store->backend->change(store, location, &record, 1, &how, err));
+    MS__TRY(ms__change_put(store, &record, 0, &stream->seq, err));
     stream->store = store;
     return MS_OK;
 }
@@ -9149,13 +9166,6 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
     return !ms__field_iter_next(&w, &at);
 }
 
-static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
-{
-    if (size <= limit) return MS_OK;
-    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
-                    (uint64_t)size, (uint64_t)limit);
-}
-
 #define MS__PLANS_SMALL 8 /* up to so many need no allocation */
 
 /* Begins a run. stamp: messages without a time get one. last: the number of the last
@@ -10579,7 +10589,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 {
     uint32_t size = ms__padded(l->size);
     MS__TRY(core->home->room(core, run, size, r, err));
-    if ((run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
+    /* an arena store has checked that as its own limit */
+    if (MS__LOG && (run->offset + size - core->tail->base) / 8 > MS__UNITS_MAX)
         return ms__fail(err, MS_E_FULL, "a segment holds at most 32 GiB of records");
     p->entry = ms__run_unit(core, run);
     return MS_OK;
@@ -10873,12 +10884,18 @@ typedef struct ms__naming {
     uint64_t looked; /* records and names read so far */
 } ms__naming;
 
+static bool ms__info_name_less(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    int c = ms__str_order(x->location, y->location);
+    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+}
+
 static bool ms__info_less(const void *a, const void *b)
 {
     const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
     if (x->last_seq != y->last_seq) return x->last_seq > y->last_seq;
-    int c = ms__str_order(x->location, y->location);
-    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+    return ms__info_name_less(a, b);
 }
 
 /* Returns whether a name belongs to a listing. */
@@ -12838,9 +12855,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
     if (!im.header_known && !im.some)
-        return ms__damaged(err, 0,
-                           "the image's header does not match its check, and no record "
-                           "matches the header");
+        return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);
@@ -19630,13 +19645,6 @@ static void ms__union_close(ms_store *store)
 
 /* ---- Listings. */
 
-static bool ms__info_name_less(const void *a, const void *b)
-{
-    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
-    int c = ms__str_order(x->location, y->location);
-    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
-}
-
 /* Orders entries by newest activity, by time if known. */
 static bool ms__info_later(const void *a, const void *b)
 {
@@ -20328,8 +20336,9 @@ static void ms__needle_make(ms__needle *n, ms_str text, bool exact)
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 0x20 || c == '"' || c == '\\' || c == '/') n->plain = false;
-        if (ms__rarity(c) <= most) continue;
-        most = ms__rarity(c);
+        unsigned rarity = ms__rarity(c);
+        if (rarity <= most) continue;
+        most = rarity;
         n->rare_at = i;
     }
     n->rare[0] = n->rare[1] = text.ptr[n->rare_at];
@@ -20478,11 +20487,10 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
-                           (uint64_t)query->fields);
+        return ms__unknown_bits(err, "fields", query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
-    return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
-                       "at byte %u", (uint64_t)bad);
+    return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
+                       (uint64_t)bad);
 }
 
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,

@@ -166,6 +166,11 @@ static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
                                        : "an arena is needed for %u bytes", size);
 }
 
+static ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+{
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+}
+
 #define MS__TRY(call)                                 \
     do {                                              \
         ms_result ms__try = (call);                   \

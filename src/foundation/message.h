@@ -290,8 +290,9 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
     const char *name = ms__fields[field].name;
     ms_str text = ms__field_text(m, field), value;
     if (text.len > MS__VALUE_MAX)
-        return ms__fail_at(err, MS_E_TOO_LARGE, name, "%s has %u bytes, over the limit",
-                           name, (uint64_t)text.len);
+        return ms__fail_at(err, MS_E_TOO_LARGE, name,
+                           "%s has %u bytes, at most %u are allowed", name,
+                           (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
     if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&

@@ -26,8 +26,7 @@ static ms_query ms__resolve(const ms_query *query)
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__fail(err, MS_E_ARGUMENT, "views %u has unknown bits",
-                        (uint64_t)q->views);
+        return ms__unknown_bits(err, "views", q->views);
     if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
                            "agent key");
@@ -38,8 +37,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
         return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
                         "need none", (uint64_t)q->n_agent_keys,
                         (uint64_t)MS_CURSOR_AGENTS);
-    if (q->raw > MS_RAW_ALL)
-        return ms__fail(err, MS_E_ARGUMENT, "raw %u has unknown bits", (uint64_t)q->raw);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
         return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
                         "of sequence");
@@ -103,16 +101,22 @@ static unsigned ms__raw_bit(const ms_msg *msg)
     return kind < sizeof bits ? bits[kind] : 0;
 }
 
+/* Reads a member that is a number without a sign. */
+static bool ms__member_u64(ms_str object, ms_str key, uint64_t *out)
+{
+    ms_str value;
+    return ms_json_member(object, key, &value) && ms_json_u64(value, out) == MS_OK;
+}
+
 /* Reads the numbers in a HIDE; false: another program wrote it. */
 static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
                           uint64_t *messages)
 {
-    ms_str v, json = ms_content(msg).text;
-    return MS__CHANGES && ms_json_member(json, MS_STR("first"), &v) &&
-           ms_json_u64(v, first) == MS_OK && ms_json_member(json, MS_STR("last"), &v) &&
-           ms_json_u64(v, last) == MS_OK &&
-           ms_json_member(json, MS_STR("messages"), &v) &&
-           ms_json_u64(v, messages) == MS_OK && *first <= *last && *last != UINT64_MAX;
+    ms_str json = ms_content(msg).text;
+    return MS__CHANGES && ms__member_u64(json, MS_STR("first"), first) &&
+           ms__member_u64(json, MS_STR("last"), last) &&
+           ms__member_u64(json, MS_STR("messages"), messages) && *first <= *last &&
+           *last != UINT64_MAX;
 }
 
 static bool ms__is_about(const ms_msg *msg, uint64_t seq)

@@ -135,11 +135,16 @@ static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json
     l->dir += 1 + (1u << code);
 }
 
+static ms_result ms__size_check(uint64_t size, uint64_t limit, ms_error *err)
+{
+    if (size <= limit) return MS_OK;
+    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
+                    size, limit);
+}
+
 static ms_result ms__layout_end(ms__layout *l, ms_error *err)
 {
-    if (MS__HEADER + l->dir + l->values > MS__RECORD_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "the message has over %u bytes, the limit "
-                        "of a record is %u", l->values, MS__RECORD_MAX);
+    MS__TRY(ms__size_check(MS__HEADER + l->dir + l->values, MS__RECORD_MAX, err));
     l->size = MS__HEADER + l->dir + (uint32_t)l->values;
     return MS_OK;
 }
@@ -195,8 +200,7 @@ static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__fail_at(err, MS_E_ARGUMENT, "flags", "flags %u has unknown bits",
-                       (uint64_t)m->flags);
+    return ms__unknown_bits(err, "flags", m->flags);
 }
 
 /* Returns the size of a record with its padding. */
@@ -605,16 +609,23 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
+/* Checks a record on its own, which takes all bytes. message: no other is allowed. */
+static ms_result ms__check_alone(const unsigned char *r, size_t size, bool message,
+                                 ms_error *err)
+{
+    MS__TRY(ms__check_header(r, size, 0, 0, err));
+    if (message || ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    else MS__TRY(ms__check_fields(r, 0, err));
+    uint32_t end = ms__padded(ms__get32(r));
+    return end == size ? MS_OK : ms__damaged(err, end, "bytes after the record");
+}
+
 MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
                                   const ms_msg **out, ms_error *err)
 {
     unsigned char *r = (unsigned char *)bytes;
     *out = NULL;
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    if (ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
-    else MS__TRY(ms__check_fields(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the record");
+    MS__TRY(ms__check_alone(r, size, false, err));
     ms__put64(r + 8, seq);
     ms__put32(r + 28, ms__crc32c(0, r, 28));
     *out = ms__msg(r);
@@ -635,10 +646,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
     if (!r || ((uintptr_t)r & 7) != 0)
         return ms__fail(err, MS_E_ARGUMENT, "the address of a message must be a "
                         "multiple of 8");
-    MS__TRY(ms__check_header(r, size, 0, 0, err));
-    MS__TRY(ms__check_body(r, 0, err));
-    if (ms__padded(ms__get32(r)) != size)
-        return ms__damaged(err, ms__padded(ms__get32(r)), "bytes after the message");
+    MS__TRY(ms__check_alone(r, size, true, err));
     *out = ms__msg(r);
     return MS_OK;
 }

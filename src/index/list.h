@@ -38,12 +38,18 @@ typedef struct ms__naming {
     uint64_t looked; /* records and names read so far */
 } ms__naming;
 
+static bool ms__info_name_less(const void *a, const void *b)
+{
+    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
+    int c = ms__str_order(x->location, y->location);
+    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+}
+
 static bool ms__info_less(const void *a, const void *b)
 {
     const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
     if (x->last_seq != y->last_seq) return x->last_seq > y->last_seq;
-    int c = ms__str_order(x->location, y->location);
-    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
+    return ms__info_name_less(a, b);
 }
 
 /* Returns whether a name belongs to a listing. */

@@ -357,13 +357,6 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
     return !ms__field_iter_next(&w, &at);
 }
 
-static ms_result ms__size_check(uint32_t size, size_t limit, ms_error *err)
-{
-    if (size <= limit) return MS_OK;
-    return ms__fail(err, MS_E_TOO_LARGE, "the message takes %u bytes, the limit is %u",
-                    (uint64_t)size, (uint64_t)limit);
-}
-
 #define MS__PLANS_SMALL 8 /* up to so many need no allocation */
 
 /* Begins a run. stamp: messages without a time get one. last: the number of the last

@@ -235,9 +235,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         MS__TRY(ms__mem_adopt(m, r, err));
     if (code != MS_E_NOT_FOUND) return code;
     if (!im.header_known && !im.some)
-        return ms__damaged(err, 0,
-                           "the image's header does not match its check, and no record "
-                           "matches the header");
+        return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     ms__tail_show(&m->tail);

@@ -43,7 +43,14 @@ static ms_result ms__can_change(const ms_store *store, ms_error *err)
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
     if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is missing");
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
+}
+
+/* Checks that a store can change the messages of a location. */
+static ms_result ms__can_change_at(ms_store *store, ms_str location, ms_error *err)
+{
+    MS__TRY(ms__can_change(store, err));
+    return ms__location_check(location, "location", err);
 }
 
 /* Begins a record of a kind, and returns its envelope. */
@@ -54,8 +61,8 @@ static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
     return &record->envelope;
 }
 
-/* Appends one change; *count (may be NULL) receives the number of messages hidden. last:
- * of a HIDE. */
+/* Appends one record; *count (may be NULL) receives the number of messages hidden, or the
+ * number of a message. last: of a HIDE. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *count, ms_error *err)
 {
@@ -162,21 +169,21 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
                                uint64_t last_seq, uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__can_change(store, err));
+    MS__TRY(ms__can_change_at(store, location, err));
     if (first_seq > last_seq)
         return ms__fail(err, MS_E_RANGE, "the range from %u to %u is empty",
                         first_seq, last_seq);
-    MS__TRY(ms__location_check(location, "location", err));
     return ms__hide(store, location, first_seq ? first_seq : 1, last_seq, hidden, err);
 }
 
-/* Checks that seq is a visible message of the location, or 0. */
+/* Checks that the store can change, and that seq is a visible message of the location, or
+ * 0. */
 static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
                                ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
@@ -190,7 +197,6 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
@@ -231,8 +237,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
 {
     ms_record change;
     ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
-    MS__TRY(ms__can_change(store, err));
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     e->location = location;
     e->content = ms_json(facts);
     MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
@@ -365,8 +370,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
                                  ms_str *facts, ms_error *err)
 {
     *facts = ms__absent();
-    MS__TRY(ms__can_change(store, err));
-    MS__TRY(ms__location_check(location, "location", err));
+    MS__TRY(ms__can_change_at(store, location, err));
     return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
 
@@ -463,7 +467,6 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__can_change(store, err));
     MS__TRY(ms__stands_in(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
@@ -483,23 +486,23 @@ MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
 
 #define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* Returns the content of a redacted message. */
+/* Returns the content of a redacted message. Fields that a type may require stay, with
+ * another text. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
-    ms_envelope old = ms_envelope_of(msg), e;
-    ms_str word = MS_STR(MS__REDACTED);
-    memset(&e, 0, sizeof e);
-    e.type = old.type;
-    e.role = old.role;
-    e.role_name = old.role_name;
-    e.type_name = old.type_name;
-    e.tool = old.tool;
-    e.call_id = old.call_id;
-    if (old.args.text.ptr) e.args = ms_json(MS_STR("{}"));
-    if (old.content.text.ptr || old.type != MS_T_ACTION) e.content = ms_text_n(word);
-    if (old.worker.ptr) e.worker = word;
-    if (old.task.ptr) e.task = word;
-    if (old.from_manager.ptr) e.from_manager = word;
+    const uint32_t words = 1u << MS_F_CONTENT | 1u << MS_F_WORKER | 1u << MS_F_TASK |
+                           1u << MS_F_FROM_MANAGER;
+    ms_envelope e = ms_envelope_of(msg);
+    uint32_t set = ms__fields_of(&e);
+    if (e.type != MS_T_ACTION) set |= 1u << MS_F_CONTENT;
+    for (set &= ~MS__KEPT_FIELDS; set; set &= set - 1) {
+        unsigned f = ms__lowest(set);
+        bool args = f == MS_F_ARGS;
+        ms_str word = args ? MS_STR("{}") : MS_STR(MS__REDACTED);
+        ms__field_set(&e, f, args || (words >> f & 1) ? word : ms__absent(), args);
+    }
+    e.flags = 0;
+    e.has_time = false; /* the amended message inherits it */
     return e;
 }
 
@@ -592,10 +595,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err)
 {
-    ms_append_opts how;
     ms_record record;
     memset(stream, 0, sizeof *stream);
-    memset(&how, 0, sizeof how);
     stream->flushed = MS_TIME_NONE;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
@@ -606,13 +607,11 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    if (ms__is_empty(location)) location = e->location;
-    MS__TRY(ms__key_check(location, "location", false, err));
     MS__TRY(ms__message_check(location, e, err));
+    if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
-    how.seqs = &stream->seq;
     if (opts) stream->opts = *opts;
-    MS__TRY(store->backend->change(store, location, &record, 1, &how, err));
+    MS__TRY(ms__change_put(store, &record, 0, &stream->seq, err));
     stream->store = store;
     return MS_OK;
 }

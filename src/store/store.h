@@ -121,7 +121,7 @@ static ms_result ms__query_unchanged(ms_query *q, ms_error *err)
 {
     uint64_t about = q->about_seq;
     if (q->raw & ~(unsigned)MS_RAW_MESSAGES)
-        return ms__fail(err, MS_E_UNSUPPORTED, "this store has no changes");
+        return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot change its messages");
     q->raw = 0;
     q->about_seq = 0;
     if (about > q->after_seq) q->after_seq = about - 1;

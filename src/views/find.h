@@ -50,8 +50,9 @@ static void ms__needle_make(ms__needle *n, ms_str text, bool exact)
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if (c < 0x20 || c == '"' || c == '\\' || c == '/') n->plain = false;
-        if (ms__rarity(c) <= most) continue;
-        most = ms__rarity(c);
+        unsigned rarity = ms__rarity(c);
+        if (rarity <= most) continue;
+        most = rarity;
         n->rare_at = i;
     }
     n->rare[0] = n->rare[1] = text.ptr[n->rare_at];
@@ -200,11 +201,10 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__fail_at(err, MS_E_ARGUMENT, "fields", "fields %u has unknown bits",
-                           (uint64_t)query->fields);
+        return ms__unknown_bits(err, "fields", query->fields);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
-    return ms__fail_at(err, MS_E_UTF8, "text", "the text to look for is not valid UTF-8 "
-                       "at byte %u", (uint64_t)bad);
+    return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
+                       (uint64_t)bad);
 }
 
 MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,

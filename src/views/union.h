@@ -369,13 +369,6 @@ static void ms__union_close(ms_store *store)
 
 /* ---- Listings. */
 
-static bool ms__info_name_less(const void *a, const void *b)
-{
-    const ms_info *x = (const ms_info *)a, *y = (const ms_info *)b;
-    int c = ms__str_order(x->location, y->location);
-    return c ? c < 0 : ms__str_order(x->agent_key, y->agent_key) < 0;
-}
-
 /* Orders entries by newest activity, by time if known. */
 static bool ms__info_later(const void *a, const void *b)
 {

@@ -656,7 +656,7 @@ TEST_WITH(ON_EVERY_STORE, a_search_is_refused_when_its_question_is_bad)
         {{"word", 4}, 1, 0, MS_E_ARGUMENT, "fields"},
         {{"word", 4}, (uint32_t)1 << MS_FIELD_COUNT, 0, MS_E_ARGUMENT, "fields"},
         {{"word", 4}, 0, MS_VIEW_AGENT, MS_E_ARGUMENT, "agent_key"},
-        {{"word", 4}, 0, 64, MS_E_ARGUMENT, ""},
+        {{"word", 4}, 0, 64, MS_E_ARGUMENT, "views"},
     };
     for (size_t i = 0; i < COUNT(t); i++) {
         ms_find_query q = ask("");
