@@ -5,20 +5,23 @@
 #   tests/run/sections.sh --print    prints what it would write
 #   tests/run/sections.sh --escaped FILE   prints each control whose suite is not in a row
 #                                    of its section in that table
+#   tests/run/sections.sh --unrecorded [FILE]   prints each section with functions that has no
+#                                    suite in reach.txt, or in that file
 #   tests/run/sections.sh --record   writes tests/run/reach.txt from what `make coverage` left
 #
 # A row has the suites of the controls that take something out of the section, those with the
 # most controls first; then the suites that are named after it; then those of its line in
-# reach.txt, which together call nearly all of its functions three times: a suite that calls
-# a function need not notice its faults. A section without functions has test_compile.
+# reach.txt, which together run each of its lines twice, as far as suites do: one that runs a
+# line need not notice its faults. Slow suites are there for what no other one runs. A section
+# without functions has test_compile.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
 table=tests/SECTIONS.md
 reach=tests/run/reach.txt
-slow=15     # seconds of processor: a slower suite is in a row only for its controls
-fraction=95 # percent of the calls that are to be covered
-suites=3    # that have to call a function
+slow=15  # seconds of processor: a slower suite has to run lines that no other one runs
+suites=2 # that have to run a line
+least=3  # lines that a further suite has to add, unless no other one runs them
 
 # sections: "TAG FILE TITLE" for each file of the implementation.
 sections()
@@ -119,17 +122,35 @@ escaped()
         "$1" <(controls)
 }
 
-# reached SUITE: "TAG FUNCTION" for each function that it called.
+# unrecorded FILE: sections whose reach nobody measured. A line "TAG 0 SUITE+0" by hand will
+# do for a new one until make coverage has run.
+unrecorded()
+{
+    comm -23 <(functions | cut -d ' ' -f 2 | grep -vx ffi | sort -u) \
+        <(awk 'NF > 2 { print $1 }' "$1" | sort -u) | sed 's/$/ has no suite in reach.txt,/'
+}
+
+# lines: "FIRST TAG" for each section of msgstore.h.
+lines()
+{
+    sed -n '/^\/\* ==== \[/{=;p;}' msgstore.h |
+        sed 'N; s|^\([0-9]*\)\n/\* ==== \[\([a-z0-9-]*\)\].*|\1 \2|'
+}
+
+# reached SUITE: "TAG LINE" for each line of the implementation that it ran.
 reached()
 {
-    local profiles=(build/cov/prof/"$1"-*.profraw)
+    local profiles=(build/cov/prof/"$1"-*.profraw) object=build/cov/$1.o
     [ -e "${profiles[0]}" ] || return 0
+    [ -f "$object" ] || object=build/cov/msgstore.o
     "$profdata" merge -sparse -o build/cov/one.profdata "${profiles[@]}" &&
-        "$profdata" show --all-functions build/cov/one.profdata |
-        awk 'NR == FNR { tag_of[$1] = $2; next }
-            /^  [^ ].*:$/ { name = $1; sub(/:$/, "", name); sub(/.*:/, "", name) }
-            /Function count: [1-9]/ && name in tag_of { print tag_of[name], name }' \
-            build/cov/functions - | sort -u
+        "$cov" export "$object" -instr-profile build/cov/one.profdata -format=lcov 2>/dev/null |
+        awk -F '[:,]' 'NR == FNR { split($0, a, " "); first[++n] = a[1]; tag[n] = a[2]; next }
+            /^SF:/ { header = /\/msgstore\.h$/; at = 1 }
+            header && /^DA:/ && $3 > 0 {
+                while (at < n && first[at + 1] <= $2) at++
+                if (tag[at] !~ /^api-/) print tag[at], $2
+            }' build/cov/lines -
 }
 
 record()
@@ -137,55 +158,57 @@ record()
     local version suite seconds
     version=$("${CLANG:-clang}" -dumpversion | sed 's/\..*//')
     profdata=$(command -v "llvm-profdata-$version" || command -v llvm-profdata) || exit 1
-    functions >build/cov/functions
+    cov=$(command -v "llvm-cov-$version" || command -v llvm-cov) || exit 1
+    lines >build/cov/lines
     : >build/cov/reached
     while read -r suite; do
         seconds=$(tail -n 1 "build/cov/log/$suite.times" | awk -F '[ms ]' '
             { print int($1 * 60 + $2 + $4 * 60 + $5) }')
         reached "$suite" | sed "s/^/$suite ${seconds:-0} /" >>build/cov/reached
     done < <(programs)
-    LC_ALL=C awk -v slow="$slow" -v fraction="$fraction" -v suites="$suites" '
-        NR == FNR { total[$2]++; next }
+    LC_ALL=C awk -v slow="$slow" -v suites="$suites" -v least="$least" '
         {
-            if (known[$3, $4]++ == 0) called[$3]++
-            if ($2 > slow) next
-            if (callers[$3, $4]++ < suites) wanted[$3]++
-            calls[$3, $1] = calls[$3, $1] " " $4
-            size[$3, $1]++
-            if (!($1 in order)) { order[$1] = ++n; suite[n] = $1 }
+            if (runs[$3, $4]++ == 0) total[$3]++
+            if ($2 <= slow) quick[$3, $4] = 1
+            ran[$3, $1] = ran[$3, $1] " " $4
+            if (!($1 in order)) { order[$1] = ++n; suite[n] = $1; late[n] = $2 > slow }
         }
-        # Returns how many functions of a section a suite would add.
-        function adds(tag, s,    list, k, i, sum)
+        # Returns how many runs of lines a suite would add: of a slow one only those that no
+        # quick suite has. only[1]: lines that no suite of the row runs yet.
+        function adds(tag, i,    list, k, m, sum)
         {
-            k = split(calls[tag, s], list, " ")
-            sum = 0
-            for (i = 1; i <= k; i++) if (has[tag, list[i]] < suites) sum++
+            k = split(ran[tag, suite[i]], list, " ")
+            sum = only[1] = 0
+            for (m = 1; m <= k; m++) {
+                if (late[i] && ((tag, list[m]) in quick)) continue
+                if (has[tag, list[m]] < suites) sum++
+                if (!((tag, list[m]) in has)) only[1]++
+            }
             return sum
         }
-        function choose(tag,    line, best, most, got, i, m, k, list, taken)
+        function choose(tag,    line, best, most, i, m, k, list, alone)
         {
             line = ""
-            got = 0
             split("", taken)
-            while (got * 100 < wanted[tag] * fraction) {
+            for (;;) {
                 most = 0
-                for (i = 1; i <= n; i++)
-                    if (!(suite[i] in taken) && (m = adds(tag, suite[i])) > most) {
-                        most = m
-                        best = suite[i]
-                    }
+                for (i = 1; i <= n; i++) {
+                    if (suite[i] in taken) continue
+                    m = adds(tag, i)
+                    if (m < least && only[1] == 0) continue
+                    if (m > most) { most = m; best = suite[i] }
+                }
                 if (most == 0) break
-                k = split(calls[tag, best], list, " ")
+                k = split(ran[tag, best], list, " ")
                 for (i = 1; i <= k; i++) has[tag, list[i]]++
-                got += most
                 line = line " " best "+" most
                 taken[best] = chosen[best] = 1
             }
-            return called[tag] "/" total[tag] line
+            return total[tag] line
         }
         # Adds a suite that no section needs, and that is named after none, to the one of
-        # which it calls the largest share.
-        function place(s,    tag, name, best, most)
+        # which it runs the largest share.
+        function place(s,    tag, name, best, most, list)
         {
             for (tag in total) {
                 name = tag
@@ -193,8 +216,8 @@ record()
                 if ((s "_") ~ "^test_" name "_") return
             }
             for (tag in total)
-                if (size[tag, s] > most * called[tag]) {
-                    most = size[tag, s] / called[tag]
+                if (split(ran[tag, s], list, " ") > most * total[tag]) {
+                    most = split(ran[tag, s], list, " ") / total[tag]
                     best = tag
                 }
             row[best] = row[best] " " s "+0"
@@ -203,8 +226,7 @@ record()
             for (tag in total) row[tag] = choose(tag)
             for (i = 1; i <= n; i++) if (!(suite[i] in chosen)) place(suite[i])
             for (tag in total) print tag, row[tag]
-        }' \
-        build/cov/functions build/cov/reached | sort >"$reach"
+        }' build/cov/reached | sort >"$reach"
     echo "$reach: $(wc -l <"$reach") sections"
 }
 
@@ -212,6 +234,7 @@ case ${1:-} in
 '') print >"$table.new" && mv "$table.new" "$table" ;;
 --print) print ;;
 --escaped) escaped "${2:-$table}" ;;
+--unrecorded) unrecorded "${2:-$reach}" ;;
 --record) record ;;
 *) echo "sections.sh: unknown option '$1'; see the beginning of the file" >&2 && exit 2 ;;
 esac

@@ -70,6 +70,12 @@ controls_fit()
     bash tests/run/sections.sh --escaped "$1" 2>&1
 }
 
+# What no run has measured.
+reach_fit()
+{
+    bash tests/run/sections.sh --unrecorded "$1"
+}
+
 # What differs from the table that sections.sh would write.
 written_fit()
 {
@@ -165,6 +171,7 @@ options_fit()
 cat $tables >"$out/tables.md"
 result rows_fit "$(rows_fit "$out/tables.md")"
 result controls_fit "$(controls_fit "$out/tables.md")"
+result reach_fit "$(reach_fit tests/run/reach.txt)"
 result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 promises_fit $promises >"$out/problems"
@@ -186,7 +193,10 @@ result an_unknown_section_is_refused "$problem"
 fault()
 {
     local file=$promises found problem=
-    case $1 in rows_fit | controls_fit) file=$out/tables.md ;; esac
+    case $1 in
+    rows_fit | controls_fit) file=$out/tables.md ;;
+    reach_fit) file=tests/run/reach.txt ;;
+    esac
     [ "$1" != options_fit ] || file=tools/Makefile
     sed "$3" "$file" >"$out/copy.md"
     found=$($1 "$out/copy.md")
@@ -206,6 +216,7 @@ fault rows_fit 'find has test_find twice' '/^| find |/s/test_find/test_find test
 fault controls_fit \
     'sync_beside_a_first_append of [log-recover] is noticed by test_log_durable' \
     '/^| log-recover |/s/ test_log_durable//'
+fault reach_fit 'emit has no suite in reach.txt' '/^emit /d'
 fault promises_fit 'a promise without a test' 's/`test_corrupt`//'
 fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'
