@@ -12,7 +12,7 @@ import re
 import sys
 
 GOAL_HEADER = 95.0
-GOAL_WHOLE = ("format", "record", "json", "log-map", "log-index", "log-sync", "log-append",
+GOAL_WHOLE = ("file-format", "record", "json", "log-map", "log-index", "log-sync", "log-append",
               "log-recover", "log-cursor", "log-open")
 
 

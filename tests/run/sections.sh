@@ -11,7 +11,7 @@
 #
 # A row has the suites of the controls that take something out of the section, those with the
 # most controls first; then the suites that are named after it; then those of its line in
-# reach.txt, which together run each of its lines twice, as far as suites do: one that runs a
+# reach.txt, which together run each of its lines three times, as far as suites do: one that runs a
 # line need not notice its faults. Slow suites are there for what no other one runs. A section
 # without functions has test_compile.
 set -u
@@ -20,7 +20,7 @@ cd "$(dirname "$0")/../.." || exit 1
 table=tests/SECTIONS.md
 reach=tests/run/reach.txt
 slow=15  # seconds of processor: a slower suite has to run lines that no other one runs
-suites=2 # that have to run a line
+suites=3 # that have to run a line
 least=3  # lines that a further suite has to add, unless no other one runs them
 
 # sections: "TAG FILE TITLE" for each file of the implementation.
