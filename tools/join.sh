@@ -184,11 +184,7 @@ side=${2:-}
 if [ "${1:-}" != --from ]; then
     side=
     if [ -f "$last" ]; then side=$(edited "$last"); fi
-    if committed; then
-        other=$(edited build/join.head)
-        if [ -z "$side" ]; then side=$other; fi
-        if [ -n "$other" ] && [ "$other" != "$side" ]; then side=; fi
-    fi
+    if [ -z "$side" ] && committed; then side=$(edited build/join.head); fi
 fi
 if [ "${1:-}" = --check ]; then
     echo "make header: msgstore.h and src/ differ${side:+; edited was $side}:" >&2
