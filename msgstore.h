@@ -13548,7 +13548,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * What the log relies on, whoever fills the table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
- *                has both, so nobody trusts the watermark in a copy of a log.
+ *                has both, so no handle trusts the watermark in a copy of a log.
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
@@ -16677,7 +16677,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
  *      another writer does this again if this one is killed.
- *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
+ *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
@@ -17284,7 +17284,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
- *   3 Takes in the rest. From here on nobody else writes.
+ *   3 Takes in the rest. From here on no other handle writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
  *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
  *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
@@ -17467,9 +17467,9 @@ static bool ms__mark_trusted(const ms__log *log)
 }
 
 /* Returns whether the watermark is that of now: it is trusted, or it or the writer's line
- * changed since this handle was opened. A handle does not outlive the machine, so a writer
- * that lives has stored the change. Numbers of boots and devices are hints: containers on
- * one machine see different ones for one file. */
+ * changed since this handle was opened. A handle does not outlive the machine, so a
+ * writer that lives has stored the change. Numbers of boots and devices are hints:
+ * containers on one machine see different ones for one file. */
 static bool ms__mark_current(const ms__log *log)
 {
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
@@ -19257,7 +19257,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
     if (!fresh) return code;
-    /* 12: nobody syncs the new log later, so its name becomes durable here */
+    /* 12: no call syncs the new log later, so its name becomes durable here */
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);

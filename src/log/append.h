@@ -72,7 +72,7 @@
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
  *      another writer does this again if this one is killed.
- *    5 In a sync mode, syncs the visible bytes that nobody has proven durable: the next
+ *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.

@@ -1048,7 +1048,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
     if (!fresh) return code;
-    /* 12: nobody syncs the new log later, so its name becomes durable here */
+    /* 12: no call syncs the new log later, so its name becomes durable here */
     int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);

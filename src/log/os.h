@@ -18,7 +18,7 @@
  * What the log relies on, whoever fills the table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
- *                has both, so nobody trusts the watermark in a copy of a log.
+ *                has both, so no handle trusts the watermark in a copy of a log.
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later

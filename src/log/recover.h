@@ -81,7 +81,7 @@
  *
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
- *   3 Takes in the rest. From here on nobody else writes.
+ *   3 Takes in the rest. From here on no other handle writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
  *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
  *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
@@ -264,9 +264,9 @@ static bool ms__mark_trusted(const ms__log *log)
 }
 
 /* Returns whether the watermark is that of now: it is trusted, or it or the writer's line
- * changed since this handle was opened. A handle does not outlive the machine, so a writer
- * that lives has stored the change. Numbers of boots and devices are hints: containers on
- * one machine see different ones for one file. */
+ * changed since this handle was opened. A handle does not outlive the machine, so a
+ * writer that lives has stored the change. Numbers of boots and devices are hints:
+ * containers on one machine see different ones for one file. */
 static bool ms__mark_current(const ms__log *log)
 {
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
