@@ -17237,8 +17237,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * costs the same at any size of the file.
  *
  * A check for appends compares the watermark with the last one taken in, and the epoch of
- * the line. If the watermark has moved, ms__apply_visible takes in the new records. An
- * untrusted watermark is ignored until a writer has stored its line.
+ * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
+ * change of either word shows that a writer lives, whatever boot number it stored
+ * (ms__mark_current). Until then an untrusted watermark is ignored.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17286,7 +17287,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on no other handle writes.
  *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
- *     the line is trusted, and the end of the handle is the watermark. BUSY must not be
+ *     the watermark is current, and the end of the handle is there. BUSY must not be
  *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
  *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
@@ -17801,9 +17802,9 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. It loads
- * the line before the watermark, see step 4 of an opening. An untrusted watermark is
- * ignored: a writer is between its steps 10 and 11, or the machine has restarted and no
- * writer has begun. seen: what was loaded, so that the next query compares two words. */
+ * the line before the watermark, see step 4 of an opening. A watermark that is not
+ * current is ignored: no writer has stored one since this handle was opened. seen: what
+ * was loaded, so that the next query compares two words. */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
