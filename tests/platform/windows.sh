@@ -30,7 +30,7 @@ emulator=wine
 suffix=.exe
 cc=x86_64-w64-mingw32-gcc
 posix="-std=gnu99 -w -D__USE_MINGW_ANSI_STDIO=1 -include tests/platform/windows/posix.h"
-posix="$posix -Itests/windows -isystem $out/include"
+posix="$posix -Itests/platform/windows -isystem $out/include"
 path="-I. -Itests/support $stb"
 libraries="-L$out -lcmocka -ljansson -lbcrypt -ladvapi32"
 export WINEPREFIX=$here/$out/wine WINEDEBUG=-all
