@@ -1087,7 +1087,8 @@ typedef struct ms_log_desc {
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool keep_torn;           /* writing: the first append after a crash copies the bytes
                                  that it zeroes to the file PATH.torn, at the same
-                                 offsets, after a copy of the superblock.
+                                 offsets, after a copy of the superblock. If whole
+                                 messages are among them, it does so in any case.
                                  MS_OPEN_SALVAGE reads verified records from it. While
                                  that file cannot be written, appends fail and zero
                                  nothing */
@@ -13038,6 +13039,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
+ *      The same holds above the durable end if valid records follow x and no power loss
+ *      can have torn what is at x: no 512-byte sector has only zeros of it. (A disk
+ *      writes a sector as a whole, and room is zeros before it is used.)
  * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
@@ -15519,6 +15523,52 @@ static bool ms__record_walk_synced(ms__record_walk *s)
     return true;
 }
 
+#define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
+
+/* Returns whether some sector has only zeros of the bytes [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
+{
+    while (from < upto) {
+        const unsigned char *r = ms__log_at(log, from);
+        uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
+        if (end > upto) end = upto;
+        size_t n = (size_t)(end - from), i = 0;
+        while (i < n && r[i] == 0) i++;
+        if (i == n) return true;
+        from = end;
+    }
+    return false;
+}
+
+/* Decides by (FF4) about the invalid bytes at s->at, above the durable end: returns
+ * whether they are damage, and moves `trusted` to the valid record after them. What no
+ * valid record follows is dead either way, since the log ends after a COMMIT. A power
+ * loss leaves each sector as it was at some time, and room is zeros before it is used. So
+ * of a record that it tore, some sector has only zeros. */
+static bool ms__record_walk_damaged(ms__record_walk *s)
+{
+    const unsigned char *r = ms__log_at(s->log, s->at);
+    uint64_t left = s->limit - s->at, size = left < MS__HEADER ? left : MS__HEADER;
+    bool sized = ms__size_fits(r, left) && r[4] != 0 &&
+                 ms__holds_at(s->log->id.crc, s->at, r);
+    if (sized) size = ms__get32(r);
+    if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
+    s->trusted = ms__record_walk_seek(s, next, s->limit);
+    return true;
+}
+
+/* Returns whether a valid record begins in [from, upto). */
+static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
+{
+    ms__record_walk s;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.limit = upto;
+    s.last_seq = log->sum.last_seq;
+    return ms__record_walk_seek(&s, from, upto) < upto;
+}
+
 /* ---- A segment index that cannot be read. */
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
@@ -16301,6 +16351,15 @@ static bool ms__log_unconfirmed(const ms__log *log)
     return boot != 0 && (boot == log->file.boot || unknown);
 }
 
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
+}
+
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
 {
     uint64_t boot = log->file.boot ? log->file.boot : MS__BOOT_UNKNOWN;
@@ -16504,7 +16563,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
-    if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
+    if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
+        MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
@@ -16680,6 +16740,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
+ *      In every mode it does so if the writer before saw another boot number. After a
+ *      restart that costs little, since no page is dirty.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -16915,7 +16977,10 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     /* 4 */
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
     /* 5 */
-    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
+    bool other_boot = !ms__may_be_of_boot(log) &&
+                      log->durable.end < log->durable.unproven_end;
+    if (other_boot || ms__log_must_prove(log))
+        MS__TRY(ms__log_sync_now(log, false, false, err));
     /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
@@ -17215,7 +17280,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      visible = the larger of       ms__log_find_end: record by record, to the first
  *      watermark and checkpoint      byte x that begins no valid record
  *               |                       |  x is below `proven` (the durable end, or the
- *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  last record with SYNCED), or no power loss can
+ *               |                       |  have torn it (FF4): damage; it goes on
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
@@ -17543,7 +17609,11 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
+        if (s.at >= s.limit) break;
+        if (!ms__record_walk_synced(&s)) {
+            if (!ms__record_walk_damaged(&s)) break;
+            continue;
+        }
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
@@ -17551,15 +17621,6 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     }
     *visible = committed > *proven ? committed : *proven;
     return MS_OK;
-}
-
-/* Returns whether the last writer may have written since the machine started: unless
- * both boots are known and differ. */
-static bool ms__may_be_of_boot(const ms__log *log)
-{
-    ms__writer_line w;
-    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
-    return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -12,7 +12,8 @@
  *      visible = the larger of       ms__log_find_end: record by record, to the first
  *      watermark and checkpoint      byte x that begins no valid record
  *               |                       |  x is below `proven` (the durable end, or the
- *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  last record with SYNCED), or no power loss can
+ *               |                       |  have torn it (FF4): damage; it goes on
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
@@ -340,7 +341,11 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
+        if (s.at >= s.limit) break;
+        if (!ms__record_walk_synced(&s)) {
+            if (!ms__record_walk_damaged(&s)) break;
+            continue;
+        }
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
@@ -348,15 +353,6 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     }
     *visible = committed > *proven ? committed : *proven;
     return MS_OK;
-}
-
-/* Returns whether the last writer may have written since the machine started: unless
- * both boots are known and differ. */
-static bool ms__may_be_of_boot(const ms__log *log)
-{
-    ms__writer_line w;
-    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
-    return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -179,6 +179,15 @@ static bool ms__log_unconfirmed(const ms__log *log)
     return boot != 0 && (boot == log->file.boot || unknown);
 }
 
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
+}
+
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
 {
     uint64_t boot = log->file.boot ? log->file.boot : MS__BOOT_UNKNOWN;
@@ -382,7 +391,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
-    if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
+    if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
+        MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__unconfirmed_set(log, true);
     if (failed != 0)

@@ -392,6 +392,20 @@ controls()
     control dead_bytes_of_a_refused_append_left gcc test_log_recover \
         what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
         ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control unsynced_damage_taken_for_torn gcc test_log_lost \
+        damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
+        ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
+        'if (next) return false;'
+    control zeros_of_a_power_loss_taken_for_damage gcc test_log_lost \
+        dead_bytes_are_zeroed_when_a_writer_appends 100 ms__record_walk_damaged \
+        'if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;' ''
+    control found_after_a_restart_not_synced gcc test_log_writers \
+        the_first_writer_syncs_what_it_found_when_the_machine_has_restarted 100 \
+        ms__writer_prepare 'if (other_boot || ms__log_must_prove(log))' \
+        'if (ms__log_must_prove(log))'
+    control whole_dead_messages_not_kept gcc test_log_recover \
+        whole_dead_messages_are_kept_beside_the_log_when_it_is_not_asked_for 100 \
+        ms__log_settle ' || ms__holds_record(log, log->end, dead)' ''
     control watermark_of_another_boot_ignored gcc test_log_writers \
         shared_writers_lose_nothing_when_they_see_different_boots 100 ms__mark_current \
         'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
@@ -707,8 +721,8 @@ controls()
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
         ms__record_walk_synced 'if (found == 0) return false;' 'return false;'
     control torn_bytes_not_kept gcc test_log_recover \
-        dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
-        ms__log_settle 'if (log->opts.keep_torn && torn)' 'if (false)'
+        a_part_of_a_dead_message_is_kept_when_it_is_asked_for 100 \
+        ms__log_settle 'log->opts.keep_torn || ' ''
     control torn_bytes_zeroed_unkept gcc test_log_recover \
         an_append_zeroes_nothing_when_the_file_for_dead_bytes_cannot_be_opened 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
