@@ -2695,6 +2695,7 @@ typedef struct ms__merge {
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
+    bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
@@ -9295,7 +9296,8 @@ typedef struct ms__tail {
     uint32_t count;          /* records entered; under the lock */
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
-    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic. The first */
+    uint32_t hole_first, hole_last; /* and the last stand at these units; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -9491,6 +9493,24 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
+/* Notes n damaged ranges of a tail, after its last record. Under the lock; readers load
+ * the count without it, before the units. */
+static void ms__tail_damage(ms__tail *t, uint32_t n)
+{
+    if (t->damaged_ranges == 0) ms__store32(&t->hole_first, t->filled);
+    ms__store32(&t->hole_last, t->filled);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + n);
+}
+
+/* Returns the number of damaged ranges of a tail if one may stand at units from `first`
+ * up to `last`, else 0. */
+static uint32_t ms__tail_damaged(const ms__tail *t, uint32_t first, uint32_t last)
+{
+    uint32_t n = ms__load32(&t->damaged_ranges);
+    if (n == 0 || ms__load32(&t->hole_first) > last) return 0;
+    return ms__load32(&t->hole_last) < first ? 0 : n;
+}
+
 /* Finds the messages from a number on. Without one `from` is the tail's end, which is the
  * unit `end`. */
 static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
@@ -9499,6 +9519,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     ms__sought f;
     const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
+    uint32_t before = i > 0 ? ms__postings_entry(all, i - 1) : 0;
     memset(&f, 0, sizeof f);
     f.from = MS__NO_PLACE;
     if (i == 0 && ms__sealed_of(core))
@@ -9511,6 +9532,8 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
+    if (f.from >> 32 == t->segment && ms__tail_damaged(t, before, (uint32_t)f.from))
+        f.damaged = true;
     return f;
 }
 
@@ -9712,19 +9735,6 @@ static ms__list_iter *ms__list_iters(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Counts, once for each segment, damage that has no postings: for cursors over
- * everything, and where a segment index was derived. */
-static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
-                                   uint32_t damaged_ranges)
-{
-    uint32_t number = segment + 1;
-    bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return;
-    if (none || number < s->counted_from) s->counted_from = number;
-    if (number > s->counted_to) s->counted_to = number;
-    s->damaged_ranges += damaged_ranges;
-}
-
 /* Returns where an iterator looks for its next run that has none yet: forward in the
  * segment of the first place, backward in the tail. */
 static uint32_t ms__list_iter_start(const ms__reading *s)
@@ -9747,8 +9757,6 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     uint32_t segment = s->tail->segment;
     li->index = NULL;
     if (s->to >> 32 < segment) return false;
-    if (li->list <= MS__LIST_OTHERS)
-        ms__damaged_ranges_met(s, segment, ms__load32(&s->tail->damaged_ranges));
     if (!li->in_tail) return false;
     li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
     if (li->hi == 0) return false;
@@ -10086,16 +10094,17 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves an iterator n entries back from its end. */
-static void ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
+/* Moves an iterator n entries back from its end. False: it has fewer. */
+static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
     while (n > li->pos - li->lo) {
         n -= li->pos - li->lo;
         li->pos = li->lo;
-        if (!ms__next_run(core, s, li)) return;
+        if (!ms__next_run(core, s, li)) return false;
     }
     li->pos -= (uint32_t)n;
+    return true;
 }
 
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
@@ -10116,16 +10125,20 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
                (r = ms__merge_step(core, it, &it->damaged)) != NULL)
             merge->queue.record[merge->n_queue++] = r;
         merge->kept = true;
+        merge->full = merge->n_queue == q->limit;
         merge->left = merge->n_queue;
         return;
     }
     if (merge->plain && back && !q->reverse) {
-        ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0], q->limit);
+        merge->full = ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0],
+                                         q->limit);
         back = false;
     }
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
-    for (size_t n = 0; n < q->limit && ms__merge_step(core, it, &unseen); n++) continue;
+    size_t n = 0;
+    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
 
@@ -10349,6 +10362,25 @@ static void ms__reading_report(ms_cursor *it)
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
 
+/* Counts damage between the records of the tail. Whose it was is not known: a query
+ * reports it if a message of it may have been there. That is after the message after_seq
+ * (s->from is the next one), and not before the oldest of the newest n. */
+static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms_query *q = &it->query;
+    const ms__tail *t = s->tail;
+    uint32_t end = ms__load32(&t->end), segment = t->segment;
+    uint64_t from = s->from;
+    if (q->after_seq == UINT64_MAX || s->to >> 32 < segment) return;
+    if (q->after_seq > 0)
+        from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
+    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    s->damaged_ranges += ms__tail_damaged(
+        t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to);
+}
+
 /* Opens a cursor over a tail. Its query is resolved. */
 static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
                                ms_error *err)
@@ -10359,13 +10391,12 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     s->query = &it->query;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
-    if (s->to == 0 && ms__is_empty(it->query.location))
-        s->damaged_ranges = ms__load32(&t->damaged_ranges); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
+    if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }
@@ -12859,6 +12890,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
+    uint64_t gone = im.end_known ? im.damaged : lost;
+    if (gone > 0)
+        ms__tail_damage(&m->tail, gone < UINT32_MAX ? (uint32_t)gone : UINT32_MAX);
+    m->tail.hole_first = 0; /* they may have been anywhere */
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
@@ -12866,7 +12901,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
     memset(m->buffer.base + 40, 0, MS__IMAGE_HEADER - 40);
-    if (damaged) *damaged = im.end_known ? im.damaged : lost;
+    if (damaged) *damaged = gone;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
     return MS_OK;
@@ -15612,10 +15647,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
 }
 
 /* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those of a derived one. The file's index has the damaged messages in its lists. */
+ * to: those that were known when its index was made. What was damaged later is in its
+ * list. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->damaged_ranges : 0;
+    return l->damaged_ranges;
 }
 
 /* ---- The places of index records. */
@@ -16000,6 +16036,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
+    if (before && ms__segment_lost(before) > 0) f->damaged = true; /* its last ones */
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -16116,7 +16154,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.damaged_ranges;
+    c->damaged = w.damaged + w.reading.damaged_ranges + t->damaged_ranges;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -17445,12 +17483,11 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail; readers load the count without the lock. */
+/* Counts damaged ranges of the tail. */
 static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0)
-        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
     s->damaged_ranges = 0;
 }
 
@@ -17463,7 +17500,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+    ms__tail_damage(t, 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -18107,6 +18144,19 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
+/* Counts, once for each segment, damage that has no postings: whose it was is not
+ * known, so every query that reads the segment reports it. */
+static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
+                                   uint32_t damaged_ranges)
+{
+    uint32_t number = segment + 1;
+    bool none = s->counted_to == 0;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (none || number < s->counted_from) s->counted_from = number;
+    if (number > s->counted_to) s->counted_to = number;
+    s->damaged_ranges += damaged_ranges;
+}
+
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
                              bool *some)
 {
@@ -18122,9 +18172,8 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     }
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
-                                     : run.index->damaged_ranges;
-    if (!listed || damaged_ranges > 0) ms__damaged_ranges_met(s, segment, damaged_ranges);
+    if (ms__segment_lost(run.index) > 0)
+        ms__damaged_ranges_met(s, segment, ms__segment_lost(run.index));
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

@@ -708,10 +708,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
 }
 
 /* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those of a derived one. The file's index has the damaged messages in its lists. */
+ * to: those that were known when its index was made. What was damaged later is in its
+ * list. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->damaged_ranges : 0;
+    return l->damaged_ranges;
 }
 
 /* ---- The places of index records. */

@@ -177,12 +177,11 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail; readers load the count without the lock. */
+/* Counts damaged ranges of the tail. */
 static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0)
-        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
     s->damaged_ranges = 0;
 }
 
@@ -195,7 +194,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+    ms__tail_damage(t, 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 

@@ -392,6 +392,21 @@ controls()
     control dead_bytes_of_a_refused_append_left gcc test_log_recover \
         what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
         ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control damage_of_the_tail_unreported gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__core_open \
+        'if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);' ''
+    control number_in_a_hole_not_found gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
+        'ms__tail_damaged(t, before, (uint32_t)f.from)' 'false'
+    control damage_before_the_newest_reported gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__tail_report \
+        'if (merge->full) from' 'if (false) from'
+    control lost_numbers_of_a_segment_not_found gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
+        'if (before && ms__segment_lost(before) > 0) f->damaged = true;' ''
+    control salvaged_store_reports_nothing gcc test_mem_image \
+        salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
+        'if (gone > 0)' 'if (false)'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
