@@ -104,10 +104,37 @@ static double entropy(ms_str text)
     double bits = 0;
     for (size_t i = 0; i < text.len; i++) counts[(unsigned char)text.ptr[i]]++;
     for (size_t i = 0; i < 256; i++) {
+        if (counts[i] == 0) continue;
         double p = (double)counts[i] / (double)text.len;
-        if (counts[i] > 0) bits -= p * log2(p);
+        bits -= p * log2(p);
     }
     return bits;
+}
+
+/* Returns the part of a token that is measured. A search meets the same characters in
+ * many tokens, of which each ends where the last one does: sk-sk-sk-. */
+static ms_str measured(ms_str text)
+{
+    enum { MEASURED = 256 };
+    return part_of(text, 0, text.len < MEASURED ? text.len : MEASURED);
+}
+
+/* Returns whether one of n words in lower case is in a text. */
+static bool contains_one(ms_str text, const char *const *words, size_t n)
+{
+    uint64_t firsts[4] = {0, 0, 0, 0}; /* a bit for each first character */
+    for (size_t k = 0; k < n; k++) {
+        unsigned char c = (unsigned char)words[k][0];
+        firsts[c >> 6] |= (uint64_t)1 << (c & 63);
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = to_lower(text.ptr[i]);
+        bool may = (firsts[(unsigned char)c >> 6] >> ((unsigned char)c & 63) & 1) != 0;
+        for (size_t k = 0; may && k < n; k++) {
+            if (words[k][0] == c && holds_any_case(text, i, words[k])) return true;
+        }
+    }
+    return false;
 }
 
 /* Returns whether a text is a word of examples, or a mask in the place of a secret. */
@@ -118,10 +145,7 @@ static bool is_placeholder(ms_str text)
         "changeme", "redacted", "masked", "dummy", "insert", "deadbeef", "00000000",
         "sample", "foobar", "&lt;",
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (contains_any_case(text, words[i])) return true;
-    }
-    return false;
+    return contains_one(text, words, sizeof words / sizeof words[0]);
 }
 
 typedef struct makeup {
@@ -321,10 +345,34 @@ static void run_bounds(const char **at, size_t *least, size_t *most)
     }
 }
 
-/* Matches a pattern at a place. Returns the length; 0 if it does not match. */
-static size_t pattern_match(const char *pattern, ms_str text, size_t at)
+/* A text that is searched. It keeps where its runs of a set end: a run in which many
+ * tokens begin is walked once. The first runs of patterns are kept apart from the second
+ * ones, and so on. */
+static const char sets[] = "dxUAawbv";
+enum { SETS = sizeof sets - 1, RUNS = 4 };
+
+typedef struct scan {
+    ms_str text;
+    struct { size_t from, to; } runs[RUNS][SETS];
+} scan;
+
+/* Returns the end of the run of a set that is the nth one of a pattern. */
+static size_t run_end(scan *s, unsigned nth, char set, size_t at)
 {
+    size_t i = at, k = (size_t)(strchr(sets, set) - sets);
+    size_t *from = &s->runs[nth][k].from, *to = &s->runs[nth][k].to;
+    if (*from <= at && at < *to) return *to;
+    while (i < s->text.len && is_in_set(set, s->text.ptr[i])) i++;
+    *from = at;
+    return *to = i;
+}
+
+/* Matches a pattern at a place. Returns the length; 0 if it does not match. */
+static size_t pattern_match(const char *pattern, scan *s, size_t at)
+{
+    ms_str text = s->text;
     size_t i = at;
+    unsigned nth = 0;
     while (*pattern != '\0') {
         if (*pattern != '%') {
             if (i == text.len || text.ptr[i++] != *pattern++) return 0;
@@ -336,12 +384,10 @@ static size_t pattern_match(const char *pattern, ms_str text, size_t at)
         run_bounds(&pattern, &least, &most);
         /* Inside a pattern a run stops at its bound. At the end of a pattern the text
          * must end the run. */
-        size_t bound = *pattern != '\0' ? most : SIZE_MAX;
-        while (n < bound && i < text.len && is_in_set(set, text.ptr[i])) {
-            n++;
-            i++;
-        }
+        n = run_end(s, nth++, set, i) - i;
+        if (*pattern != '\0' && n > most) n = most;
         if (n < least || n > most) return 0;
+        i += n;
     }
     bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
     return ends ? i - at : 0;
@@ -373,26 +419,28 @@ static bool is_credentials(ms_str text)
 static bool is_random(const rule *r, ms_str match)
 {
     size_t fixed = strcspn(r->pattern, "%");
-    ms_str rest = part_of(match, fixed, match.len - fixed);
-    if (is_placeholder(rest)) return false;
-    if (strcmp(r->kind, "basic-auth") == 0) return is_credentials(rest);
-    makeup m = makeup_of(rest);
-    if (strcmp(r->kind, "bearer-token") == 0) {
-        return m.digit && (m.turns >= 3 || m.kinds >= 3) && entropy(rest) >= r->bits;
+    ms_str whole = part_of(match, fixed, match.len - fixed), rest = measured(whole);
+    if (strcmp(r->kind, "basic-auth") == 0) {
+        return is_credentials(whole) && !is_placeholder(rest);
     }
+    makeup m = makeup_of(rest);
     bool mixed = m.digit || m.kinds > 1 || strstr(r->pattern, "%U") != NULL;
-    return mixed && entropy(rest) >= r->bits;
+    if (strcmp(r->kind, "bearer-token") == 0) {
+        mixed = m.digit && (m.turns >= 3 || m.kinds >= 3);
+    }
+    return mixed && entropy(rest) >= r->bits && !is_placeholder(rest);
 }
 
-static bool find_by_form(ms_str text, size_t at, secret *out)
+static bool find_by_form(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     char first = text.ptr[at];
     if (!is_begin(text, at)) return false;
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
         if (r->pattern[0] < first) continue;
         if (r->pattern[0] > first) break;
-        size_t len = pattern_match(r->pattern, text, at);
+        size_t len = pattern_match(r->pattern, s, at);
         if (len == 0 || !is_random(r, part_of(text, at, len))) continue;
         size_t fixed = strcspn(r->pattern, "%");
         if (strchr(" =", r->pattern[fixed - 1]) == NULL) fixed = 0; /* part of it */
@@ -407,15 +455,19 @@ static bool find_by_form(ms_str text, size_t at, secret *out)
 
 /* ---- Private keys ------------------------------------------------------------------ */
 
+static bool is_label(char c)
+{
+    return is_alnum(c) || c == ' ';
+}
+
 /* Finds "-----BEGIN ... PRIVATE KEY...-----", base64 in lines (or with escapes for
  * their ends), "-----END ...-----". The end may be missing. */
 static bool find_private_key(ms_str text, size_t at, secret *out)
 {
     if (!holds(text, at, "-----BEGIN ")) return false;
     size_t i = at + 11, key = 0, digits = 0;
-    while (i < text.len && i - at < 60 && text.ptr[i] != '-') {
+    for (; i < text.len && i - at < 60 && is_label(text.ptr[i]); i++) {
         if (holds(text, i, "PRIVATE KEY")) key = i;
-        i++;
     }
     if (key == 0 || !holds(text, i, "-----")) return false;
     i += 5;
@@ -433,7 +485,7 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
     if (digits < 40) return false;
     if (i < text.len && holds(text, i, "-----END")) {
         size_t from = i + 8;
-        while (from < text.len && from - i < 60 && !holds(text, from, "-----")) from++;
+        while (from < text.len && from - i < 60 && is_label(text.ptr[from])) from++;
         if (from < text.len && holds(text, from, "-----")) i = from + 5;
     }
     out->at = at;
@@ -488,15 +540,26 @@ static int name_before(ms_str text, size_t at)
     return -1;
 }
 
-/* Returns the length of a value: in quotes to the same quote, else to a blank or a
- * bracket. */
-static size_t value_length(ms_str text, size_t at, char quote)
+enum { VALUE_MAX = 4096 };
+
+/* Returns whether a value in quotes, or one without, ends before a character. */
+static bool ends_value(char c, bool quoted)
+{
+    if (c <= ' ' || c == 0x7f || strchr("\\\"'`", c) != NULL) return true;
+    return !quoted && strchr(",;(){}[]<>&|", c) != NULL;
+}
+
+/* Returns the length of a value: in quotes to a quote, else to a blank or a bracket.
+ * 0: none, one that is too long, or without quotes an expression, a=b or a:b. So each
+ * byte is in few values: in token=token=token= the first one ends at the second =. */
+static size_t value_length(ms_str text, size_t at, bool quoted)
 {
     size_t i = at;
-    for (; i < text.len; i++) {
+    for (; i < text.len && !ends_value(text.ptr[i], quoted); i++) {
         char c = text.ptr[i];
-        if (c <= ' ' || c == 0x7f || strchr("\\\"'`", c) != NULL) break;
-        if (quote == '\0' && strchr(",;(){}[]<>&|", c) != NULL) break;
+        bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], quoted);
+        if (i - at >= VALUE_MAX) return 0;
+        if (!quoted && inside && (c == ':' || c == '=')) return 0;
     }
     return i - at;
 }
@@ -505,25 +568,22 @@ static bool looks_like_code(ms_str value, bool quoted)
 {
     static const char *const marks[] = {"${", "{{", "$(", "%(", "<", "://", "()", "env.",
                                         "env[", "self."};
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        if (contains_any_case(value, marks[i])) return true;
-    }
+    if (contains_one(value, marks, sizeof marks / sizeof marks[0])) return true;
     if (value.ptr[0] == '$' || value.ptr[0] == '@') return true;
     if (value.ptr[0] == '/' && value.len != 40) return true; /* a path; 40: keys of AWS */
-    if (quoted) return false;
-    for (size_t i = 1; i + 1 < value.len; i++) { /* a member of something: a.b, a->b */
-        if (value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
-            is_letter(value.ptr[i + 1]) && entropy(value) < 4.5) return true;
-        if (value.ptr[i] == ':' || value.ptr[i] == '=') return true;
+    bool member = false;       /* of something: a.b */
+    for (size_t i = 1; i + 1 < value.len && !quoted && !member; i++) {
+        member = value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
+                 is_letter(value.ptr[i + 1]);
     }
-    return false;
+    return member && entropy(value) < 4.5;
 }
 
 /* Returns whether a person or a program could have made this value as a password. */
 static bool is_password(ms_str value, bool quoted)
 {
-    makeup m = makeup_of(value);
     if (value.len < 8 || value.len > 128) return false;
+    makeup m = makeup_of(value);
     bool mixed = m.digit && (m.lower || m.upper);
     if (quoted) return (mixed || (m.other && m.kinds >= 3)) && entropy(value) >= 2.5;
     return mixed && m.kinds >= 3 && entropy(value) >= 2.7;
@@ -531,10 +591,10 @@ static bool is_password(ms_str value, bool quoted)
 
 static bool is_token(ms_str value)
 {
-    makeup m = makeup_of(value);
     size_t i = 0;
     while (i < value.len && is_in_set('v', value.ptr[i])) i++;
-    if (i < value.len || value.len < 16 || value.len > 4096) return false;
+    if (i < value.len || value.len < 16) return false;
+    makeup m = makeup_of(value);
     return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
 }
 
@@ -549,8 +609,9 @@ static size_t skip_scheme(ms_str text, size_t at)
 }
 
 /* Finds a secret by the name before it. at: a ':' or '=' */
-static bool find_by_name(ms_str text, size_t at, secret *out)
+static bool find_by_name(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     int name = name_before(text, at);
     char quote = '\0';
     if (name < 0) return false;
@@ -562,7 +623,7 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     while (at < text.len && text.ptr[at] == '\\') at++;
     if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) quote = text.ptr[at++];
     at = skip_scheme(text, at);
-    size_t len = value_length(text, at, quote);
+    size_t len = value_length(text, at, quote != '\0');
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quote != '\0')) return false;
@@ -572,7 +633,7 @@ static bool find_by_name(ms_str text, size_t at, secret *out)
     out->len = len;
     out->kind = names[name].password ? "password" : "secret-value";
     secret formed;
-    bool known = find_by_form(text, at, &formed);
+    bool known = find_by_form(s, at, &formed);
     if (known) *out = formed; /* the form names the issuer, the place does not */
     return known || good;
 }
@@ -614,8 +675,9 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
  * Telegram    123456789:AA...            at: the ':'
  * Discord     M....................... .XXXXXX.27 and more, at: the first '.'
  * Mailchimp   32 hexadecimal digits, -us1  at: the '-' */
-static bool find_around(ms_str text, size_t at, secret *out)
+static bool find_around(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     static const struct {
         char mark, set;
         size_t least, most;   /* of the set before the mark */
@@ -630,16 +692,17 @@ static bool find_around(ms_str text, size_t at, secret *out)
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         if (forms[i].mark != text.ptr[at]) continue;
-        size_t begin = at;
-        while (begin > 0 && is_in_set(forms[i].set, text.ptr[begin - 1])) begin--;
+        size_t begin = at, far = forms[i].most + 2;
+        while (begin > 0 && at - begin < far &&
+               is_in_set(forms[i].set, text.ptr[begin - 1])) begin--;
         size_t n = at - begin;
         if (n > 0 && begin > 0 && text.ptr[begin - 1] == '\\') begin++; /* an escape */
         n = at - begin;
         if (n < forms[i].least || n > forms[i].most) continue;
-        size_t len = pattern_match(forms[i].pattern, text, at);
+        size_t len = pattern_match(forms[i].pattern, s, at);
         if (len == 0 || strchr(forms[i].begins, text.ptr[begin]) == NULL) continue;
         ms_str match = part_of(text, begin, n + len);
-        if (is_placeholder(match) || entropy(match) < 3) continue;
+        if (is_placeholder(measured(match)) || entropy(measured(match)) < 3) continue;
         out->at = begin;
         out->len = n + len;
         out->kind = forms[i].kind;
@@ -708,19 +771,20 @@ static bool find_home(ms_str text, size_t at, secret *out)
 
 /* ---- A whole text ------------------------------------------------------------------ */
 
-static bool find_here(ms_str text, size_t at, unsigned classes, secret *out)
+static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
 {
+    ms_str text = s->text;
     char c = text.ptr[at];
     bool keys = (classes & SECRETS_KEYS) != 0;
-    if (is_letter(c)) return keys && find_by_form(text, at, out);
+    if (is_letter(c)) return keys && find_by_form(s, at, out);
     switch (c) {
     case '-':
-        return keys && (find_private_key(text, at, out) || find_around(text, at, out));
+        return keys && (find_private_key(text, at, out) || find_around(s, at, out));
     case ':':
-        return keys && (find_in_url(text, at, out) || find_around(text, at, out) ||
-                        find_by_name(text, at, out));
-    case '=': return keys && find_by_name(text, at, out);
-    case '.': return keys && find_around(text, at, out);
+        return keys && (find_in_url(text, at, out) || find_around(s, at, out) ||
+                        find_by_name(s, at, out));
+    case '=': return keys && find_by_name(s, at, out);
+    case '.': return keys && find_around(s, at, out);
     case '@': return (classes & SECRETS_MAIL) != 0 && find_mail(text, at, out);
     case '/':
     case '\\': return (classes & SECRETS_HOMES) != 0 && find_home(text, at, out);
@@ -728,16 +792,25 @@ static bool find_here(ms_str text, size_t at, unsigned classes, secret *out)
     }
 }
 
-bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
+/* Finds the next secret at or after *from and moves *from past it. */
+static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
 {
     size_t begin = *from;
-    for (size_t at = begin; at < text.len; at++) {
-        if (!find_here(text, at, classes, out) || out->at < begin) continue;
+    for (size_t at = begin; at < s->text.len; at++) {
+        if (!find_here(s, at, classes, out) || out->at < begin) continue;
         *from = out->at + out->len;
         return true;
     }
-    *from = text.len;
+    *from = s->text.len;
     return false;
+}
+
+bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
+{
+    scan s;
+    memset(&s, 0, sizeof s);
+    s.text = text;
+    return scan_next(&s, classes, from, out);
 }
 
 

@@ -1,6 +1,7 @@
 /* Secrets in texts (tools/secrets.c): that planted ones of many kinds are found in many
  * places, that masking takes all of a secret and nothing else, that JSON stays JSON, that
- * placeholders and code raise no alarm, and how many alarms recorded transcripts raise.
+ * placeholders and code raise no alarm, that a search takes linear time, and how many
+ * alarms recorded transcripts raise.
  * Every secret is drawn when the test runs: none of them ever worked.
  */
 
@@ -10,6 +11,7 @@
 #include "tools/secrets.c"
 
 #include <ftw.h>
+#include <time.h>
 
 
 /* ---- planted secrets ---- */
@@ -306,6 +308,50 @@ TEST(search_stays_inside_when_bytes_are_random)
             before = found.at + found.len;
         }
         free(text);
+    }
+}
+
+/* Texts in which many places begin something that might be a secret, and is none. */
+static const char *const slow[] = {
+    "token=", "secret:", "eyJ", "eyJ-", "a@", "password=a", "Authorization: ", "AKIA",
+    "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
+    "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
+    "\\", "\\u005c", "\\u0073k-", "-----BE" "GIN PRIVATE KEY-----   ", "/home/",
+};
+
+/* Returns the processor time of a search in a text that repeats a unit: the least of
+ * some, since other programs share the processor. */
+static double time_of_search(const char *unit, size_t size)
+{
+    size_t len = strlen(unit), n = size / len;
+    char *text = (char *)malloc(n * len);
+    double least = 1e9;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) memcpy(text + i * len, unit, len);
+    for (size_t round = 0; round < 3; round++) {
+        secret found;
+        size_t from = 0;
+        clock_t began = clock();
+        while (secret_next(ms_str_n(text, n * len), SECRETS_PERSONAL, &from, &found)) {
+        }
+        double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+        if (seconds < least) least = seconds;
+    }
+    free(text);
+    return least;
+}
+
+TEST(search_takes_twice_the_time_when_a_text_is_twice_as_long)
+{
+    for (size_t i = 0; i < COUNT(slow); i++) {
+        double one = 0, two = 0;
+        for (size_t tries = 0; tries < 5; tries++) {
+            one = time_of_search(slow[i], 20000);
+            two = time_of_search(slow[i], 40000);
+            if (two <= 2.6 * one + 0.001) break;
+        }
+        if (two > 2.6 * one + 0.001)
+            fail_msg("\"%s\": %.4f s, twice the text %.4f s", slow[i], one, two);
     }
 }
 
