@@ -57,12 +57,12 @@ static void add_location(leaks *l, ms_str location)
 
 /* Prints one line a secret: "17  now  content  github-token  ghp_..., 40 characters" */
 static void print_leak(leaks *l, const ms_msg *msg, const char *state, const char *field,
-                       ms_str text, const secret *s)
+                       const secret *s)
 {
     char hint[SECRET_HINT], number[24] = "-", clean[CELL_BYTES];
     cell c = cell_over(clean, sizeof clean, 60);
     if (ms_seq(msg) > 0) snprintf(number, sizeof number, "%" PRIu64, ms_seq(msg));
-    cell_put(&c, ms_str_of(secret_hint(text, s, hint)));
+    cell_put(&c, ms_str_of(secret_hint(s, hint)));
     emit_format(&l->out, "%8s  %-8s %-11s %-20s ", number, state, field, s->kind);
     emit(&l->out, c.buf, c.len);
     emit_text(&l->out, "\n");
@@ -72,22 +72,22 @@ static void print_leak(leaks *l, const ms_msg *msg, const char *state, const cha
 }
 
 static size_t look_at_field(leaks *l, const ms_msg *msg, const char *state,
-                            const char *field, ms_str text)
+                            const char *field, ms_value value)
 {
-    size_t from = 0, n = 0;
-    secret s;
-    for (; secret_next(text, l->classes, &from, &s); n++) {
-        print_leak(l, msg, state, field, text, &s);
+    secret_list list;
+    if (!secrets_find(value, l->classes, &l->job->arena, &list)) l->failed = true;
+    for (size_t i = 0; i < list.count; i++) {
+        print_leak(l, msg, state, field, &list.items[i]);
     }
-    return n;
+    return list.count;
 }
 
 static size_t look_at_message(leaks *l, const ms_msg *msg, const char *state)
 {
     size_t n = 0;
     for (int f = 1; f < MS_FIELD_COUNT; f++) {
-        ms_str text = ms_get(msg, (ms_field)f).text;
-        if (text.ptr != NULL) n += look_at_field(l, msg, state, field_names[f], text);
+        ms_value v = ms_get(msg, (ms_field)f);
+        if (v.text.ptr != NULL) n += look_at_field(l, msg, state, field_names[f], v);
     }
     return n;
 }
@@ -115,16 +115,17 @@ static void look_at_words(leaks *l, const ms_msg *msg)
 static void look_at_facts(leaks *l, const ms_msg *msg)
 {
     ms_str facts = {NULL, 0};
-    ms_str text = ms_content(msg).text;
+    ms_value value = ms_content(msg);
     ms_location_get(l->job->store, location_of(msg), &l->job->arena, &facts, NULL);
     bool now = false;
-    size_t from = 0;
-    secret s;
-    while (!now && secret_next(text, l->classes, &from, &s)) {
-        const char *at = find_bytes(facts.ptr, facts.len, text.ptr + s.at, s.len);
-        now = facts.ptr != NULL && at != NULL;
+    secret_list list;
+    if (!secrets_find(value, l->classes, &l->job->arena, &list)) l->failed = true;
+    for (size_t i = 0; i < list.count && !now; i++) {
+        const secret *s = &list.items[i];
+        now = facts.ptr != NULL && find_bytes(facts.ptr, facts.len,
+                                              value.text.ptr + s->at, s->len) != NULL;
     }
-    size_t n = look_at_field(l, msg, now ? "facts" : "earlier", "content", text);
+    size_t n = look_at_field(l, msg, now ? "facts" : "earlier", "content", value);
     if (n == 0) return;
     if (now) add_location(l, location_of(msg));
     else l->earlier += n;
@@ -137,7 +138,7 @@ static void look_at_record(leaks *l, const ms_msg *msg)
     case MS_KIND_AMEND: look_at_words(l, msg); break;
     case MS_KIND_LOCATION: look_at_facts(l, msg); break;
     case MS_KIND_NOTE:
-        if (look_at_field(l, msg, "note", "content", ms_content(msg).text) > 0) {
+        if (look_at_field(l, msg, "note", "content", ms_content(msg)) > 0) {
             add_seq(l, ms_seq(msg));
         }
         break;
@@ -193,9 +194,9 @@ static int mask_facts(leaks *l, ms_str location)
     return result == MS_OK ? FINE : complain_of("setting facts", result, &err);
 }
 
-static void count_secret(void *ctx, const secret *found, ms_str text)
+static void count_secret(void *ctx, const secret *found)
 {
-    (void)found, (void)text;
+    (void)found;
     ++*(uint64_t *)ctx;
 }
 

@@ -12,12 +12,18 @@
  *   %w letters, digits, _ -    %b letters, digits, + / =  %v as %w, and . ~ + / =
  *
  * A match never begins or ends inside a word. An escape counts as a boundary
- * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON. */
+ * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON.
+ *
+ * A text is searched as it is, then with its escapes decoded, then with the escapes of
+ * that decoded: a JSON string can hold JSON, whose strings hold JSON. Level 0 is the text
+ * itself; of JSON it is left out, since level 1 has the strings as they are meant. Each
+ * match is traced back to the bytes of level 0, and matches that overlap become one. */
 
 #include "secrets.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 
@@ -88,6 +94,21 @@ static bool contains_any_case(ms_str text, const char *word)
         if (holds_any_case(text, i, word)) return true;
     }
     return false;
+}
+
+/* Parses the four digits of an escape \u0022. */
+static bool hex_point(ms_str text, size_t at, unsigned *point)
+{
+    static const char digits[] = "0123456789abcdef";
+    *point = 0;
+    if (text.len - at < 4) return false;
+    for (size_t i = at; i < at + 4; i++) {
+        char c = to_lower(text.ptr[i]);
+        const char *d = c != '\0' ? strchr(digits, c) : NULL;
+        if (d == NULL) return false;
+        *point = *point << 4 | (unsigned)(d - digits);
+    }
+    return true;
 }
 
 static ms_str part_of(ms_str text, size_t at, size_t len)
@@ -542,24 +563,40 @@ static int name_before(ms_str text, size_t at)
 
 enum { VALUE_MAX = 4096 };
 
-/* Returns whether a value in quotes, or one without, ends before a character. */
+/* Returns whether a value ends before a character, in quotes or without. */
 static bool ends_value(char c, bool quoted)
 {
-    if (c <= ' ' || c == 0x7f || strchr("\\\"'`", c) != NULL) return true;
-    return !quoted && strchr(",;(){}[]<>&|", c) != NULL;
+    if (c <= ' ' || c == 0x7f || strchr("\"'`", c) != NULL) return true;
+    return !quoted && strchr("\\,;(){}[]<>&|", c) != NULL;
 }
 
-/* Returns the length of a value: in quotes to a quote, else to a blank or a bracket.
- * 0: none, one that is too long, or without quotes an expression, a=b or a:b. So each
- * byte is in few values: in token=token=token= the first one ends at the second =. */
-static size_t value_length(ms_str text, size_t at, bool quoted)
+/* Returns the length of a value in quotes. A backslash belongs to it, except before a
+ * quote. nested: the first quote has a backslash, so that any backslash ends the value;
+ * the next level has the whole one. 0: too long. */
+static size_t quoted_length(ms_str text, size_t at, bool nested)
 {
     size_t i = at;
-    for (; i < text.len && !ends_value(text.ptr[i], quoted); i++) {
+    while (i < text.len && !ends_value(text.ptr[i], true)) {
+        size_t begin = i;
+        while (i < text.len && text.ptr[i] == '\\') i++;
+        bool last = i == text.len || strchr("\"'`", text.ptr[i]) != NULL;
+        if (i > begin && (nested || last)) return begin - at;
+        if (i == begin) i++;
+        if (i - at > VALUE_MAX) return 0;
+    }
+    return i - at;
+}
+
+/* Returns the length of a value without quotes, to a blank or a bracket. 0: too long, or
+ * an expression, a=b or a:b. So each byte is in few values: in token=token=token= the
+ * first one ends at the second =. */
+static size_t bare_length(ms_str text, size_t at)
+{
+    size_t i = at;
+    for (; i < text.len && !ends_value(text.ptr[i], false); i++) {
         char c = text.ptr[i];
-        bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], quoted);
-        if (i - at >= VALUE_MAX) return 0;
-        if (!quoted && inside && (c == ':' || c == '=')) return 0;
+        bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], false);
+        if (i - at >= VALUE_MAX || (inside && (c == ':' || c == '='))) return 0;
     }
     return i - at;
 }
@@ -613,24 +650,33 @@ static bool find_by_name(scan *s, size_t at, secret *out)
 {
     ms_str text = s->text;
     int name = name_before(text, at);
-    char quote = '\0';
+    bool quoted = false, nested = false;
     if (name < 0) return false;
     at++;
     if (at < text.len && text.ptr[at - 1] == ':' && text.ptr[at] == '=') at++;
     else if (at < text.len && text.ptr[at] == '=') return false;
     if (at < text.len && text.ptr[at] == '>') at++;
     while (at < text.len && text.ptr[at] == ' ') at++;
+    size_t before = at;
     while (at < text.len && text.ptr[at] == '\\') at++;
-    if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) quote = text.ptr[at++];
+    if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) {
+        nested = text.ptr[at - 1] == '\\';
+        quoted = true;
+        at++;
+    }
+    unsigned point;
+    bool escaped = !quoted && at > before; /* the first character, \n or \u0022 */
+    if (escaped && holds(text, at, "u") && hex_point(text, at + 1, &point)) return false;
+    size_t from = at;
     at = skip_scheme(text, at);
-    size_t len = value_length(text, at, quote != '\0');
+    size_t begin = escaped && at == from ? before : at;
+    size_t len = quoted ? quoted_length(text, at, nested) : bare_length(text, at);
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
-    if (is_placeholder(value) || looks_like_code(value, quote != '\0')) return false;
-    bool good = names[name].password ? is_password(value, quote != '\0')
-                                     : is_token(value);
-    out->at = at;
-    out->len = len;
+    if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
+    bool good = names[name].password ? is_password(value, quoted) : is_token(value);
+    out->at = begin;
+    out->len = at + len - begin;
     out->kind = names[name].password ? "password" : "secret-value";
     secret formed;
     bool known = find_by_form(s, at, &formed);
@@ -769,7 +815,7 @@ static bool find_home(ms_str text, size_t at, secret *out)
 }
 
 
-/* ---- A whole text ------------------------------------------------------------------ */
+/* ---- A text of one level ----------------------------------------------------------- */
 
 static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
 {
@@ -805,12 +851,186 @@ static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
     return false;
 }
 
-bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
+
+/* ---- A whole text ------------------------------------------------------------------ */
+
+/* More levels are not decoded: no program nests JSON so deep. */
+enum { LEVELS = 6 };
+
+typedef struct decoded {
+    ms_str text;
+    size_t at, below;         /* a place, and the same one in the level below */
+} decoded;
+
+/* Writes a point of at most 16 bits as UTF-8; half of a pair as if it were a point. */
+static size_t put_point(unsigned point, char out[3])
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t n = point < 0x800 ? 2 : 3;
+    out[0] = (char)(n == 2 ? 0xc0 | point >> 6 : 0xe0 | point >> 12);
+    if (n == 3) out[1] = (char)(0x80 | (point >> 6 & 0x3f));
+    out[n - 1] = (char)(0x80 | (point & 0x3f));
+    return n;
+}
+
+/* Decodes the byte or the escape at a place, and sets *n to the number of bytes in out.
+ * Returns how many bytes it takes in the text. */
+static size_t decode_one(ms_str text, size_t at, char out[3], size_t *n)
+{
+    static const char spelled[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    unsigned point;
+    out[0] = text.ptr[at];
+    *n = 1;
+    if (out[0] != '\\' || at + 1 == text.len) return 1;
+    char c = text.ptr[at + 1];
+    const char *simple = c != '\0' ? strchr(spelled, c) : NULL;
+    if (simple != NULL) {
+        out[0] = meant[simple - spelled];
+        return 2;
+    }
+    if (c != 'u' || !hex_point(text, at + 2, &point)) return 1;
+    *n = put_point(point, out);
+    return 6;
+}
+
+/* Makes the text of the next level. *more: it differs. False: no memory. */
+static bool level_up(const decoded *below, decoded *l, ms_arena *arena, bool *more)
+{
+    ms_str text = below->text;
+    const char *first = text.len > 0 ? memchr(text.ptr, '\\', text.len) : NULL;
+    *more = false;
+    if (first == NULL) return true;
+    size_t at = (size_t)(first - text.ptr), len = at, n;
+    char *out = ms_arena_alloc(arena, text.len), bytes[3];
+    if (out == NULL) return false;
+    memcpy(out, text.ptr, at);
+    while (at < text.len) {
+        at += decode_one(text, at, bytes, &n);
+        memcpy(out + len, bytes, n);
+        len += n;
+    }
+    *more = len < text.len;
+    l->text = ms_str_n(out, len);
+    return true;
+}
+
+/* Returns where a place of level k is in level 0. Places must not go back. */
+static size_t place_of(decoded *levels, size_t k, size_t at)
+{
+    for (; k > 0; k--) {
+        decoded *l = &levels[k];
+        char bytes[3];
+        size_t n;
+        while (l->at < at) {
+            l->below += decode_one(levels[k - 1].text, l->below, bytes, &n);
+            l->at += n;
+        }
+        at = l->below;
+    }
+    return at;
+}
+
+static bool add_secret(secret_list *list, const secret *found, ms_arena *arena)
+{
+    if (list->count == list->cap) {
+        size_t cap = list->cap > 0 ? 2 * list->cap : 8;
+        secret *items = ms_arena_alloc(arena, cap * sizeof *items);
+        if (items == NULL) return false;
+        if (list->count > 0) memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+        list->cap = cap;
+    }
+    list->items[list->count++] = *found;
+    return true;
+}
+
+/* Returns whether a place is inside an escape \u0022, or inside that of a later level,
+ * \\u0022. A match that begins there is none: a later level has the character. */
+static bool is_in_escape(ms_str text, size_t at)
+{
+    unsigned point;
+    for (size_t i = 1; i < 6 && i <= at; i++) {
+        if (text.ptr[at - i] != '\\') continue;
+        return at - i + 1 < text.len && text.ptr[at - i + 1] == 'u' &&
+               hex_point(text, at - i + 2, &point);
+    }
+    return false;
+}
+
+static bool search_level(decoded *levels, size_t k, unsigned classes, ms_arena *arena,
+                         secret_list *out)
 {
     scan s;
+    secret found;
+    size_t from = 0;
     memset(&s, 0, sizeof s);
-    s.text = text;
-    return scan_next(&s, classes, from, out);
+    s.text = levels[k].text;
+    for (size_t i = 1; i <= k; i++) levels[i].at = levels[i].below = 0;
+    while (scan_next(&s, classes, &from, &found)) {
+        if (k < LEVELS && is_in_escape(s.text, found.at)) continue;
+        found.text = part_of(s.text, found.at, found.len);
+        size_t end = found.at + found.len;
+        found.at = place_of(levels, k, found.at);
+        found.len = place_of(levels, k, end) - found.at;
+        if (!add_secret(out, &found, arena)) return false;
+    }
+    return true;
+}
+
+/* Orders by place. */
+static int compare_secrets(const void *a, const void *b)
+{
+    const secret *x = a, *y = b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->len > y->len ? -1 : x->len < y->len;
+}
+
+/* Makes one of those that overlap: what the longest is, over the bytes of all. */
+static void join_secrets(secret_list *list)
+{
+    size_t n = 0, longest = 0;
+    if (list->count > 1) {
+        qsort(list->items, list->count, sizeof *list->items, compare_secrets);
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const secret found = list->items[i];
+        secret *last = n > 0 ? &list->items[n - 1] : NULL;
+        if (last == NULL || found.at >= last->at + last->len) {
+            longest = found.len;
+            list->items[n++] = found;
+            continue;
+        }
+        if (found.len > longest) {
+            longest = found.len;
+            last->kind = found.kind;
+            last->text = found.text;
+        }
+        size_t end = found.at + found.len;
+        if (end > last->at + last->len) last->len = end - last->at;
+    }
+    list->count = n;
+}
+
+bool secrets_find(ms_value value, unsigned classes, ms_arena *arena, secret_list *out)
+{
+    decoded levels[LEVELS + 1];
+    bool more = true;
+    memset(levels, 0, sizeof levels);
+    memset(out, 0, sizeof *out);
+    levels[0].text = value.text;
+    for (size_t k = 0; more; k++) {
+        more = false;
+        if (k < LEVELS && !level_up(&levels[k], &levels[k + 1], arena, &more)) {
+            return false;
+        }
+        if (k == 0 && value.json && more) continue;
+        if (!search_level(levels, k, classes, arena, out)) return false;
+    }
+    join_secrets(out);
+    return true;
 }
 
 
@@ -838,19 +1058,20 @@ bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn no
 {
     ms_buf buf = {arena, NULL, 0, 0};
     strings place = {0, false};
-    secret found;
-    size_t from = 0, done = 0;
-    bool good = true, any = false;
+    secret_list list;
+    size_t done = 0;
     *out = text;
-    while (good && secret_next(text.text, classes, &from, &found)) {
+    bool good = secrets_find(text, classes, arena, &list), any = false;
+    for (size_t i = 0; good && i < list.count; i++) {
         char mark[64];
-        if (text.json && !is_in_string(&place, text.text, &found)) continue;
-        int n = snprintf(mark, sizeof mark, "[masked %s]", found.kind);
-        good = ms_buf_write(&buf, text.text.ptr + done, found.at - done) == MS_OK &&
+        const secret *found = &list.items[i];
+        if (text.json && !is_in_string(&place, text.text, found)) continue;
+        int n = snprintf(mark, sizeof mark, "[masked %s]", found->kind);
+        good = ms_buf_write(&buf, text.text.ptr + done, found->at - done) == MS_OK &&
                ms_buf_write(&buf, mark, (size_t)n) == MS_OK;
-        done = found.at + found.len;
+        done = found->at + found->len;
         any = true;
-        if (note != NULL) note(ctx, &found, text.text);
+        if (note != NULL) note(ctx, found);
     }
     if (!any) return good;
     ms_result rest = ms_buf_write(&buf, text.text.ptr + done, text.text.len - done);
@@ -894,15 +1115,15 @@ bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
     return good && mask_source(&m->source, classes, arena, note, ctx);
 }
 
-const char *secret_hint(ms_str text, const secret *found, char out[SECRET_HINT])
+const char *secret_hint(const secret *found, char out[SECRET_HINT])
 {
     static const char *const whole[] = {"password", "url-password", "secret-value",
                                         "user-name", "e-mail"};
-    size_t shown = found->len >= 16 ? 4 : 0;
+    size_t len = found->text.len, shown = len >= 16 ? 4 : 0;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
-        if (strcmp(found->kind, whole[i]) == 0) shown = found->len >= 24 ? 2 : 0;
+        if (strcmp(found->kind, whole[i]) == 0) shown = len >= 24 ? 2 : 0;
     }
-    snprintf(out, SECRET_HINT, "%.*s..., %zu characters", (int)shown,
-             text.ptr + found->at, found->len);
+    snprintf(out, SECRET_HINT, "%.*s..., %zu characters", (int)shown, found->text.ptr,
+             len);
     return out;
 }
