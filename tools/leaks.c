@@ -77,7 +77,7 @@ typedef struct leaks {
     uint64_t found, in_state[STATES];
     uint64_t kept;            /* of them, those that compact would keep */
     uint64_t in_file[COUNT_OF(beside)];
-    bool failed;
+    int code;                 /* other than FINE: it was reported, and the search ends */
 } leaks;
 
 static void mark_message(leaks *l, uint64_t seq, unsigned bits)
@@ -90,7 +90,7 @@ static void mark_message(leaks *l, uint64_t seq, unsigned bits)
 static void mark_place(leaks *l, ms_str location, unsigned bits)
 {
     tally_row *row = tally_row_of(&l->places, location);
-    if (row == NULL) l->failed = true;
+    if (row == NULL) l->code = no_memory();
     else row->count |= bits;
 }
 
@@ -118,12 +118,19 @@ static void count_leak(leaks *l, uint64_t seq, state where, const char *field,
     if (!l->quiet) print_leak(l, seq, where, field, s);
 }
 
+/* Returns the secrets of a value, in the scratch arena. */
+static secret_list secrets_of(leaks *l, ms_value value)
+{
+    secret_list list;
+    if (!secrets_find(value, l->classes, &l->scratch, &list)) l->code = no_memory();
+    return list;
+}
+
 /* Returns the number of secrets. */
 static size_t look_at(leaks *l, uint64_t seq, state where, const char *field,
                       ms_value value)
 {
-    secret_list list;
-    if (!secrets_find(value, l->classes, &l->scratch, &list)) l->failed = true;
+    secret_list list = secrets_of(l, value);
     for (size_t i = 0; i < list.count; i++) {
         count_leak(l, seq, where, field, &list.items[i]);
     }
@@ -154,6 +161,18 @@ static unsigned look_at_message(leaks *l, const ms_msg *msg, state where)
     return bits;
 }
 
+/* Sets *now to the present form of a message. Returns whether views show it. */
+static bool is_shown(leaks *l, uint64_t seq, const ms_msg **now)
+{
+    ms_error err;
+    *now = NULL;
+    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, now, &err);
+    if (result == MS_OK || result == MS_E_NOT_FOUND || result == MS_E_HIDDEN ||
+        result == MS_E_DAMAGED) return result == MS_OK;
+    l->code = complain_of("reading a message", result, &err);
+    return false;
+}
+
 static bool is_streaming(const ms_msg *msg)
 {
     return ms_kind_of(msg) == MS_KIND_MESSAGE &&
@@ -164,54 +183,56 @@ static bool is_streaming(const ms_msg *msg)
  * far. */
 static void look_at_words(leaks *l, const ms_msg *msg)
 {
-    const ms_msg *now = NULL;
-    ms_result result =
-        ms_get_by_seq(l->job->store, ms_seq(msg), &l->scratch, &now, NULL);
-    bool hidden = result != MS_OK, streaming = !hidden && is_streaming(now);
-    state where = hidden ? HIDDEN : streaming || now == msg ? NOW : EARLIER;
+    const ms_msg *now;
+    bool shown = is_shown(l, ms_seq(msg), &now), streaming = shown && is_streaming(now);
+    state where = !shown ? HIDDEN : streaming || now == msg ? NOW : EARLIER;
     unsigned bits = look_at_message(l, streaming ? now : msg, where);
     if (bits != 0 && where != EARLIER) mark_message(l, ms_seq(msg), bits);
 }
 
 /* Reads the text of a stream: that of its beginning, and the parts. *field: which field
  * of the message has it. */
-static bool read_stream(leaks *l, ms_str location, uint64_t seq, ms_field *field,
+static void read_stream(leaks *l, ms_str location, uint64_t seq, ms_field *field,
                         ms_buf *out)
 {
     ms_cursor it;
     const ms_msg *msg;
     ms_query q = {0};
+    ms_error err;
     bool good = true;
     *field = MS_F_CONTENT;
     q.location = location;
     q.about_seq = seq;
     q.raw = MS_RAW_MESSAGES | MS_RAW_PARTS;
-    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return false;
+    ms_query_open(l->job->store, &q, &it, &err); /* closing reports a failure */
     while ((msg = ms_next(&it)) != NULL) {
         bool call = ms_type_of(msg) == MS_T_ACTION;
         if (call) *field = MS_F_ARGS;
         ms_str text = ms_get(msg, call ? MS_F_ARGS : MS_F_CONTENT).text;
         good = good && ms_buf_write(out, text.ptr, text.len) == MS_OK;
     }
-    ms_result end = ms_cursor_close(&it, NULL);
-    return good && (end == MS_OK || end == MS_E_DAMAGED);
+    ms_result result = ms_cursor_close(&it, &err);
+    if (!good) l->code = no_memory();
+    else if (result != MS_OK && result != MS_E_DAMAGED) {
+        l->code = complain_of("reading a stream", result, &err);
+    }
 }
 
 /* Looks at the text of a stream at its first part, unless its message shows that text. */
 static void look_at_stream(leaks *l, const ms_msg *msg)
 {
-    const ms_msg *now = NULL;
+    const ms_msg *now;
     ms_field field;
     uint64_t seq = ms_seq(msg);
     ms_buf buf = {&l->scratch, NULL, 0, 0};
     if (hmgetp_null(l->streams, seq) != NULL) return;
     hmput(l->streams, seq, 0);
-    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, &now, NULL);
-    if (result == MS_OK && is_streaming(now)) return;
-    if (!read_stream(l, location_of(msg), seq, &field, &buf)) l->failed = true;
+    bool shown = is_shown(l, seq, &now);
+    if (shown && is_streaming(now)) return;
+    read_stream(l, location_of(msg), seq, &field, &buf);
     ms_str text = ms_buf_text(&buf);
-    if (result == MS_OK && ms_str_equal(ms_get(now, field).text, text)) return;
-    size_t n = look_at(l, seq, result == MS_OK ? PARTS : HIDDEN, field_names[field],
+    if (shown && ms_str_equal(ms_get(now, field).text, text)) return;
+    size_t n = look_at(l, seq, shown ? PARTS : HIDDEN, field_names[field],
                        ms_text_n(text));
     if (n > 0) mark_message(l, seq, ERASE);
 }
@@ -219,16 +240,14 @@ static void look_at_stream(leaks *l, const ms_msg *msg)
 /* A redaction keeps the kinds of notes, and usage notes. */
 static void look_at_note(leaks *l, const ms_msg *msg)
 {
-    const ms_msg *now = NULL;
+    const ms_msg *now;
     ms_str kind = ms_get(msg, MS_F_TYPE_NAME).text;
     size_t named = look_at(l, ms_seq(msg), NOTE, "type_name", ms_text_n(kind));
     size_t n = look_at(l, ms_seq(msg), NOTE, "content", ms_content(msg));
     if (named + n == 0) return;
     bool usage = ms_str_equal(kind, MS_STR("usage"));
     mark_message(l, ms_seq(msg), named > 0 || usage ? HIDE | ERASE : ERASE);
-    ms_result result =
-        ms_get_by_seq(l->job->store, ms_seq(msg), &l->scratch, &now, NULL);
-    if (result == MS_OK) l->kept += named + n;
+    if (is_shown(l, ms_seq(msg), &now)) l->kept += named + n;
 }
 
 static tally_row *present_row(leaks *l, ms_str location, ms_str text)
@@ -240,25 +259,29 @@ static tally_row *present_row(leaks *l, ms_str location, ms_str text)
         ms_buf_write(&key, text.ptr, text.len) == MS_OK) {
         row = tally_row_of(&l->present, ms_buf_text(&key));
     }
-    if (row == NULL) l->failed = true;
+    if (row == NULL) l->code = no_memory();
     return row;
 }
 
 /* Reads the present facts of a location, once. Returns whether there are any. */
 static bool read_facts(leaks *l, ms_str location)
 {
+    ms_error err;
     ms_str facts = {NULL, 0};
-    secret_list list;
     size_t before = arrlenu(l->looked.rows);
     tally_row *row = tally_row_of(&l->looked, location);
-    if (row == NULL) l->failed = true;
+    if (row == NULL) l->code = no_memory();
     if (row == NULL || arrlenu(l->looked.rows) == before) {
         return row != NULL && row->count > 0;
     }
-    ms_location_get(l->job->store, location, &l->scratch, &facts, NULL);
+    ms_result result =
+        ms_location_get(l->job->store, location, &l->scratch, &facts, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        l->code = complain_of("reading facts", result, &err);
+    }
     row->count = facts.ptr != NULL && !ms_str_equal(facts, MS_STR("{}"));
     if (row->count == 0) return false;
-    if (!secrets_find(ms_json(facts), l->classes, &l->scratch, &list)) l->failed = true;
+    secret_list list = secrets_of(l, ms_json(facts));
     for (size_t i = 0; i < list.count; i++) {
         tally_row *known = present_row(l, location, list.items[i].text);
         if (known != NULL) known->count = 1;
@@ -269,12 +292,9 @@ static bool read_facts(leaks *l, ms_str location)
 /* Looks at a record of facts. Its secrets are present ones or replaced. */
 static void look_at_facts(leaks *l, const ms_msg *msg)
 {
-    secret_list list;
     ms_str location = location_of(msg);
     size_t before = arrlenu(l->looked.rows);
-    if (!secrets_find(ms_text_n(location), l->classes, &l->scratch, &list)) {
-        l->failed = true;
-    }
+    secret_list list = secrets_of(l, ms_text_n(location));
     bool any = list.count > 0 && read_facts(l, location);
     bool first = arrlenu(l->looked.rows) > before;
     for (size_t i = 0; i < list.count && first; i++) {
@@ -282,7 +302,7 @@ static void look_at_facts(leaks *l, const ms_msg *msg)
     }
     if (any && first) l->kept += list.count;
     if (any) mark_place(l, location, MOVE_FACTS);
-    if (!secrets_find(ms_content(msg), l->classes, &l->scratch, &list)) l->failed = true;
+    list = secrets_of(l, ms_content(msg));
     if (list.count == 0) return;
     read_facts(l, location);
     for (size_t i = 0; i < list.count; i++) {
@@ -331,11 +351,11 @@ static int look_at_records(leaks *l)
     q.raw = MS_RAW_ALL;
     int code = listing_open(&all, &it);
     if (code != FINE) return code;
-    while (!l->failed && (msg = ms_next(&it)) != NULL) {
+    while (l->code == FINE && (msg = ms_next(&it)) != NULL) {
         if (is_wanted(l->job->options, location_of(msg))) look_at_record(l, msg);
     }
     code = listing_close(&it);
-    return l->failed ? no_memory() : code;
+    return l->code != FINE ? l->code : code;
 }
 
 
@@ -349,17 +369,15 @@ static size_t search_file(leaks *l, int file, uint64_t from, state where,
     enum { STEP = 1 << 20, OVERLAP = 1 << 14 };
     size_t n = 0, len = 0;
     char *bytes = malloc(STEP + OVERLAP);
-    if (bytes == NULL) l->failed = true;
-    for (bool more = bytes != NULL; more && !l->failed;) {
-        secret_list list;
+    if (bytes == NULL) l->code = no_memory();
+    for (bool more = bytes != NULL; more && l->code == FINE;) {
         ssize_t got = pread(file, bytes + len, STEP + OVERLAP - len,
                             (off_t)(from + len));
         if (got > 0) len += (size_t)got;
         if (got > 0 && len < STEP + OVERLAP) continue;
         more = got > 0;
         ms_arena_reset(&l->scratch);
-        ms_value value = ms_text_n(ms_str_n(bytes, len));
-        if (!secrets_find(value, l->classes, &l->scratch, &list)) l->failed = true;
+        secret_list list = secrets_of(l, ms_text_n(ms_str_n(bytes, len)));
         for (size_t i = 0; i < list.count; i++) {
             if (more && list.items[i].at >= STEP) continue;
             count_leak(l, 0, where, name, &list.items[i]);
@@ -385,7 +403,7 @@ static int look_at_bytes(leaks *l, const char *path, uint64_t from, state where,
     }
     *n += search_file(l, file, from, where, name);
     close(file);
-    return l->failed ? no_memory() : FINE;
+    return l->code;
 }
 
 /* Looks at a file beside the log. link: a name of the log's file, perhaps the other. */
@@ -568,21 +586,36 @@ static int mask_all(leaks *l)
     return code;
 }
 
+/* Erases a message, hides it, or both. What is damaged counts as erased. */
+static ms_result erase_message(leaks *l, const leaking *m, uint64_t *erased,
+                               uint64_t *hid, ms_error *err)
+{
+    ms_store *store = l->job->store;
+    ms_result result = MS_OK, shown = MS_E_HIDDEN;
+    if ((m->value & ERASE) != 0) result = ms_redact(store, m->key, err);
+    if (result != MS_OK && result != MS_E_DAMAGED) return result;
+    *erased += (m->value & ERASE) != 0;
+    if ((m->value & HIDE) != 0) {
+        ms_error other;
+        shown = ms_hide(store, m->key, &other);
+        if (shown != MS_OK && shown != MS_E_HIDDEN && shown != MS_E_NOT_FOUND) {
+            *err = other;
+            return shown;
+        }
+    }
+    *hid += shown == MS_OK;
+    return result;
+}
+
 static int erase_all(leaks *l)
 {
     ms_error err;
     uint64_t erased = 0, hid = 0;
     ms_result worst = MS_OK;
     for (size_t i = 0; i < hmlenu(l->messages); i++) {
-        const leaking *m = &l->messages[i];
-        ms_result result = MS_OK;
-        if ((m->value & ERASE) != 0) result = ms_redact(l->job->store, m->key, &err);
+        ms_result result = erase_message(l, &l->messages[i], &erased, &hid, &err);
         if (result != MS_OK) worst = result;
         if (result != MS_OK && result != MS_E_DAMAGED) break;
-        if ((m->value & ERASE) != 0) erased++;
-        if ((m->value & HIDE) == 0) continue;
-        result = ms_hide(l->job->store, m->key, NULL);
-        if (result == MS_OK) hid++;
     }
     emit_format(&l->out, "erased     %" PRIu64 " message%s\n", erased, plural(erased));
     if (hid > 0) {
@@ -669,11 +702,12 @@ static int apply_and_look(leaks *l)
 {
     leaks after;
     int code = apply(l);
-    if (code != FINE) return code;
+    if (!is_read(code)) return code;
     begin(&after, l->job, true);
-    code = look_at_all(&after);
-    int left = is_read(code) ? print_left(&after) : FINE;
+    int looked = look_at_all(&after);
+    int left = is_read(looked) ? print_left(&after) : FINE;
     end(&after);
+    if (code == FINE) code = looked;
     return code == FINE ? left : code;
 }
 
@@ -688,8 +722,13 @@ int redact_secrets(job *j)
     bool any = hmlenu(l.messages) + arrlenu(l.places.rows) > 0;
     if (code == FINE && GIVEN(o, APPLY)) code = any ? apply_and_look(&l) : print_left(&l);
     if (code == FINE && any && !GIVEN(o, APPLY)) {
-        emit_text(&l.out, "--apply erases these messages, --mask-secrets --apply the "
-                          "secrets alone.\n");
+        emit_text(&l.out, "--apply erases these messages, and hides those with secrets "
+                          "in ids or names;\n--mask-secrets --apply masks the secrets "
+                          "alone.\n");
+    }
+    if (code == DAMAGED && GIVEN(o, APPLY)) {
+        emit_text(&l.out, "unchanged  since parts of it cannot be read: msgstore repair "
+                          "IN OUT comes first\n");
     }
     code = output_end(&l.out, code);
     end(&l);

@@ -102,6 +102,15 @@ $ tokens $tmp/chat.log => ^0$ -> 1
 END
 done
 
+fresh
+at=$(grep -abo "hide $token" "$log" | head -n 1)
+printf '?' | dd of="$log" bs=1 seek="${at%%:*}" conv=notrunc 2>/dev/null
+session <<'END'
+== damaged_log_is_searched_and_stays_as_it_is
+redact $log --secrets --apply => ^found      6 in 4 messages: => ^unchanged  since -> 3 damaged
+redact $log --secrets => ^found      6 in 4 messages: -> 3 damaged
+END
+
 
 # ---- Streams, and what crashes leave
 
