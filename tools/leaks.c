@@ -179,13 +179,25 @@ static bool is_streaming(const ms_msg *msg)
            (ms_flags(msg) & (MS_FLAG_UNFINISHED | MS_FLAG_AMENDED)) == MS_FLAG_UNFINISHED;
 }
 
+/* Returns whether two records are one form of a message. A store may have copied them. */
+static bool is_same_form(const ms_msg *a, const ms_msg *b)
+{
+    bool same = ms_kind_of(a) == ms_kind_of(b);
+    for (unsigned f = 1; f < MS_FIELD_COUNT && same && a != b; f++) {
+        ms_value v = ms_get(a, (ms_field)f), w = ms_get(b, (ms_field)f);
+        same = v.json == w.json && ms_str_equal(v.text, w.text);
+    }
+    return same;
+}
+
 /* Looks at a message, or at one of its earlier forms. An unfinished one has the text so
  * far. */
 static void look_at_words(leaks *l, const ms_msg *msg)
 {
     const ms_msg *now;
     bool shown = is_shown(l, ms_seq(msg), &now), streaming = shown && is_streaming(now);
-    state where = !shown ? HIDDEN : streaming || now == msg ? NOW : EARLIER;
+    bool present = streaming || (shown && is_same_form(now, msg));
+    state where = !shown ? HIDDEN : present ? NOW : EARLIER;
     unsigned bits = look_at_message(l, streaming ? now : msg, where);
     if (bits != 0 && where != EARLIER) mark_message(l, ms_seq(msg), bits);
 }

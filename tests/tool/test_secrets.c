@@ -467,7 +467,7 @@ static const char *const slow[] = {
     "token=", "secret:", "eyJ", "eyJ-", "a@", "password=a", "Authorization: ", "AKIA",
     "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
     "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
-    "\\", "\\u005c", "\\u0073k-", "-----BE" "GIN PRIVATE KEY-----   ", "/home/",
+    "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
 };
 
 /* Returns the processor time of a search in a text that repeats a unit: the least of
