@@ -3292,7 +3292,7 @@ static bool ms__crc_fast(void)
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-/* Continues crc over an 8-byte number and the first 28 bytes of a record, without loops:
+/* Continues crc over an 8-byte number and the first 36 bytes of a record, without loops:
  * a log computes this for each record that it reads. */
 __attribute__((target("sse4.2,pclmul"))) static MS__UNUSED uint32_t
 ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
@@ -3302,7 +3302,8 @@ ms__crc_header_x86(uint32_t crc, uint64_t number, const unsigned char *r)
     c = __builtin_ia32_crc32di(c, ms__crc_word(r));
     c = __builtin_ia32_crc32di(c, ms__crc_word(r + 8));
     c = __builtin_ia32_crc32di(c, ms__crc_word(r + 16));
-    memcpy(&last, r + 24, 4);
+    c = __builtin_ia32_crc32di(c, ms__crc_word(r + 24));
+    memcpy(&last, r + 32, 4);
     return ~(uint32_t)__builtin_ia32_crc32si((uint32_t)c, last);
 }
 #endif
@@ -5476,7 +5477,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * record contains its location, agent key and turn, so damage elsewhere never makes it
  * meaningless. It starts at a multiple of 8 and is padded with zeros to one.
  *
- *   header, 32 bytes, integers little-endian
+ *   header, 40 bytes, integers little-endian
  *   offset size  field
  *      0     4   size of the record: header and body, without padding
  *      4     1   kind, see MS__KINDS
@@ -5486,10 +5487,13 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
- *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED while
+ *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
+ *                message on its own. It tells whose a record was whose body is damaged
+ *     28     4   of a HIDE: last - first, at most 2^32 - 1; else 0
+ *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
- *     28     4   header check: CRC32C of bytes 0 to 27, from the seed of the home on
+ *     36     4   header check: CRC32C of bytes 0 to 35, from the seed of the home on
  *
  *   body
  *      0     1   d, size of the directory, this byte included
@@ -5500,7 +5504,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      d    ...  the values, in the order of the directory, nothing between
  *
  * The header check covers the body check, so the two checks cover all bytes. A record
- * with a damaged body still has its size and sequence, so the damage costs one record.
+ * with a damaged body still has its size, sequence and location hash, so the damage costs
+ * one record, and readers of other locations are not told of it.
  * The seed (0 for a message on its own; in an image, from its id and the record's offset)
  * makes a record valid only in its own place: the records of an image that is stored
  * inside a message are not valid.
@@ -5535,7 +5540,11 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *   PART      CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
 
-#define MS__HEADER 32u
+#define MS__HEADER 40u
+#define MS__AT_WHERE 24u
+#define MS__AT_REACH 28u
+#define MS__AT_BODY_CHECK 32u
+#define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__ERASED 0x44455241u /* a body check: "ARED" */
@@ -5709,6 +5718,7 @@ static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__lay
     r[7] = (unsigned char)(flags | (l->repaired ? (uint32_t)MS_FLAG_REPAIRED : 0u));
     ms__put64(r + 8, seq);
     ms__put64(r + 16, (uint64_t)time);
+    ms__put64(r + MS__AT_WHERE, 0); /* a store sets it, see ms__where_set */
 }
 
 static uint32_t ms__body_check(const unsigned char *r)
@@ -5720,19 +5730,19 @@ static uint32_t ms__body_check(const unsigned char *r)
 
 static bool ms__is_erased(const unsigned char *r)
 {
-    return ms__get32(r + 24) == MS__ERASED;
+    return ms__get32(r + MS__AT_BODY_CHECK) == MS__ERASED;
 }
 
 /* Sets both checks of a record. */
 static void ms__seal(unsigned char *r, uint32_t seed)
 {
-    ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, ms__crc32c(seed, r, 28));
+    ms__put32(r + MS__AT_BODY_CHECK, ms__body_check(r));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(seed, r, MS__AT_CHECK));
 }
 
 static bool ms__header_holds(const unsigned char *r, uint32_t seed)
 {
-    return ms__get32(r + 28) == ms__crc32c(seed, r, 28);
+    return ms__get32(r + MS__AT_CHECK) == ms__crc32c(seed, r, MS__AT_CHECK);
 }
 
 static int64_t ms__time_of(const ms_envelope *m)
@@ -5834,7 +5844,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
-    if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))
+    if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + MS__AT_BODY_CHECK))
         return ms__damaged(err, offset, "its body does not match its check");
     const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
@@ -6099,7 +6109,7 @@ MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
     *out = NULL;
     MS__TRY(ms__check_alone(r, size, false, err));
     ms__put64(r + 8, seq);
-    ms__put32(r + 28, ms__crc32c(0, r, 28));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK));
     *out = ms__msg(r);
     return MS_OK;
 }
@@ -9405,7 +9415,7 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
 #if MS__CRC_X86
     if (ms__crc_fast()) return ms__crc_header_x86(seed, offset, r);
 #endif
-    return ms__crc32c(ms__seed_at(seed, offset), r, 28);
+    return ms__crc32c(ms__seed_at(seed, offset), r, MS__AT_CHECK);
 }
 
 /* Looks at a record that seems damaged. A redaction, also of another process, may store
@@ -9416,7 +9426,7 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
 static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
 {
     for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
-        if (ms__get32(r + 28) == ms__check_at(seed, offset, r)) return true;
+        if (ms__get32(r + MS__AT_CHECK) == ms__check_at(seed, offset, r)) return true;
         ms__fence();
     }
     return false;
@@ -9432,11 +9442,23 @@ static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
     return false;
 }
 
+/* Notes in a record whose location it has: the hash of that, in this store. */
+static void ms__where_set(unsigned char *r, uint64_t location)
+{
+    ms__put32(r + MS__AT_WHERE, (uint32_t)(location >> 32));
+}
+
+/* Notes in a HIDE how many numbers after its first one it may hide. */
+static void ms__reach_set(unsigned char *r, uint64_t reach)
+{
+    ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
+}
+
 /* Stores both checks in a record that is otherwise complete. */
 static void ms__seal_at(uint32_t seed, uint64_t offset, unsigned char *r)
 {
-    ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, ms__check_at(seed, offset, r));
+    ms__put32(r + MS__AT_BODY_CHECK, ms__body_check(r));
+    ms__put32(r + MS__AT_CHECK, ms__check_at(seed, offset, r));
 }
 
 /* ---- Records of a tail. */
@@ -10659,6 +10681,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__plan_lists(names, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
+    ms__where_set(r, loc->name.node.hash);
     if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
@@ -10742,6 +10765,8 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
     ms__encode_header(&e, c->kind, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
+    ms__where_set(r, c->loc->name.node.hash);
+    if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;
@@ -11292,7 +11317,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  *   image header, 64 bytes
  *   offset size  field
  *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
- *      8     4   version, 1
+ *      8     4   version, 2
  *     12     4   zero
  *     16     8   id, random: each header check starts with it and the record's offset
  *     24     8   end: offset of the next record
@@ -11309,7 +11334,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
  * ================================================================================== */
 
 #define MS__IMAGE_HEADER  64u
-#define MS__IMAGE_VERSION 1u
+#define MS__IMAGE_VERSION 2u
 #define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
@@ -11780,9 +11805,9 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
     if (step == MS__ERASE_BODY) {
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
-        uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
-        ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-        ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+        uint32_t seed = ms__get32(r + MS__AT_CHECK) ^ ms__crc32c(0, r, MS__AT_CHECK);
+        ms__put32(r + MS__AT_BODY_CHECK, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+        ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK) ^ seed);
     }
     ms__lock_release(&m->lock);
     return MS_OK;
@@ -11987,7 +12012,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         unsigned char *to = m->buffer.base + end;
         if (ring->borrowed > 0) ring->borrowed -= ms__run_move(m->run, r, size, to);
         memmove(to, r, ms__padded(size));
-        ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
+        ms__put32(to + MS__AT_CHECK, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
     memset(m->buffer.base + end, 0, (size_t)(m->tail.names.top - end));
@@ -12238,7 +12263,7 @@ static void ms__ring_begin(ms__mem *m)
  *      programmed twice, except for the zeros of FL2.
  * ================================================================================== */
 
-#define MS__FLASH_MAGIC  0x3246534Du
+#define MS__FLASH_MAGIC  0x3346534Du
 #define MS__SECTOR_HEADER 32u
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
@@ -12914,9 +12939,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * are the format; another reader can be written from them. Integers are little-endian,
  * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
  *
- *   0            4096                                           watermark    end of file
- *   [ superblock ][ record record ... INDEX | record ... INDEX | ... ][ room: zeros ]
- *                  `----- segment 0 ------'  `--- segment 1 ---'
+ *   0           4096    8192                                    watermark    end of file
+ *   [ superblock | copy ][ record record ... INDEX | record ... INDEX | ... ][ zeros ]
+ *                         `----- segment 0 ------'  `--- segment 1 ---'
  *
  * Bytes below the watermark never change and never move. So readers need no locks,
  * pointers into the map stay valid, and a copy that is made beside a writer is a file as
@@ -12926,14 +12951,17 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   superblock, 4096 bytes; what is not named is zero, and ignored
  *   offset size  field
  *      0     8   89 'M' 'S' 'L' 0D 0A 1A 0A
- *      8     4   version, 2
- *     12     4   size of the superblock, 4096: the first record follows it
+ *      8     4   version, 3
+ *     12     4   8192: offset of the first record
  *     16     4   compatible flags: a reader ignores those it does not know
  *     20     4   incompatible flags: a reader refuses a file with one it does not know
  *     24    16   id of the file, random
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
+ *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, or
+ *                are those of another file: then it ignores the live words. The next
+ *                writer mends what is damaged
  *   live words, which the one writer changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
@@ -12972,7 +13000,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  * The header check of a record at offset o is
  *
- *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 27 of the record)
+ *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 35 of the record)
  *
  * so a record is valid only in its own file and place. A sector of another file is not,
  * nor is a log that is stored inside a message.
@@ -12980,8 +13008,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written.
  *
- *   kind LOST, size 48, flag COMMIT: the file was truncated. The next writer writes this
- *   record first. 32: 8 bytes, where the visible log had ended.
+ *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
+ *   writer writes this record first. 0: 8 bytes, where the visible log had ended.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -13006,36 +13034,36 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index; offsets from the start of the record; first the state that opening
- *   starts from
- *     32     8   bytes of damaged ranges so far
- *     40     8   the newest summary, 0: none   48: 4: its number, plus one
- *     52    20   zero
- *     72     8   messages so far
- *     80     8   their bytes
- *     88     8   sequence number of the last one
- *     96     4   d: segment indexes in the directory: the 32 before this one, or all
- *    100     4   damaged ranges so far
- *    104     8   largest sequence number of a GAP so far
- *    112     8   changes so far: records of kinds AMEND to LOCATION, and PART
- *    120     8   messages that HIDEs have hidden so far
+ *   segment index; offsets from the end of the header; first the state that opening starts
+ *   from
+ *      0     8   bytes of damaged ranges so far
+ *      8     8   the newest summary, 0: none   16: 4: its number, plus one
+ *     20    20   zero
+ *     40     8   messages so far
+ *     48     8   their bytes
+ *     56     8   sequence number of the last one
+ *     64     4   d: segment indexes in the directory: the 32 before this one, or all
+ *     68     4   damaged ranges so far
+ *     72     8   largest sequence number of a GAP so far
+ *     80     8   changes so far: records of kinds AMEND to LOCATION, and PART
+ *     88     8   messages that HIDEs have hidden so far
  *    then the segment
- *    128     4   its number
- *    132     4   n: records in it: messages, changes
- *    136     8   offset where it begins
- *    144     8   first, 152: last sequence number of a message, 0: none
- *    160     8   smallest, 168: largest time, MS_TIME_NONE: none has one
- *    176     8   messages, 184: their bytes
- *    192     4   s: posting lists   196: p: postings   200: zero
- *    208     4   f: there are 2^f buckets      212: w: bytes of a posting, 2 or 4
- *    216     4   damaged ranges between its records, known when it was written
- *    220     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
- *    224         d x 8   directory, the oldest first: offset of the segment index, 0: not
+ *     96     4   its number
+ *    100     4   n: records in it: messages, changes
+ *    104     8   offset where it begins
+ *    112     8   first, 120: last sequence number of a message, 0: none
+ *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
+ *    144     8   messages, 152: their bytes
+ *    160     4   s: posting lists   164: p: postings   168: zero
+ *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
+ *    184     4   damaged ranges between its records, known when it was written
+ *    188     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
+ *    192         d x 8   directory, the oldest first: offset of the segment index, 0: not
  *                        known
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
  *                4 each: a check for each block of 4096 bytes of what follows, the last
- *                        block has less; then that of bytes 32 to here, which begins with
+ *                        block has less; then that of all from 0 to here, which begins with
  *                        the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
@@ -13046,16 +13074,16 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                p x w   postings: records by number, rising within a list
  *   Mixed: two names share the number of a list, and a reader compares the records.
  *
- *   summary
- *     32     4   number g   36: 4: b   40: zero
- *     48         8 each: offsets of its 32 segment indexes, then of the g summaries
+ *   summary, offsets as above
+ *      0     4   number g    4: 4: b    8: zero
+ *     16         8 each: offsets of its 32 segment indexes, then of the g summaries
  *                before it; 0: not known
  *                2^b x 8: offsets of the filters
  *
  *   filter: a Bloom filter for each of the 32 segments, side by side, over the lists
  *   whose highest b bits are its place
- *     32     4   number g   36: 4: its place
- *     40  1024   256 words of 32 bits. List h, times 0x9E3779B97F4A7C15, has in its four
+ *      0     4   number g    4: 4: its place
+ *      8  1024   256 words of 32 bits. List h, times 0x9E3779B97F4A7C15, has in its four
  *                highest bytes the numbers of four words. Segment 32 g + i may have the
  *                list if all four have bit i; else it has not
  *
@@ -13090,8 +13118,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      segment.
  * ================================================================================== */
 
-#define MS__SUPER_SIZE   4096u
-#define MS__LOG_VERSION 2u
+#define MS__SUPER_SIZE   4096u /* the page of the live words */
+#define MS__SUPER_COPY   4096u /* where the fixed part stands again */
+#define MS__FIRST_RECORD 8192u
+#define MS__LOG_VERSION 3u
 #define MS__SUPER_FIXED  56u /* what never changes */
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
@@ -13103,16 +13133,16 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__AT_CHECKPOINTS    2048u
 #define MS__CHECKPOINT_STEP   512u
 #define MS__CHECKPOINT_SIZE   44u
-#define MS__LOST_SIZE   48u
+#define MS__LOST_SIZE   (MS__HEADER + 16)
 #define MS__FAN         32u /* segments of a summary; places in a directory */
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
-#define MS__STATE_AT    32u
-#define MS__SEGMENT_FIXED  224u
+#define MS__STATE_AT    MS__HEADER
+#define MS__SEGMENT_FIXED  (MS__HEADER + 192)
 #define MS__BLOCK       4096u /* bytes of a block with a check of its own */
-#define MS__SUM_FIXED   48u
+#define MS__SUM_FIXED   (MS__HEADER + 16)
 #define MS__ROWS        256u /* words in a filter */
 #define MS__ROW_LISTS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
-#define MS__FILTER_SIZE 1064u
+#define MS__FILTER_SIZE (MS__HEADER + 1032)
 #define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
 
@@ -13139,15 +13169,16 @@ static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t cre
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
 {
-    memset(h, 0, MS__SUPER_SIZE);
+    memset(h, 0, MS__FIRST_RECORD);
     memcpy(h, ms__log_magic, 8);
     ms__put32(h + 8, MS__LOG_VERSION);
-    ms__put32(h + 12, MS__SUPER_SIZE);
+    ms__put32(h + 12, MS__FIRST_RECORD);
     memcpy(h + 24, f->id, 16);
     ms__put64(h + 40, (uint64_t)f->created);
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
-    ms__put64(h + MS__AT_MARK, MS__SUPER_SIZE);
+    memcpy(h + MS__SUPER_COPY, h, MS__SUPER_FIXED);
+    ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
 
 /* Compares the version before the check: a newer version may check otherwise. */
@@ -13159,6 +13190,10 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
+    if (version == 2 && holds)
+        return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
+                        "of that version exports it (msgstore export), and this version's "
+                        "imports that (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,
@@ -13170,9 +13205,9 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
                         path, (uint64_t)flags);
-    if (ms__get32(h + 12) != MS__SUPER_SIZE || ms__get32(h + 48) != 1)
+    if (ms__get32(h + 12) != MS__FIRST_RECORD || ms__get32(h + 48) != 1)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has a superblock of %u bytes and checks of kind %u, 4096 "
+                        "'%s' has its first record at %u and checks of kind %u, 8192 "
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
@@ -13203,7 +13238,7 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
     s->end = ms__get64(copy + 8);
     s->seq = ms__get64(copy + 16);
     s->hint = ms__get64(copy + 24);
-    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__SUPER_SIZE &&
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__FIRST_RECORD &&
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
@@ -13282,14 +13317,14 @@ static void ms__own_header(unsigned char *r, uint64_t size, unsigned kind, unsig
 static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
 {
     ms__own_header(r, MS__LOST_SIZE, MS__KIND_LOST, 0, seq);
-    ms__put64(r + 32, end);
-    ms__put64(r + 40, 0);
+    ms__put64(r + MS__HEADER, end);
+    ms__put64(r + MS__HEADER + 8, 0);
 }
 
 /* Returns how many bytes a LOST record at offset reports as missing. */
 static uint64_t ms__lost_bytes(const unsigned char *r, uint64_t offset)
 {
-    uint64_t end = ms__get32(r) >= MS__LOST_SIZE ? ms__get64(r + 32) : offset;
+    uint64_t end = ms__get32(r) >= MS__LOST_SIZE ? ms__get64(r + MS__HEADER) : offset;
     return end > offset ? end - offset : 0;
 }
 
@@ -13414,29 +13449,30 @@ static uint32_t ms__segment_front(const ms__file_id *f, uint64_t offset,
 static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
+    const unsigned char *p = r + MS__HEADER;
     if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SEGMENT || size < MS__SEGMENT_FIXED)
         return false;
     if (!ms__state_decode(&l->state, r, offset)) return false;
     l->offset = offset;
     l->next = offset + ms__padded(size);
-    l->listed = ms__get32(r + 96);
-    l->number = ms__get32(r + 128);
-    l->n = ms__get32(r + 132);
-    l->base = ms__get64(r + 136);
-    l->first_seq = ms__get64(r + 144);
-    l->last_seq = ms__get64(r + 152);
-    l->first_time = (int64_t)ms__get64(r + 160);
-    l->last_time = (int64_t)ms__get64(r + 168);
-    l->messages = ms__get64(r + 176);
-    l->bytes = ms__get64(r + 184);
-    l->lists = ms__get32(r + 192);
-    l->postings = ms__get32(r + 196);
-    l->bits = ms__get32(r + 208);
-    l->width = ms__get32(r + 212);
-    l->damaged_ranges = ms__get32(r + 216);
-    l->n_changed = ms__get32(r + 220);
+    l->listed = ms__get32(p + 64);
+    l->number = ms__get32(p + 96);
+    l->n = ms__get32(p + 100);
+    l->base = ms__get64(p + 104);
+    l->first_seq = ms__get64(p + 112);
+    l->last_seq = ms__get64(p + 120);
+    l->first_time = (int64_t)ms__get64(p + 128);
+    l->last_time = (int64_t)ms__get64(p + 136);
+    l->messages = ms__get64(p + 144);
+    l->bytes = ms__get64(p + 152);
+    l->lists = ms__get32(p + 160);
+    l->postings = ms__get32(p + 164);
+    l->bits = ms__get32(p + 176);
+    l->width = ms__get32(p + 180);
+    l->damaged_ranges = ms__get32(p + 184);
+    l->n_changed = ms__get32(p + 188);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->base % 8 != 0 || l->base < MS__SUPER_SIZE ||
+        l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
         l->listed > l->number || l->listed > MS__FAN ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
@@ -13507,8 +13543,8 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
     if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SUMMARY || size < MS__SUM_FIXED)
         return false;
     s->offset = offset;
-    s->number = ms__get32(r + 32);
-    s->bits = ms__get32(r + 36);
+    s->number = ms__get32(r + MS__HEADER);
+    s->bits = ms__get32(r + MS__HEADER + 4);
     if (s->bits > 26 || ms__summary_size(s) != size) return false;
     s->list = r + MS__SUM_FIXED;
     s->filters = s->list + ((size_t)MS__FAN + s->number) * 8;
@@ -13520,7 +13556,7 @@ static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigne
 {
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
            ms__holds_at(f->crc, offset, r) &&
-           ms__body_check(r) == ms__get32(r + 24);
+           ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
 }
 
 /* Returns which of 2^bits filters a list is in. */
@@ -13533,7 +13569,8 @@ static uint32_t ms__filter_of(uint64_t list, uint32_t bits)
 static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t place)
 {
     return r[5] == MS__INDEX_FILTER && ms__get32(r) == MS__FILTER_SIZE &&
-           ms__get32(r + 32) == number && ms__get32(r + 36) == place;
+           ms__get32(r + MS__HEADER) == number &&
+           ms__get32(r + MS__HEADER + 4) == place;
 }
 
 /* Returns the numbers of a list's four words in a filter, a byte each. */
@@ -13544,7 +13581,8 @@ static uint32_t ms__probes(uint64_t list)
 
 static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigned i)
 {
-    return (unsigned char *)(uintptr_t)r + 40 + (size_t)(probes >> 8 * i & 255) * 4;
+    return (unsigned char *)(uintptr_t)r + MS__HEADER + 8 +
+           (size_t)(probes >> 8 * i & 255) * 4;
 }
 
 /* Notes in a word of a filter that a segment may have its lists. */
@@ -14395,6 +14433,8 @@ typedef struct ms__log_file {
     ms_file handle;
     bool is_open;
     bool folder_synced;
+    bool super_lost; /* page 0 is not of this file: its live words are ignored */
+    bool super_mend; /* the two fixed parts differ */
     bool rewritten; /* a running rewrite has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
@@ -14911,6 +14951,13 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
                     log->file.path, log->file.fork_mark.process);
 }
 
+/* Returns the newest valid checkpoint; zeros if none is valid, or page 0 is lost. */
+static ms__checkpoint ms__log_checkpoint(const ms__log *log)
+{
+    static const ms__checkpoint none;
+    return log->file.super_lost ? none : ms__checkpoint_newest(log->map.super);
+}
+
 /* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare
  * it; the next writer adds one to it. */
 static uint32_t ms__log_line(const unsigned char *super)
@@ -15221,22 +15268,23 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 
 static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
 {
-    ms__put32(r + 96, l->listed);
-    ms__put32(r + 128, l->number);
-    ms__put32(r + 132, l->n);
-    ms__put64(r + 136, l->base);
-    ms__put64(r + 144, t->first_seq);
-    ms__put64(r + 152, t->names.last_seq);
-    ms__put64(r + 160, (uint64_t)t->first_time);
-    ms__put64(r + 168, (uint64_t)t->last_time);
-    ms__put64(r + 176, t->names.messages);
-    ms__put64(r + 184, t->names.bytes);
-    ms__put32(r + 192, l->lists);
-    ms__put32(r + 196, l->postings);
-    ms__put32(r + 208, l->bits);
-    ms__put32(r + 212, l->width);
-    ms__put32(r + 216, t->damaged_ranges);
-    ms__put32(r + 220, l->n_changed);
+    unsigned char *p = r + MS__HEADER;
+    ms__put32(p + 64, l->listed);
+    ms__put32(p + 96, l->number);
+    ms__put32(p + 100, l->n);
+    ms__put64(p + 104, l->base);
+    ms__put64(p + 112, t->first_seq);
+    ms__put64(p + 120, t->names.last_seq);
+    ms__put64(p + 128, (uint64_t)t->first_time);
+    ms__put64(p + 136, (uint64_t)t->last_time);
+    ms__put64(p + 144, t->names.messages);
+    ms__put64(p + 152, t->names.bytes);
+    ms__put32(p + 160, l->lists);
+    ms__put32(p + 164, l->postings);
+    ms__put32(p + 176, l->bits);
+    ms__put32(p + 180, l->width);
+    ms__put32(p + 184, t->damaged_ranges);
+    ms__put32(p + 188, l->n_changed);
 }
 
 static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
@@ -15372,7 +15420,7 @@ static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
 static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
                                              uint64_t limit, bool whole)
 {
-    if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
+    if (offset < MS__FIRST_RECORD || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (!ms__size_fits(r, limit - offset)) return NULL;
     if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
@@ -15436,7 +15484,7 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
                                  uint64_t offset)
 {
     ms__record_walk_prefetch(r, ms__get32(r));
-    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
+    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
 }
@@ -15794,7 +15842,7 @@ static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
     if (seg && seg->number == i) return seg;
     for (; room && j <= i; j++) {
         ms__entry_node *e = ms__node_entry(&log->index.segments, j);
-        uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
+        uint64_t from = seg ? seg->next : MS__FIRST_RECORD, upto = e->offset;
         if (e->bad) from = e->bad->base; /* cursors have places in that one */
         if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
         seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0,
@@ -16336,7 +16384,7 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     if (proven > d->end && proven <= log->end) d->end = proven;
     d->seq = checkpoint->seq;
     d->confirmed = 0;
-    d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
+    d->unproven_end = log->end > MS__FIRST_RECORD ? log->end : 0;
     d->rewrite_range_end = same_boot ? d->unproven_end : 0;
 }
 
@@ -16502,7 +16550,7 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
     int failed = os->open(os->ctx, path, MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE, &file);
     ms_result code = failed == 0 ? MS_OK : ms__os_fail(err, failed, "opening", path);
     if (code == MS_OK) {
-        code = ms__log_copy_bytes(log, file, 0, MS__SUPER_SIZE, err);
+        code = ms__log_copy_bytes(log, file, 0, MS__FIRST_RECORD, err);
         if (code == MS_OK) code = ms__log_copy_bytes(log, file, log->end, dead, err);
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
@@ -16558,7 +16606,7 @@ static ms_result ms__log_rewrite_range(ms__log *log, ms_error *err)
     bool locked = log->opts.shared && !log->recovery.holds_lock;
     if (ms__log_unconfirmed(log)) d->rewrite_range_end = log->end;
     if (d->end >= d->rewrite_range_end) return MS_OK;
-    uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
+    uint64_t from = d->end > MS__FIRST_RECORD ? d->end : MS__FIRST_RECORD;
     if (locked) MS__TRY(ms__log_lock(log, err));
     ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->rewrite_range_end,
                                         err);
@@ -17166,8 +17214,8 @@ static MS__NOINLINE ms_result ms__summary_build_filter(ms__log *log, ms__summary
     uint64_t offset = log->end;
     memset(r, 0, sizeof r);
     ms__own_header(r, sizeof r, MS__KIND_INDEX, MS__INDEX_FILTER, log->sum.last_seq);
-    ms__put32(r + 32, b->sum.number);
-    ms__put32(r + 36, b->filters);
+    ms__put32(r + MS__HEADER, b->sum.number);
+    ms__put32(r + MS__HEADER + 4, b->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
         const ms__segment *l = b->segment[c];
         for (at[c] = b->at[c]; at[c] < l->lists; at[c]++) {
@@ -17198,9 +17246,9 @@ static MS__NOINLINE ms_result ms__summary_build_write(ms__log *log, ms__summary_
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
     ms__own_header(b->record, ms__summary_size(&b->sum), MS__KIND_INDEX,
                    MS__INDEX_SUMMARY, log->sum.last_seq);
-    ms__put32(b->record + 32, g);
-    ms__put32(b->record + 36, b->sum.bits);
-    ms__put64(b->record + 40, 0);
+    ms__put32(b->record + MS__HEADER, g);
+    ms__put32(b->record + MS__HEADER + 4, b->sum.bits);
+    ms__put64(b->record + MS__HEADER + 8, 0);
     ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
                     b->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, b->record + MS__SUM_FIXED + MS__FAN * 8);
@@ -17365,8 +17413,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     have had it.
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
- *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
- *     and syncs it: the creator may have been killed before its sync.
+ *   8 A writer writes the fixed part of the superblock again where one of the two is
+ *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
+ *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED.
  *
@@ -17564,7 +17613,8 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
-    return log->file.boot != 0 && ms__writer_decode(&w, log->map.super) &&
+    return log->file.boot != 0 && !log->file.super_lost &&
+           ms__writer_decode(&w, log->map.super) &&
            w.boot == log->file.boot && w.device == log->file.stat.device &&
            w.inode == log->file.stat.inode &&
            ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
@@ -17619,8 +17669,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     uint64_t hints[3];
     hints[0] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT) : 0;
     hints[1] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__checkpoint_newest(log->map.super).hint;
-    log->end = MS__SUPER_SIZE;
+    hints[2] = ms__log_checkpoint(log).hint;
+    log->end = MS__FIRST_RECORD;
     for (int i = 0; i < 3; i++) {
         if (!ms__segment_at(log, hints[i], limit, &seg)) continue;
         MS__TRY(ms__log_start_at(log, &seg, err));
@@ -17680,7 +17730,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     bool same = ms__mark_trusted(log);
     ms__fence();
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
+    ms__checkpoint checkpoint = ms__log_checkpoint(log);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
@@ -17691,7 +17741,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__prepared_set(log, log->append.prepared, size);
-    uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
+    uint64_t dead = salvage ? ms__log_dead_end(log, MS__FIRST_RECORD) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__apply_visible(log, visible, size, err));
@@ -17715,9 +17765,9 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
-    uint64_t at = MS__SUPER_SIZE;
+    uint64_t at = MS__FIRST_RECORD;
     *zero = false;
-    if (log->file.stat.size > MS__SUPER_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
+    if (log->file.stat.size > MS__FIRST_RECORD + 2 * MS__ROOM_LEAST) return MS_OK;
     while (at < log->file.stat.size) {
         size_t got = 0;
         int code =
@@ -17732,51 +17782,117 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether an interrupted creation may have left these bytes: parts of a
- * superblock, the first watermark, and zeros. got: bytes that the file has. */
-static bool ms__super_incomplete(const unsigned char *h, size_t got)
+/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or of
+ * the first watermark, and else zeros. */
+static bool ms__super_page_incomplete(const unsigned char *h)
 {
     size_t same = 0;
     bool zeros = true;
     unsigned char mark[8];
-    ms__put64(mark, MS__SUPER_SIZE);
+    ms__put64(mark, MS__FIRST_RECORD);
     while (same < 8 && h[same] == ms__log_magic[same]) same++;
     for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
     for (size_t i = same < 8 ? 8 : MS__SUPER_FIXED; zeros && i < MS__SUPER_SIZE; i++)
         zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
                               h[i] == mark[i - MS__AT_MARK]);
-    bool born = got == MS__SUPER_SIZE && same == 8 &&
-                ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
-                ms__get64(h + MS__AT_MARK) == MS__SUPER_SIZE;
-    return zeros && !born;
+    return zeros;
+}
+
+static bool ms__super_fixed_holds(const unsigned char *h)
+{
+    return memcmp(h, ms__log_magic, 8) == 0 &&
+           ms__get32(h + 52) == ms__crc32c(0, h, 52);
+}
+
+/* Returns whether an interrupted creation may have left these bytes. got: bytes that the
+ * file has. */
+static bool ms__super_incomplete(const unsigned char *h, size_t got)
+{
+    bool born = got >= MS__SUPER_SIZE && ms__super_fixed_holds(h) &&
+                ms__get64(h + MS__AT_MARK) == MS__FIRST_RECORD;
+    return !born && ms__super_page_incomplete(h) &&
+           ms__super_page_incomplete(h + MS__SUPER_COPY);
+}
+
+/* Decodes the fixed part of a superblock, of which h has both pages and the first record's
+ * header. The copy counts if the first page is damaged, or names another file than the
+ * first record is of: then log->file.super_lost. A version or flag that is not known, and
+ * not damage, refuses the file. */
+static ms_result ms__super_choose(ms__log *log, const unsigned char *h, ms_error *err)
+{
+    ms__file_id copy;
+    const unsigned char *r = h + MS__FIRST_RECORD, *again = h + MS__SUPER_COPY;
+    bool holds = ms__super_fixed_holds(h);
+    ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
+    log->file.super_lost = false;
+    log->file.super_mend = memcmp(h, again, MS__SUPER_FIXED) != 0;
+    if (!log->file.super_mend || (holds && code != MS_OK)) return code;
+    if (!ms__super_fixed_holds(again) ||
+        ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
+        return code;
+    if (holds && (ms__holds_at(log->id.crc, MS__FIRST_RECORD, r) ||
+                  !ms__holds_at(copy.crc, MS__FIRST_RECORD, r)))
+        return MS_OK;
+    log->id = copy;
+    log->file.super_lost = true;
+    return MS_OK;
+}
+
+/* Writes the fixed part of the superblock again where it is damaged. A first page that
+ * was lost gets live words that nobody trusts. */
+static ms_result ms__super_mend(ms__log *log, ms_error *err)
+{
+    const size_t all = MS__FIRST_RECORD, fixed = MS__SUPER_FIXED;
+    bool lost = log->file.super_lost;
+    size_t got = 0, good = lost ? MS__SUPER_COPY : 0, bad = MS__SUPER_COPY - good;
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
+    if (!h) return ms__no_memory(err, all);
+    int failed = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+    if (failed == 0 && got < all) failed = EIO;
+    memset(h + bad, 0, MS__SUPER_SIZE);
+    memcpy(h + bad, h + good, fixed);
+    if (lost) ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
+    if (failed == 0)
+        failed = ms__os_write_all(log->os, log->file.handle, bad, h + bad,
+                                  lost ? MS__SUPER_SIZE : fixed);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    (void)ms__log_resize(log, h, all, 0);
+    if (failed != 0)
+        return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+    log->file.super_lost = log->file.super_mend = false;
+    return MS_OK;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
 static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
+    const size_t all = MS__FIRST_RECORD + MS__HEADER; /* of the first record, too */
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     size_t got = 0;
-    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
-    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+    if (!h) return ms__no_memory(err, all);
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
-    if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
+    if (got < all) memset(h + got, 0, all - got);
     bool incomplete = result == MS_OK && ms__super_incomplete(h, got);
     *empty = false;
     if (incomplete) result = ms__rest_is_zero(log, empty, err);
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
     if (result == MS_OK && incomplete && !*empty) {
-        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+        code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
+        if (got < all) memset(h + got, 0, all - got);
     }
-    if (result == MS_OK && !*empty && got < MS__SUPER_SIZE)
+    bool fixed = got >= MS__SUPER_FIXED;
+    if (result == MS_OK && !*empty && fixed) result = ms__super_choose(log, h, err);
+    if (result == MS_OK && !*empty && got < MS__FIRST_RECORD)
         result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
                           "'%s' has %u bytes, a log has at least %u", log->file.path,
-                          (uint64_t)got, (uint64_t)MS__SUPER_SIZE);
-    if (result == MS_OK && !*empty)
-        result = ms__super_decode(h, log->file.path, &log->id, err);
-    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+                          (uint64_t)got, (uint64_t)MS__FIRST_RECORD);
+    (void)ms__log_resize(log, h, all, 0);
+    if (result == MS_OK && !*empty && log->file.super_lost)
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
     return result;
 }
 
@@ -17796,16 +17912,16 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
-    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__FIRST_RECORD);
+    if (!h) return ms__no_memory(err, MS__FIRST_RECORD);
     memset(id, 0, sizeof id);
     log->opts.entropy.fill(log->opts.entropy.ctx, id, sizeof id);
     ms__file_id_set(&log->id, id, log->opts.clock.now(log->opts.clock.ctx));
     ms__super_encode(&log->id, h);
     log->end = 0;
-    ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
-    if (code == MS_OK) code = ms__super_durable(log, h, MS__SUPER_SIZE, true, err);
-    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+    ms_result code = ms__log_allocate(log, MS__FIRST_RECORD, err);
+    if (code == MS_OK) code = ms__super_durable(log, h, MS__FIRST_RECORD, true, err);
+    (void)ms__log_resize(log, h, MS__FIRST_RECORD, 0);
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
@@ -17841,6 +17957,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
     /* 8 */
+    if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
+        code = ms__super_mend(log, err);
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
@@ -17877,7 +17995,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
                         log->file.path, log->file.stat.size);
     /* 2 */
     if (empty && !log->writer)
-        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
+        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
@@ -18474,9 +18592,11 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
         return ms__overwrite(log, offset + MS__HEADER, copy + MS__HEADER,
                              padded - MS__HEADER, err);
     }
-    ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-    ms__put32(copy + 28, ms__check_at(log->id.crc, offset, copy));
-    return ms__overwrite(log, offset + 24, copy + 24, 8, err);
+    ms__put32(copy + MS__AT_BODY_CHECK,
+              step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+    ms__put32(copy + MS__AT_CHECK, ms__check_at(log->id.crc, offset, copy));
+    return ms__overwrite(log, offset + MS__AT_BODY_CHECK, copy + MS__AT_BODY_CHECK, 8,
+                         err);
 }
 
 static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
@@ -18520,7 +18640,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->writer) return log->durable.seq;
-    return log->map.super ? ms__checkpoint_newest(log->map.super).seq : 0;
+    return log->map.super ? ms__log_checkpoint(log).seq : 0;
 }
 
 static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
@@ -18831,7 +18951,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     ms__found found;
     ms_log_report *report = v->report;
     ms__log *log = v->walk.log;
-    v->walk.at = MS__SUPER_SIZE;
+    v->walk.at = MS__FIRST_RECORD;
     v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
     while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
@@ -18861,7 +18981,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     report->end = log->end;
     if (!log->map.super) return MS_OK;
     MS__TRY(ms__verify_walk(&v, err));
-    report->bytes = log->end - MS__SUPER_SIZE;
+    report->bytes = log->end - MS__FIRST_RECORD;
     report->last_seq = v.walk.last_seq;
     report->damaged = v.walk.damaged;
     report->damaged_bytes = v.walk.damaged_bytes;
@@ -18944,7 +19064,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->end = log->end;
     out->durable_end = log->durable.end;
     if (log->map.super && !log->writer)
-        out->durable_end = ms__checkpoint_newest(log->map.super).end;
+        out->durable_end = ms__log_checkpoint(log).end;
     out->durable_seq = ms__log_durable_seq(log);
     out->segments = log->index.segments.n;
     out->summaries = log->index.summaries.n;
@@ -19057,7 +19177,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
-    if (!log->map.super && w->old->end <= MS__SUPER_SIZE) return MS_OK; /* is empty yet */
+    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* is empty yet */
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 
@@ -19468,7 +19588,7 @@ static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 static void ms__renumber(unsigned char *r, size_t which)
 {
     ms__put64(r + 8, ms__union_number(which, ms__get64(r + 8)));
-    ms__put32(r + 28, ms__crc32c(0, r, 28));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK));
 }
 
 /* ---- One store of a query. */

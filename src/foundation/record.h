@@ -4,7 +4,7 @@
  * record contains its location, agent key and turn, so damage elsewhere never makes it
  * meaningless. It starts at a multiple of 8 and is padded with zeros to one.
  *
- *   header, 32 bytes, integers little-endian
+ *   header, 40 bytes, integers little-endian
  *   offset size  field
  *      0     4   size of the record: header and body, without padding
  *      4     1   kind, see MS__KINDS
@@ -14,10 +14,13 @@
  *      7     1   flags, MS_FLAG_* below 256
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
- *     24     4   body check: CRC32C from byte 32 to the end of the padding; ERASED while
+ *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
+ *                message on its own. It tells whose a record was whose body is damaged
+ *     28     4   of a HIDE: last - first, at most 2^32 - 1; else 0
+ *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
- *     28     4   header check: CRC32C of bytes 0 to 27, from the seed of the home on
+ *     36     4   header check: CRC32C of bytes 0 to 35, from the seed of the home on
  *
  *   body
  *      0     1   d, size of the directory, this byte included
@@ -28,7 +31,8 @@
  *      d    ...  the values, in the order of the directory, nothing between
  *
  * The header check covers the body check, so the two checks cover all bytes. A record
- * with a damaged body still has its size and sequence, so the damage costs one record.
+ * with a damaged body still has its size, sequence and location hash, so the damage costs
+ * one record, and readers of other locations are not told of it.
  * The seed (0 for a message on its own; in an image, from its id and the record's offset)
  * makes a record valid only in its own place: the records of an image that is stored
  * inside a message are not valid.
@@ -63,7 +67,11 @@
  *   PART      CONTENT text that continues the message's content, of an ACTION its args
  * ================================================================================== */
 
-#define MS__HEADER 32u
+#define MS__HEADER 40u
+#define MS__AT_WHERE 24u
+#define MS__AT_REACH 28u
+#define MS__AT_BODY_CHECK 32u
+#define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__ERASED 0x44455241u /* a body check: "ARED" */
@@ -237,6 +245,7 @@ static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__lay
     r[7] = (unsigned char)(flags | (l->repaired ? (uint32_t)MS_FLAG_REPAIRED : 0u));
     ms__put64(r + 8, seq);
     ms__put64(r + 16, (uint64_t)time);
+    ms__put64(r + MS__AT_WHERE, 0); /* a store sets it, see ms__where_set */
 }
 
 static uint32_t ms__body_check(const unsigned char *r)
@@ -248,19 +257,19 @@ static uint32_t ms__body_check(const unsigned char *r)
 
 static bool ms__is_erased(const unsigned char *r)
 {
-    return ms__get32(r + 24) == MS__ERASED;
+    return ms__get32(r + MS__AT_BODY_CHECK) == MS__ERASED;
 }
 
 /* Sets both checks of a record. */
 static void ms__seal(unsigned char *r, uint32_t seed)
 {
-    ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, ms__crc32c(seed, r, 28));
+    ms__put32(r + MS__AT_BODY_CHECK, ms__body_check(r));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(seed, r, MS__AT_CHECK));
 }
 
 static bool ms__header_holds(const unsigned char *r, uint32_t seed)
 {
-    return ms__get32(r + 28) == ms__crc32c(seed, r, 28);
+    return ms__get32(r + MS__AT_CHECK) == ms__crc32c(seed, r, MS__AT_CHECK);
 }
 
 static int64_t ms__time_of(const ms_envelope *m)
@@ -362,7 +371,7 @@ static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char
 static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_error *err)
 {
     uint32_t size = ms__get32(r);
-    if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))
+    if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + MS__AT_BODY_CHECK))
         return ms__damaged(err, offset, "its body does not match its check");
     const char *fault = ms__body_fault(r + MS__HEADER, size - MS__HEADER);
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
@@ -627,7 +636,7 @@ MS_API ms_result ms_record_decode(void *bytes, size_t size, uint64_t seq,
     *out = NULL;
     MS__TRY(ms__check_alone(r, size, false, err));
     ms__put64(r + 8, seq);
-    ms__put32(r + 28, ms__crc32c(0, r, 28));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK));
     *out = ms__msg(r);
     return MS_OK;
 }

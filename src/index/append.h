@@ -64,6 +64,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__plan_lists(names, p, loc, agent, e->type);
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
+    ms__where_set(r, loc->name.node.hash);
     if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
@@ -147,6 +148,8 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     bool own_time = e.has_time || c->kind == MS__KIND_AMEND;
     ms__encode_header(&e, c->kind, &l, e.seq, own_time ? ms__time_of(&e) : run->now,
                       e.flags & MS__COPY_FLAGS, r);
+    ms__where_set(r, c->loc->name.node.hash);
+    if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;

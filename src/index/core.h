@@ -137,7 +137,7 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
 #if MS__CRC_X86
     if (ms__crc_fast()) return ms__crc_header_x86(seed, offset, r);
 #endif
-    return ms__crc32c(ms__seed_at(seed, offset), r, 28);
+    return ms__crc32c(ms__seed_at(seed, offset), r, MS__AT_CHECK);
 }
 
 /* Looks at a record that seems damaged. A redaction, also of another process, may store
@@ -148,7 +148,7 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
 static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
 {
     for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
-        if (ms__get32(r + 28) == ms__check_at(seed, offset, r)) return true;
+        if (ms__get32(r + MS__AT_CHECK) == ms__check_at(seed, offset, r)) return true;
         ms__fence();
     }
     return false;
@@ -164,11 +164,23 @@ static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
     return false;
 }
 
+/* Notes in a record whose location it has: the hash of that, in this store. */
+static void ms__where_set(unsigned char *r, uint64_t location)
+{
+    ms__put32(r + MS__AT_WHERE, (uint32_t)(location >> 32));
+}
+
+/* Notes in a HIDE how many numbers after its first one it may hide. */
+static void ms__reach_set(unsigned char *r, uint64_t reach)
+{
+    ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
+}
+
 /* Stores both checks in a record that is otherwise complete. */
 static void ms__seal_at(uint32_t seed, uint64_t offset, unsigned char *r)
 {
-    ms__put32(r + 24, ms__body_check(r));
-    ms__put32(r + 28, ms__check_at(seed, offset, r));
+    ms__put32(r + MS__AT_BODY_CHECK, ms__body_check(r));
+    ms__put32(r + MS__AT_CHECK, ms__check_at(seed, offset, r));
 }
 
 /* ---- Records of a tail. */

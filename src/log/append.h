@@ -463,8 +463,8 @@ static MS__NOINLINE ms_result ms__summary_build_filter(ms__log *log, ms__summary
     uint64_t offset = log->end;
     memset(r, 0, sizeof r);
     ms__own_header(r, sizeof r, MS__KIND_INDEX, MS__INDEX_FILTER, log->sum.last_seq);
-    ms__put32(r + 32, b->sum.number);
-    ms__put32(r + 36, b->filters);
+    ms__put32(r + MS__HEADER, b->sum.number);
+    ms__put32(r + MS__HEADER + 4, b->filters);
     for (unsigned c = 0; c < MS__FAN; c++) {
         const ms__segment *l = b->segment[c];
         for (at[c] = b->at[c]; at[c] < l->lists; at[c]++) {
@@ -495,9 +495,9 @@ static MS__NOINLINE ms_result ms__summary_build_write(ms__log *log, ms__summary_
     if (!ms__nodes_reserve(log, t, g)) return ms__no_memory(err, 0);
     ms__own_header(b->record, ms__summary_size(&b->sum), MS__KIND_INDEX,
                    MS__INDEX_SUMMARY, log->sum.last_seq);
-    ms__put32(b->record + 32, g);
-    ms__put32(b->record + 36, b->sum.bits);
-    ms__put64(b->record + 40, 0);
+    ms__put32(b->record + MS__HEADER, g);
+    ms__put32(b->record + MS__HEADER + 4, b->sum.bits);
+    ms__put64(b->record + MS__HEADER + 8, 0);
     ms__list_encode(&log->index.segments, g * MS__FAN, MS__FAN,
                     b->record + MS__SUM_FIXED);
     ms__list_encode(t, 0, g, b->record + MS__SUM_FIXED + MS__FAN * 8);

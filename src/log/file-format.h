@@ -4,9 +4,9 @@
  * are the format; another reader can be written from them. Integers are little-endian,
  * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
  *
- *   0            4096                                           watermark    end of file
- *   [ superblock ][ record record ... INDEX | record ... INDEX | ... ][ room: zeros ]
- *                  `----- segment 0 ------'  `--- segment 1 ---'
+ *   0           4096    8192                                    watermark    end of file
+ *   [ superblock | copy ][ record record ... INDEX | record ... INDEX | ... ][ zeros ]
+ *                         `----- segment 0 ------'  `--- segment 1 ---'
  *
  * Bytes below the watermark never change and never move. So readers need no locks,
  * pointers into the map stay valid, and a copy that is made beside a writer is a file as
@@ -16,14 +16,17 @@
  *   superblock, 4096 bytes; what is not named is zero, and ignored
  *   offset size  field
  *      0     8   89 'M' 'S' 'L' 0D 0A 1A 0A
- *      8     4   version, 2
- *     12     4   size of the superblock, 4096: the first record follows it
+ *      8     4   version, 3
+ *     12     4   8192: offset of the first record
  *     16     4   compatible flags: a reader ignores those it does not know
  *     20     4   incompatible flags: a reader refuses a file with one it does not know
  *     24    16   id of the file, random
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
+ *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, or
+ *                are those of another file: then it ignores the live words. The next
+ *                writer mends what is damaged
  *   live words, which the one writer changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
@@ -62,7 +65,7 @@
  *
  * The header check of a record at offset o is
  *
- *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 27 of the record)
+ *     CRC32C(id of the file, o as 8 bytes, bytes 0 to 35 of the record)
  *
  * so a record is valid only in its own file and place. A sector of another file is not,
  * nor is a log that is stored inside a message.
@@ -70,8 +73,8 @@
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written.
  *
- *   kind LOST, size 48, flag COMMIT: the file was truncated. The next writer writes this
- *   record first. 32: 8 bytes, where the visible log had ended.
+ *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
+ *   writer writes this record first. 0: 8 bytes, where the visible log had ended.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -96,36 +99,36 @@
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index; offsets from the start of the record; first the state that opening
- *   starts from
- *     32     8   bytes of damaged ranges so far
- *     40     8   the newest summary, 0: none   48: 4: its number, plus one
- *     52    20   zero
- *     72     8   messages so far
- *     80     8   their bytes
- *     88     8   sequence number of the last one
- *     96     4   d: segment indexes in the directory: the 32 before this one, or all
- *    100     4   damaged ranges so far
- *    104     8   largest sequence number of a GAP so far
- *    112     8   changes so far: records of kinds AMEND to LOCATION, and PART
- *    120     8   messages that HIDEs have hidden so far
+ *   segment index; offsets from the end of the header; first the state that opening starts
+ *   from
+ *      0     8   bytes of damaged ranges so far
+ *      8     8   the newest summary, 0: none   16: 4: its number, plus one
+ *     20    20   zero
+ *     40     8   messages so far
+ *     48     8   their bytes
+ *     56     8   sequence number of the last one
+ *     64     4   d: segment indexes in the directory: the 32 before this one, or all
+ *     68     4   damaged ranges so far
+ *     72     8   largest sequence number of a GAP so far
+ *     80     8   changes so far: records of kinds AMEND to LOCATION, and PART
+ *     88     8   messages that HIDEs have hidden so far
  *    then the segment
- *    128     4   its number
- *    132     4   n: records in it: messages, changes
- *    136     8   offset where it begins
- *    144     8   first, 152: last sequence number of a message, 0: none
- *    160     8   smallest, 168: largest time, MS_TIME_NONE: none has one
- *    176     8   messages, 184: their bytes
- *    192     4   s: posting lists   196: p: postings   200: zero
- *    208     4   f: there are 2^f buckets      212: w: bytes of a posting, 2 or 4
- *    216     4   damaged ranges between its records, known when it was written
- *    220     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
- *    224         d x 8   directory, the oldest first: offset of the segment index, 0: not
+ *     96     4   its number
+ *    100     4   n: records in it: messages, changes
+ *    104     8   offset where it begins
+ *    112     8   first, 120: last sequence number of a message, 0: none
+ *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
+ *    144     8   messages, 152: their bytes
+ *    160     4   s: posting lists   164: p: postings   168: zero
+ *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
+ *    184     4   damaged ranges between its records, known when it was written
+ *    188     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
+ *    192         d x 8   directory, the oldest first: offset of the segment index, 0: not
  *                        known
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
  *                4 each: a check for each block of 4096 bytes of what follows, the last
- *                        block has less; then that of bytes 32 to here, which begins with
+ *                        block has less; then that of all from 0 to here, which begins with
  *                        the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
@@ -136,16 +139,16 @@
  *                p x w   postings: records by number, rising within a list
  *   Mixed: two names share the number of a list, and a reader compares the records.
  *
- *   summary
- *     32     4   number g   36: 4: b   40: zero
- *     48         8 each: offsets of its 32 segment indexes, then of the g summaries
+ *   summary, offsets as above
+ *      0     4   number g    4: 4: b    8: zero
+ *     16         8 each: offsets of its 32 segment indexes, then of the g summaries
  *                before it; 0: not known
  *                2^b x 8: offsets of the filters
  *
  *   filter: a Bloom filter for each of the 32 segments, side by side, over the lists
  *   whose highest b bits are its place
- *     32     4   number g   36: 4: its place
- *     40  1024   256 words of 32 bits. List h, times 0x9E3779B97F4A7C15, has in its four
+ *      0     4   number g    4: 4: its place
+ *      8  1024   256 words of 32 bits. List h, times 0x9E3779B97F4A7C15, has in its four
  *                highest bytes the numbers of four words. Segment 32 g + i may have the
  *                list if all four have bit i; else it has not
  *
@@ -180,8 +183,10 @@
  *      segment.
  * ================================================================================== */
 
-#define MS__SUPER_SIZE   4096u
-#define MS__LOG_VERSION 2u
+#define MS__SUPER_SIZE   4096u /* the page of the live words */
+#define MS__SUPER_COPY   4096u /* where the fixed part stands again */
+#define MS__FIRST_RECORD 8192u
+#define MS__LOG_VERSION 3u
 #define MS__SUPER_FIXED  56u /* what never changes */
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
@@ -193,16 +198,16 @@
 #define MS__AT_CHECKPOINTS    2048u
 #define MS__CHECKPOINT_STEP   512u
 #define MS__CHECKPOINT_SIZE   44u
-#define MS__LOST_SIZE   48u
+#define MS__LOST_SIZE   (MS__HEADER + 16)
 #define MS__FAN         32u /* segments of a summary; places in a directory */
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
-#define MS__STATE_AT    32u
-#define MS__SEGMENT_FIXED  224u
+#define MS__STATE_AT    MS__HEADER
+#define MS__SEGMENT_FIXED  (MS__HEADER + 192)
 #define MS__BLOCK       4096u /* bytes of a block with a check of its own */
-#define MS__SUM_FIXED   48u
+#define MS__SUM_FIXED   (MS__HEADER + 16)
 #define MS__ROWS        256u /* words in a filter */
 #define MS__ROW_LISTS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
-#define MS__FILTER_SIZE 1064u
+#define MS__FILTER_SIZE (MS__HEADER + 1032)
 #define MS__PROBES      4u
 #define MS__MIXED       0x80000000u
 
@@ -229,15 +234,16 @@ static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t cre
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
 {
-    memset(h, 0, MS__SUPER_SIZE);
+    memset(h, 0, MS__FIRST_RECORD);
     memcpy(h, ms__log_magic, 8);
     ms__put32(h + 8, MS__LOG_VERSION);
-    ms__put32(h + 12, MS__SUPER_SIZE);
+    ms__put32(h + 12, MS__FIRST_RECORD);
     memcpy(h + 24, f->id, 16);
     ms__put64(h + 40, (uint64_t)f->created);
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
-    ms__put64(h + MS__AT_MARK, MS__SUPER_SIZE);
+    memcpy(h + MS__SUPER_COPY, h, MS__SUPER_FIXED);
+    ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
 
 /* Compares the version before the check: a newer version may check otherwise. */
@@ -249,6 +255,10 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
                         path);
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
+    if (version == 2 && holds)
+        return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
+                        "of that version exports it (msgstore export), and this version's "
+                        "imports that (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,
@@ -260,9 +270,9 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has the incompatible flags %u, this library knows none",
                         path, (uint64_t)flags);
-    if (ms__get32(h + 12) != MS__SUPER_SIZE || ms__get32(h + 48) != 1)
+    if (ms__get32(h + 12) != MS__FIRST_RECORD || ms__get32(h + 48) != 1)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has a superblock of %u bytes and checks of kind %u, 4096 "
+                        "'%s' has its first record at %u and checks of kind %u, 8192 "
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
@@ -293,7 +303,7 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
     s->end = ms__get64(copy + 8);
     s->seq = ms__get64(copy + 16);
     s->hint = ms__get64(copy + 24);
-    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__SUPER_SIZE &&
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__FIRST_RECORD &&
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
@@ -372,14 +382,14 @@ static void ms__own_header(unsigned char *r, uint64_t size, unsigned kind, unsig
 static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
 {
     ms__own_header(r, MS__LOST_SIZE, MS__KIND_LOST, 0, seq);
-    ms__put64(r + 32, end);
-    ms__put64(r + 40, 0);
+    ms__put64(r + MS__HEADER, end);
+    ms__put64(r + MS__HEADER + 8, 0);
 }
 
 /* Returns how many bytes a LOST record at offset reports as missing. */
 static uint64_t ms__lost_bytes(const unsigned char *r, uint64_t offset)
 {
-    uint64_t end = ms__get32(r) >= MS__LOST_SIZE ? ms__get64(r + 32) : offset;
+    uint64_t end = ms__get32(r) >= MS__LOST_SIZE ? ms__get64(r + MS__HEADER) : offset;
     return end > offset ? end - offset : 0;
 }
 
@@ -504,29 +514,30 @@ static uint32_t ms__segment_front(const ms__file_id *f, uint64_t offset,
 static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
+    const unsigned char *p = r + MS__HEADER;
     if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SEGMENT || size < MS__SEGMENT_FIXED)
         return false;
     if (!ms__state_decode(&l->state, r, offset)) return false;
     l->offset = offset;
     l->next = offset + ms__padded(size);
-    l->listed = ms__get32(r + 96);
-    l->number = ms__get32(r + 128);
-    l->n = ms__get32(r + 132);
-    l->base = ms__get64(r + 136);
-    l->first_seq = ms__get64(r + 144);
-    l->last_seq = ms__get64(r + 152);
-    l->first_time = (int64_t)ms__get64(r + 160);
-    l->last_time = (int64_t)ms__get64(r + 168);
-    l->messages = ms__get64(r + 176);
-    l->bytes = ms__get64(r + 184);
-    l->lists = ms__get32(r + 192);
-    l->postings = ms__get32(r + 196);
-    l->bits = ms__get32(r + 208);
-    l->width = ms__get32(r + 212);
-    l->damaged_ranges = ms__get32(r + 216);
-    l->n_changed = ms__get32(r + 220);
+    l->listed = ms__get32(p + 64);
+    l->number = ms__get32(p + 96);
+    l->n = ms__get32(p + 100);
+    l->base = ms__get64(p + 104);
+    l->first_seq = ms__get64(p + 112);
+    l->last_seq = ms__get64(p + 120);
+    l->first_time = (int64_t)ms__get64(p + 128);
+    l->last_time = (int64_t)ms__get64(p + 136);
+    l->messages = ms__get64(p + 144);
+    l->bytes = ms__get64(p + 152);
+    l->lists = ms__get32(p + 160);
+    l->postings = ms__get32(p + 164);
+    l->bits = ms__get32(p + 176);
+    l->width = ms__get32(p + 180);
+    l->damaged_ranges = ms__get32(p + 184);
+    l->n_changed = ms__get32(p + 188);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->base % 8 != 0 || l->base < MS__SUPER_SIZE ||
+        l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
         l->listed > l->number || l->listed > MS__FAN ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
@@ -597,8 +608,8 @@ static bool ms__summary_decode(ms__summary *s, const unsigned char *r, uint64_t 
     if (r[4] != MS__KIND_INDEX || r[5] != MS__INDEX_SUMMARY || size < MS__SUM_FIXED)
         return false;
     s->offset = offset;
-    s->number = ms__get32(r + 32);
-    s->bits = ms__get32(r + 36);
+    s->number = ms__get32(r + MS__HEADER);
+    s->bits = ms__get32(r + MS__HEADER + 4);
     if (s->bits > 26 || ms__summary_size(s) != size) return false;
     s->list = r + MS__SUM_FIXED;
     s->filters = s->list + ((size_t)MS__FAN + s->number) * 8;
@@ -610,7 +621,7 @@ static bool ms__index_holds(const ms__file_id *f, uint64_t offset, const unsigne
 {
     return r[4] == MS__KIND_INDEX && ms__get32(r) >= MS__SUM_FIXED &&
            ms__holds_at(f->crc, offset, r) &&
-           ms__body_check(r) == ms__get32(r + 24);
+           ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
 }
 
 /* Returns which of 2^bits filters a list is in. */
@@ -623,7 +634,8 @@ static uint32_t ms__filter_of(uint64_t list, uint32_t bits)
 static bool ms__filter_holds(const unsigned char *r, uint32_t number, uint32_t place)
 {
     return r[5] == MS__INDEX_FILTER && ms__get32(r) == MS__FILTER_SIZE &&
-           ms__get32(r + 32) == number && ms__get32(r + 36) == place;
+           ms__get32(r + MS__HEADER) == number &&
+           ms__get32(r + MS__HEADER + 4) == place;
 }
 
 /* Returns the numbers of a list's four words in a filter, a byte each. */
@@ -634,7 +646,8 @@ static uint32_t ms__probes(uint64_t list)
 
 static unsigned char *ms__probe(const unsigned char *r, uint32_t probes, unsigned i)
 {
-    return (unsigned char *)(uintptr_t)r + 40 + (size_t)(probes >> 8 * i & 255) * 4;
+    return (unsigned char *)(uintptr_t)r + MS__HEADER + 8 +
+           (size_t)(probes >> 8 * i & 255) * 4;
 }
 
 /* Notes in a word of a filter that a segment may have its lists. */

@@ -282,22 +282,23 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 
 static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned char *r)
 {
-    ms__put32(r + 96, l->listed);
-    ms__put32(r + 128, l->number);
-    ms__put32(r + 132, l->n);
-    ms__put64(r + 136, l->base);
-    ms__put64(r + 144, t->first_seq);
-    ms__put64(r + 152, t->names.last_seq);
-    ms__put64(r + 160, (uint64_t)t->first_time);
-    ms__put64(r + 168, (uint64_t)t->last_time);
-    ms__put64(r + 176, t->names.messages);
-    ms__put64(r + 184, t->names.bytes);
-    ms__put32(r + 192, l->lists);
-    ms__put32(r + 196, l->postings);
-    ms__put32(r + 208, l->bits);
-    ms__put32(r + 212, l->width);
-    ms__put32(r + 216, t->damaged_ranges);
-    ms__put32(r + 220, l->n_changed);
+    unsigned char *p = r + MS__HEADER;
+    ms__put32(p + 64, l->listed);
+    ms__put32(p + 96, l->number);
+    ms__put32(p + 100, l->n);
+    ms__put64(p + 104, l->base);
+    ms__put64(p + 112, t->first_seq);
+    ms__put64(p + 120, t->names.last_seq);
+    ms__put64(p + 128, (uint64_t)t->first_time);
+    ms__put64(p + 136, (uint64_t)t->last_time);
+    ms__put64(p + 144, t->names.messages);
+    ms__put64(p + 152, t->names.bytes);
+    ms__put32(p + 160, l->lists);
+    ms__put32(p + 164, l->postings);
+    ms__put32(p + 176, l->bits);
+    ms__put32(p + 180, l->width);
+    ms__put32(p + 184, t->damaged_ranges);
+    ms__put32(p + 188, l->n_changed);
 }
 
 static ms__entry_node *ms__node_entry(const ms__node_table *table, uint32_t i)
@@ -433,7 +434,7 @@ static ms__summary *ms__summary_new(ms__log *log, const ms__summary *from)
 static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset,
                                              uint64_t limit, bool whole)
 {
-    if (offset < MS__SUPER_SIZE || offset % 8 != 0 || offset >= limit) return NULL;
+    if (offset < MS__FIRST_RECORD || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (!ms__size_fits(r, limit - offset)) return NULL;
     if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
@@ -497,7 +498,7 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
                                  uint64_t offset)
 {
     ms__record_walk_prefetch(r, ms__get32(r));
-    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + 24);
+    if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
 }
@@ -855,7 +856,7 @@ static ms__segment *ms__segment_load(ms__log *log, uint32_t i)
     if (seg && seg->number == i) return seg;
     for (; room && j <= i; j++) {
         ms__entry_node *e = ms__node_entry(&log->index.segments, j);
-        uint64_t from = seg ? seg->next : MS__SUPER_SIZE, upto = e->offset;
+        uint64_t from = seg ? seg->next : MS__FIRST_RECORD, upto = e->offset;
         if (e->bad) from = e->bad->base; /* cursors have places in that one */
         if (upto < from || upto > log->end) upto = ms__segment_end(log, j, from);
         seg = ms__segment_derive(log, j, from, upto, seg ? seg->state.last_seq : 0,

@@ -106,6 +106,8 @@ typedef struct ms__log_file {
     ms_file handle;
     bool is_open;
     bool folder_synced;
+    bool super_lost; /* page 0 is not of this file: its live words are ignored */
+    bool super_mend; /* the two fixed parts differ */
     bool rewritten; /* a running rewrite has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
@@ -620,6 +622,13 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
     return ms__fail(err, MS_E_FORKED,
                     "'%s' was opened by process %u, this is a child of it: open it again",
                     log->file.path, log->file.fork_mark.process);
+}
+
+/* Returns the newest valid checkpoint; zeros if none is valid, or page 0 is lost. */
+static ms__checkpoint ms__log_checkpoint(const ms__log *log)
+{
+    static const ms__checkpoint none;
+    return log->file.super_lost ? none : ms__checkpoint_newest(log->map.super);
 }
 
 /* Returns the epoch in the writer's line, unchecked, loaded as one word. Readers compare

@@ -154,9 +154,11 @@ static ms_result ms__log_erase_at(ms__log *log, uint64_t offset, const unsigned 
         return ms__overwrite(log, offset + MS__HEADER, copy + MS__HEADER,
                              padded - MS__HEADER, err);
     }
-    ms__put32(copy + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-    ms__put32(copy + 28, ms__check_at(log->id.crc, offset, copy));
-    return ms__overwrite(log, offset + 24, copy + 24, 8, err);
+    ms__put32(copy + MS__AT_BODY_CHECK,
+              step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+    ms__put32(copy + MS__AT_CHECK, ms__check_at(log->id.crc, offset, copy));
+    return ms__overwrite(log, offset + MS__AT_BODY_CHECK, copy + MS__AT_BODY_CHECK, 8,
+                         err);
 }
 
 static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned step,
@@ -200,7 +202,7 @@ static ms_result ms__log_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 static uint64_t ms__log_durable_seq(const ms__log *log)
 {
     if (log->writer) return log->durable.seq;
-    return log->map.super ? ms__checkpoint_newest(log->map.super).seq : 0;
+    return log->map.super ? ms__log_checkpoint(log).seq : 0;
 }
 
 static ms_result ms__log_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
@@ -511,7 +513,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     ms__found found;
     ms_log_report *report = v->report;
     ms__log *log = v->walk.log;
-    v->walk.at = MS__SUPER_SIZE;
+    v->walk.at = MS__FIRST_RECORD;
     v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
     while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
@@ -541,7 +543,7 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     report->end = log->end;
     if (!log->map.super) return MS_OK;
     MS__TRY(ms__verify_walk(&v, err));
-    report->bytes = log->end - MS__SUPER_SIZE;
+    report->bytes = log->end - MS__FIRST_RECORD;
     report->last_seq = v.walk.last_seq;
     report->damaged = v.walk.damaged;
     report->damaged_bytes = v.walk.damaged_bytes;
@@ -624,7 +626,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     out->end = log->end;
     out->durable_end = log->durable.end;
     if (log->map.super && !log->writer)
-        out->durable_end = ms__checkpoint_newest(log->map.super).end;
+        out->durable_end = ms__log_checkpoint(log).end;
     out->durable_seq = ms__log_durable_seq(log);
     out->segments = log->index.segments.n;
     out->summaries = log->index.summaries.n;
@@ -737,7 +739,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
-    if (!log->map.super && w->old->end <= MS__SUPER_SIZE) return MS_OK; /* is empty yet */
+    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* is empty yet */
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 

@@ -59,8 +59,9 @@
  *     have had it.
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
- *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
- *     and syncs it: the creator may have been killed before its sync.
+ *   8 A writer writes the fixed part of the superblock again where one of the two is
+ *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
+ *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED.
  *
@@ -258,7 +259,8 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
 static bool ms__mark_trusted(const ms__log *log)
 {
     ms__writer_line w;
-    return log->file.boot != 0 && ms__writer_decode(&w, log->map.super) &&
+    return log->file.boot != 0 && !log->file.super_lost &&
+           ms__writer_decode(&w, log->map.super) &&
            w.boot == log->file.boot && w.device == log->file.stat.device &&
            w.inode == log->file.stat.inode &&
            ms__load_mark(log->map.super + MS__AT_MARK) % 8 == 0;
@@ -313,8 +315,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
     uint64_t hints[3];
     hints[0] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT) : 0;
     hints[1] = mark_trusted ? ms__get64(log->map.super + MS__AT_HINT + 8) : 0;
-    hints[2] = ms__checkpoint_newest(log->map.super).hint;
-    log->end = MS__SUPER_SIZE;
+    hints[2] = ms__log_checkpoint(log).hint;
+    log->end = MS__FIRST_RECORD;
     for (int i = 0; i < 3; i++) {
         if (!ms__segment_at(log, hints[i], limit, &seg)) continue;
         MS__TRY(ms__log_start_at(log, &seg, err));
@@ -374,7 +376,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     bool same = ms__mark_trusted(log);
     ms__fence();
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
-    ms__checkpoint checkpoint = ms__checkpoint_newest(log->map.super);
+    ms__checkpoint checkpoint = ms__log_checkpoint(log);
     ms__fence();
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
@@ -385,7 +387,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     MS__TRY(ms__log_reach(log, 0, size, size, err));
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__prepared_set(log, log->append.prepared, size);
-    uint64_t dead = salvage ? ms__log_dead_end(log, MS__SUPER_SIZE) & ~(uint64_t)7 : 0;
+    uint64_t dead = salvage ? ms__log_dead_end(log, MS__FIRST_RECORD) & ~(uint64_t)7 : 0;
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__apply_visible(log, visible, size, err));
@@ -409,9 +411,9 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
 static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
 {
     unsigned char part[512];
-    uint64_t at = MS__SUPER_SIZE;
+    uint64_t at = MS__FIRST_RECORD;
     *zero = false;
-    if (log->file.stat.size > MS__SUPER_SIZE + 2 * MS__ROOM_LEAST) return MS_OK;
+    if (log->file.stat.size > MS__FIRST_RECORD + 2 * MS__ROOM_LEAST) return MS_OK;
     while (at < log->file.stat.size) {
         size_t got = 0;
         int code =
@@ -426,51 +428,117 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether an interrupted creation may have left these bytes: parts of a
- * superblock, the first watermark, and zeros. got: bytes that the file has. */
-static bool ms__super_incomplete(const unsigned char *h, size_t got)
+/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or of
+ * the first watermark, and else zeros. */
+static bool ms__super_page_incomplete(const unsigned char *h)
 {
     size_t same = 0;
     bool zeros = true;
     unsigned char mark[8];
-    ms__put64(mark, MS__SUPER_SIZE);
+    ms__put64(mark, MS__FIRST_RECORD);
     while (same < 8 && h[same] == ms__log_magic[same]) same++;
     for (size_t i = same; zeros && i < 8; i++) zeros = h[i] == 0;
     for (size_t i = same < 8 ? 8 : MS__SUPER_FIXED; zeros && i < MS__SUPER_SIZE; i++)
         zeros = h[i] == 0 || (i >= MS__AT_MARK && i < MS__AT_MARK + 8 &&
                               h[i] == mark[i - MS__AT_MARK]);
-    bool born = got == MS__SUPER_SIZE && same == 8 &&
-                ms__get32(h + 52) == ms__crc32c(0, h, 52) &&
-                ms__get64(h + MS__AT_MARK) == MS__SUPER_SIZE;
-    return zeros && !born;
+    return zeros;
+}
+
+static bool ms__super_fixed_holds(const unsigned char *h)
+{
+    return memcmp(h, ms__log_magic, 8) == 0 &&
+           ms__get32(h + 52) == ms__crc32c(0, h, 52);
+}
+
+/* Returns whether an interrupted creation may have left these bytes. got: bytes that the
+ * file has. */
+static bool ms__super_incomplete(const unsigned char *h, size_t got)
+{
+    bool born = got >= MS__SUPER_SIZE && ms__super_fixed_holds(h) &&
+                ms__get64(h + MS__AT_MARK) == MS__FIRST_RECORD;
+    return !born && ms__super_page_incomplete(h) &&
+           ms__super_page_incomplete(h + MS__SUPER_COPY);
+}
+
+/* Decodes the fixed part of a superblock, of which h has both pages and the first record's
+ * header. The copy counts if the first page is damaged, or names another file than the
+ * first record is of: then log->file.super_lost. A version or flag that is not known, and
+ * not damage, refuses the file. */
+static ms_result ms__super_choose(ms__log *log, const unsigned char *h, ms_error *err)
+{
+    ms__file_id copy;
+    const unsigned char *r = h + MS__FIRST_RECORD, *again = h + MS__SUPER_COPY;
+    bool holds = ms__super_fixed_holds(h);
+    ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
+    log->file.super_lost = false;
+    log->file.super_mend = memcmp(h, again, MS__SUPER_FIXED) != 0;
+    if (!log->file.super_mend || (holds && code != MS_OK)) return code;
+    if (!ms__super_fixed_holds(again) ||
+        ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
+        return code;
+    if (holds && (ms__holds_at(log->id.crc, MS__FIRST_RECORD, r) ||
+                  !ms__holds_at(copy.crc, MS__FIRST_RECORD, r)))
+        return MS_OK;
+    log->id = copy;
+    log->file.super_lost = true;
+    return MS_OK;
+}
+
+/* Writes the fixed part of the superblock again where it is damaged. A first page that
+ * was lost gets live words that nobody trusts. */
+static ms_result ms__super_mend(ms__log *log, ms_error *err)
+{
+    const size_t all = MS__FIRST_RECORD, fixed = MS__SUPER_FIXED;
+    bool lost = log->file.super_lost;
+    size_t got = 0, good = lost ? MS__SUPER_COPY : 0, bad = MS__SUPER_COPY - good;
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
+    if (!h) return ms__no_memory(err, all);
+    int failed = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+    if (failed == 0 && got < all) failed = EIO;
+    memset(h + bad, 0, MS__SUPER_SIZE);
+    memcpy(h + bad, h + good, fixed);
+    if (lost) ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
+    if (failed == 0)
+        failed = ms__os_write_all(log->os, log->file.handle, bad, h + bad,
+                                  lost ? MS__SUPER_SIZE : fixed);
+    if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    (void)ms__log_resize(log, h, all, 0);
+    if (failed != 0)
+        return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+    log->file.super_lost = log->file.super_mend = false;
+    return MS_OK;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
 static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
 {
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
+    const size_t all = MS__FIRST_RECORD + MS__HEADER; /* of the first record, too */
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     size_t got = 0;
-    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
-    int code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+    if (!h) return ms__no_memory(err, all);
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
-    if (got < MS__SUPER_SIZE) memset(h + got, 0, MS__SUPER_SIZE - got);
+    if (got < all) memset(h + got, 0, all - got);
     bool incomplete = result == MS_OK && ms__super_incomplete(h, got);
     *empty = false;
     if (incomplete) result = ms__rest_is_zero(log, empty, err);
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
     if (result == MS_OK && incomplete && !*empty) {
-        code = ms__os_read_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE, &got);
+        code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
+        if (got < all) memset(h + got, 0, all - got);
     }
-    if (result == MS_OK && !*empty && got < MS__SUPER_SIZE)
+    bool fixed = got >= MS__SUPER_FIXED;
+    if (result == MS_OK && !*empty && fixed) result = ms__super_choose(log, h, err);
+    if (result == MS_OK && !*empty && got < MS__FIRST_RECORD)
         result = ms__fail(err, memcmp(h, ms__log_magic, 8) ? MS_E_FOREIGN : MS_E_DAMAGED,
                           "'%s' has %u bytes, a log has at least %u", log->file.path,
-                          (uint64_t)got, (uint64_t)MS__SUPER_SIZE);
-    if (result == MS_OK && !*empty)
-        result = ms__super_decode(h, log->file.path, &log->id, err);
-    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+                          (uint64_t)got, (uint64_t)MS__FIRST_RECORD);
+    (void)ms__log_resize(log, h, all, 0);
+    if (result == MS_OK && !*empty && log->file.super_lost)
+        ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
     return result;
 }
 
@@ -490,16 +558,16 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 static ms_result ms__log_create(ms__log *log, ms_error *err)
 {
     unsigned char id[16];
-    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__SUPER_SIZE);
-    if (!h) return ms__no_memory(err, MS__SUPER_SIZE);
+    unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, MS__FIRST_RECORD);
+    if (!h) return ms__no_memory(err, MS__FIRST_RECORD);
     memset(id, 0, sizeof id);
     log->opts.entropy.fill(log->opts.entropy.ctx, id, sizeof id);
     ms__file_id_set(&log->id, id, log->opts.clock.now(log->opts.clock.ctx));
     ms__super_encode(&log->id, h);
     log->end = 0;
-    ms_result code = ms__log_allocate(log, MS__SUPER_SIZE, err);
-    if (code == MS_OK) code = ms__super_durable(log, h, MS__SUPER_SIZE, true, err);
-    (void)ms__log_resize(log, h, MS__SUPER_SIZE, 0);
+    ms_result code = ms__log_allocate(log, MS__FIRST_RECORD, err);
+    if (code == MS_OK) code = ms__super_durable(log, h, MS__FIRST_RECORD, true, err);
+    (void)ms__log_resize(log, h, MS__FIRST_RECORD, 0);
     if (code != MS_OK) return code;
     log->file.folder_synced = true;
     int failed = log->os->stat(log->os->ctx, log->file.handle, &log->file.stat);
@@ -535,6 +603,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
     /* 8 */
+    if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
+        code = ms__super_mend(log, err);
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
@@ -571,7 +641,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
                         log->file.path, log->file.stat.size);
     /* 2 */
     if (empty && !log->writer)
-        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__SUPER_SIZE, 0, err);
+        return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);

@@ -126,7 +126,7 @@ static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
     if (proven > d->end && proven <= log->end) d->end = proven;
     d->seq = checkpoint->seq;
     d->confirmed = 0;
-    d->unproven_end = log->end > MS__SUPER_SIZE ? log->end : 0;
+    d->unproven_end = log->end > MS__FIRST_RECORD ? log->end : 0;
     d->rewrite_range_end = same_boot ? d->unproven_end : 0;
 }
 
@@ -292,7 +292,7 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
     int failed = os->open(os->ctx, path, MS_OS_READ | MS_OS_WRITE | MS_OS_CREATE, &file);
     ms_result code = failed == 0 ? MS_OK : ms__os_fail(err, failed, "opening", path);
     if (code == MS_OK) {
-        code = ms__log_copy_bytes(log, file, 0, MS__SUPER_SIZE, err);
+        code = ms__log_copy_bytes(log, file, 0, MS__FIRST_RECORD, err);
         if (code == MS_OK) code = ms__log_copy_bytes(log, file, log->end, dead, err);
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
@@ -348,7 +348,7 @@ static ms_result ms__log_rewrite_range(ms__log *log, ms_error *err)
     bool locked = log->opts.shared && !log->recovery.holds_lock;
     if (ms__log_unconfirmed(log)) d->rewrite_range_end = log->end;
     if (d->end >= d->rewrite_range_end) return MS_OK;
-    uint64_t from = d->end > MS__SUPER_SIZE ? d->end : MS__SUPER_SIZE;
+    uint64_t from = d->end > MS__FIRST_RECORD ? d->end : MS__FIRST_RECORD;
     if (locked) MS__TRY(ms__log_lock(log, err));
     ms_result code = ms__log_copy_bytes(log, log->file.handle, from, d->rewrite_range_end,
                                         err);

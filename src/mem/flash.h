@@ -30,7 +30,7 @@
  *      programmed twice, except for the zeros of FL2.
  * ================================================================================== */
 
-#define MS__FLASH_MAGIC  0x3246534Du
+#define MS__FLASH_MAGIC  0x3346534Du
 #define MS__SECTOR_HEADER 32u
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u

@@ -14,7 +14,7 @@
  *   image header, 64 bytes
  *   offset size  field
  *      0     8   89 'M' 'S' 'G' 0D 0A 1A 0A
- *      8     4   version, 1
+ *      8     4   version, 2
  *     12     4   zero
  *     16     8   id, random: each header check starts with it and the record's offset
  *     24     8   end: offset of the next record
@@ -31,7 +31,7 @@
  * ================================================================================== */
 
 #define MS__IMAGE_HEADER  64u
-#define MS__IMAGE_VERSION 1u
+#define MS__IMAGE_VERSION 2u
 #define MS__MEM_CHUNK_SHIFT 16u /* 64 KiB: half of the last chunk is lost on average */
 static const unsigned char ms__image_magic[8] = {0x89, 'M', 'S', 'G', 13, 10, 26, 10};
 
@@ -502,9 +502,9 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
     if (step == MS__ERASE_BODY) {
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
-        uint32_t seed = ms__get32(r + 28) ^ ms__crc32c(0, r, 28);
-        ms__put32(r + 24, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
-        ms__put32(r + 28, ms__crc32c(0, r, 28) ^ seed);
+        uint32_t seed = ms__get32(r + MS__AT_CHECK) ^ ms__crc32c(0, r, MS__AT_CHECK);
+        ms__put32(r + MS__AT_BODY_CHECK, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+        ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK) ^ seed);
     }
     ms__lock_release(&m->lock);
     return MS_OK;

@@ -143,7 +143,7 @@ static uint64_t ms__ring_move(ms__ring *ring)
         unsigned char *to = m->buffer.base + end;
         if (ring->borrowed > 0) ring->borrowed -= ms__run_move(m->run, r, size, to);
         memmove(to, r, ms__padded(size));
-        ms__put32(to + 28, ms__check_at(m->core.seed, end, to));
+        ms__put32(to + MS__AT_CHECK, ms__check_at(m->core.seed, end, to));
         end += ms__padded(size);
     }
     memset(m->buffer.base + end, 0, (size_t)(m->tail.names.top - end));

@@ -81,7 +81,7 @@ static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 static void ms__renumber(unsigned char *r, size_t which)
 {
     ms__put64(r + 8, ms__union_number(which, ms__get64(r + 8)));
-    ms__put32(r + 28, ms__crc32c(0, r, 28));
+    ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK));
 }
 
 /* ---- One store of a query. */

@@ -27,7 +27,7 @@
 #include "change_sequence.h"
 #include "file_format.h"
 
-enum { ID_END = 56, LIVE = 1032, SUPER_SIZE = 4096 }; /* offsets in the superblock */
+enum { ID_END = 56, LIVE = 1032, SUPER_SIZE = 8192 }; /* offsets in the superblock */
 enum { ROOM = 2 << 20, MOST = 4000, LAST_BOOT = 19, STEPS = 170 };
 enum { SHORT = SUPER_SIZE + 2048, LONG = 100 << 10 }; /* a file of one segment, of many */
 
@@ -914,7 +914,7 @@ TEST(record_is_found_when_its_size_or_number_is_wrong)
             bool size = i < SIZES;
             if (size) file_put32(r, sizes[i]);
             else file_put64(r + 8, seqs[i - SIZES]);
-            file_put32(r + 28, file_check(b->bytes + 24, at, r));
+            file_put32(r + FILE_AT_CHECK, file_check(b->bytes + 24, at, r));
             damage_at(b, i, at, at + b->size_of[n]);
             snprintf(b->what, sizeof b->what, "record at %zu with %s %llu", at,
                      size ? "size" : "number",

@@ -78,7 +78,7 @@ TEST(operation_returns_when_a_record_is_damaged)
     static const struct {
         size_t byte;
         bool open; /* it happens while the store is open, and knows the record whole */
-    } rows[] = {{40, false}, {9, false}, {3, true}, {9, true}, {40, true}};
+    } rows[] = {{48, false}, {9, false}, {3, true}, {9, true}, {48, true}};
     size_t stride = test_scale() >= 1000 ? 1 : test_scale() >= 100 ? 11 : 61, n = 0;
     world *w = world_new(&ways[ALONE]);
     for (size_t at = 0; (at = next_record(&images[RICH], at)) != 0; n++)

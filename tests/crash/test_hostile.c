@@ -27,7 +27,7 @@
 #include "change_sequence.h"
 #include "hostile.h"
 
-enum { SUPER_SIZE = 4096, ROOM = 1 << 18 };
+enum { SUPER_SIZE = 8192, ROOM = 1 << 18 };
 
 /* Times what is usual, and milliseconds of the processor; seconds by the clock. */
 #ifdef _WIN32 /* whose clock of the processor goes in steps of 10 to 16 ms */
@@ -335,13 +335,13 @@ static void survey(bench *b, ms_store *image)
     if (b->used >= head) memcpy(m.image_id, b->base + 16, sizeof m.image_id);
     memset(b->holds, 0, ROOM / 8);
     b->n_holds = 0;
-    for (size_t at = head; at + 40 <= b->used; at += 8) {
+    for (size_t at = head; at + FILE_HEADER + 8 <= b->used; at += 8) {
         const unsigned char *r = b->base + at;
         uint64_t len = file_get32(r);
         if (len <= 32 || ((len + 7) & ~(uint64_t)7) > b->used - at) continue;
-        if (r[4] == 0 || hostile_check(&m, at, r) != file_get32(r + 28)) continue;
-        bool erased = file_get32(r + 24) == FILE_ERASED;
-        if (!erased && file_body_check(r) != file_get32(r + 24)) continue;
+        if (r[4] == 0 || hostile_check(&m, at, r) != file_get32(r + FILE_AT_CHECK)) continue;
+        bool erased = file_get32(r + FILE_AT_BODY_CHECK) == FILE_ERASED;
+        if (!erased && file_body_check(r) != file_get32(r + FILE_AT_BODY_CHECK)) continue;
         b->holds[at / 8] = 1;
         b->n_holds++;
     }

@@ -157,7 +157,7 @@ static void bad_sectors(small *t, int level)
     if (look_again(t, level, 0, &before)) images_fails(&t->l, level, "damage is there");
     if (test_one_in(&t->l.rng, 2)) t->l.disks[level].boot++; /* found after a restart */
     for (int i = 0; i < h->count; i++) changed = changed || h->items[i].amended;
-    for (size_t sector = 4096; sector < f->high; sector += 512, t->sectors++) {
+    for (size_t sector = FILE_SUPERBLOCK; sector < f->high; sector += 512, t->sectors++) {
         memcpy(kept, f->rw + sector, 512);
         for (size_t i = 0; i < 512; i++) f->rw[sector + i] = (unsigned char)(i * 7 + 1);
         bool reported = look_again(t, level, sector, &now);

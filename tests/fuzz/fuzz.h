@@ -128,7 +128,8 @@ static inline size_t fuzz_record_size(const unsigned char *r, size_t left)
 /* The check of a body, as [record] has it. An erased one is left as it is. */
 static inline void fuzz_seal_body(unsigned char *r)
 {
-    if (file_get32(r + 24) != FILE_ERASED) file_put32(r + 24, file_body_check(r));
+    if (file_get32(r + FILE_AT_BODY_CHECK) != FILE_ERASED)
+        file_put32(r + FILE_AT_BODY_CHECK, file_body_check(r));
 }
 
 

@@ -30,7 +30,8 @@ static void seal(unsigned char *image, size_t at)
     memcpy(seed, image + 16, 8);
     file_put64(seed + 8, at);
     fuzz_seal_body(r);
-    file_put32(r + 28, file_crc(file_crc(0, seed, 16), r, 28));
+    file_put32(r + FILE_AT_CHECK,
+               file_crc(file_crc(0, seed, 16), r, FILE_AT_CHECK));
 }
 
 static void recheck(unsigned char *image, size_t size, bool set_end)

@@ -26,7 +26,7 @@
 
 enum { FIT_SUPER = 1, FIT_RECORDS = 2, TRUSTED = 4, EXACT = 8, MAPPED = 16, SHARED = 32 };
 enum { WRITTEN = 4, COPIED = 8, VERIFIED = 16, BESIDE = 32, RESTARTED = 64 };
-enum { SUPER_SIZE = 4096, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
+enum { SUPER_SIZE = 8192, MOST_MESSAGES = 20000, WRITE_ROOM = 24 << 10 };
 
 static fuzz_room drive_room;
 static disk drive;
@@ -85,7 +85,7 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
         if (fit) {
             if (file_is_segment(file + at)) file_seal_segment(file + 24, at, file + at);
             fuzz_seal_body(file + at);
-            file_put32(file + at + 28, file_check(file + 24, at, file + at));
+            file_put32(file + at + FILE_AT_CHECK, file_check(file + 24, at, file + at));
         }
         at += step;
     }
@@ -98,13 +98,13 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
 static bool may_hide(void)
 {
     const unsigned char *file = drive.rw;
-    for (uint64_t at = SUPER_SIZE; at + 40 <= drive.size; at += 8) {
+    for (uint64_t at = SUPER_SIZE; at + 48 <= drive.size; at += 8) {
         const unsigned char *r = file + at;
         size_t size = file_padded(file_get32(r));
         if (r[4] == 2 && r[5] >= 1 && r[5] <= 3) return true;
-        if (size < 40 || file_get32(r + 28) != file_check(file + 24, at, r)) continue;
+        if (size < 48 || file_get32(r + FILE_AT_CHECK) != file_check(file + 24, at, r)) continue;
         if (size > drive.size - at) return true;
-        if (file_body_check(r) != file_get32(r + 24)) return true;
+        if (file_body_check(r) != file_get32(r + FILE_AT_BODY_CHECK)) return true;
     }
     return false;
 }

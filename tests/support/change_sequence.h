@@ -221,7 +221,7 @@ static inline const char *sequence_differs(const change_sequence *d, ms_store *s
 static inline void sequence_forget_dead(unsigned char *bytes, size_t size)
 {
     size_t at = FILE_SUPERBLOCK;
-    while (at + 40 <= size && file_get32(bytes + at) != 0) {
+    while (at + FILE_HEADER + 8 <= size && file_get32(bytes + at) != 0) {
         size_t next = at + file_padded(file_get32(bytes + at));
         if (next <= at || next > size) break;
         at = next;

@@ -11,17 +11,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FILE_HEADER          32u         /* bytes before the body of a record */
+#define FILE_HEADER          40u         /* bytes before the body of a record */
+#define FILE_AT_BODY_CHECK   32u
+#define FILE_AT_CHECK        36u
 #define FILE_ERASED          0x44455241u /* the body's check of a redacted record */
-#define FILE_VERSION         2u
-#define FILE_SUPERBLOCK      4096u
+#define FILE_VERSION         3u
+#define FILE_SUPERBLOCK      8192u       /* two pages: the fixed part stands in both */
+#define FILE_SUPERBLOCK_COPY 4096u
 #define FILE_AT_WATERMARK    1024u
 #define FILE_AT_WRITER       1152u
 #define FILE_AT_UNCONFIRMED  1232u
 #define FILE_AT_CHECKPOINTS  2048u
 #define FILE_CHECKPOINT_STEP 512u
-#define FILE_SEGMENT_FIXED   224u
-#define FILE_LOST_SIZE       48u
+#define FILE_SEGMENT_FIXED   232u
+#define FILE_LOST_SIZE       56u
 
 enum {
     FILE_KIND_MESSAGE = 1,
@@ -71,12 +74,13 @@ static inline uint32_t file_check(const unsigned char *id, uint64_t offset,
 {
     unsigned char at[8];
     file_put64(at, offset);
-    return file_crc(file_crc(file_crc(0, id, 16), at, 8), r, 28);
+    return file_crc(file_crc(file_crc(0, id, 16), at, 8), r, FILE_AT_CHECK);
 }
 
 static inline uint32_t file_body_check(const unsigned char *r)
 {
-    uint32_t crc = file_crc(0, r + 32, file_padded(file_get32(r)) - 32);
+    uint32_t crc = file_crc(0, r + FILE_HEADER,
+                            file_padded(file_get32(r)) - FILE_HEADER);
     return crc == FILE_ERASED ? crc + 1 : crc;
 }
 
@@ -86,13 +90,13 @@ static inline void file_seal_segment(const unsigned char *id, uint64_t offset,
                                      unsigned char *r)
 {
     unsigned char place[8];
-    uint64_t lists = file_get32(r + 192);
-    uint64_t fixed = FILE_SEGMENT_FIXED + 8 * file_get(r + 96, 4);
-    uint64_t buckets = file_get32(r + 208), width = file_get32(r + 212);
-    uint64_t changed = file_get32(r + 220);
+    uint64_t lists = file_get32(r + 200);
+    uint64_t fixed = FILE_SEGMENT_FIXED + 8 * file_get(r + 104, 4);
+    uint64_t buckets = file_get32(r + 216), width = file_get32(r + 220);
+    uint64_t changed = file_get32(r + 228);
     if (buckets > 26 || width > 4) return;
-    uint64_t room = lists * 12 + file_get(r + 132, 4) * 4 + ((uint64_t)4 << buckets) + 8 +
-                    file_get(r + 196, 4) * width;
+    uint64_t room = lists * 12 + file_get(r + 140, 4) * 4 + ((uint64_t)4 << buckets) + 8 +
+                    file_get(r + 204, 4) * width;
     uint64_t blocks = (room + 4095) / 4096;
     fixed += changed == UINT32_MAX ? 0 : changed * 2;
     if (fixed + 4 * blocks + 4 + room != file_get32(r)) return;
@@ -102,7 +106,7 @@ static inline void file_seal_segment(const unsigned char *id, uint64_t offset,
                                     (size_t)(room - at < 4096 ? room - at : 4096)));
     file_put64(place, offset);
     uint32_t seed = file_crc(file_crc(0, id, 16), place, 8);
-    file_put32(checks, file_crc(seed, r + 32, (size_t)(checks - r) - 32));
+    file_put32(checks, file_crc(seed, r + FILE_HEADER, (size_t)(checks - r) - FILE_HEADER));
 }
 
 static inline bool file_is_segment(const unsigned char *r)
@@ -115,8 +119,8 @@ static inline bool file_is_segment(const unsigned char *r)
 static inline void file_seal(const unsigned char *id, uint64_t offset, unsigned char *r)
 {
     if (file_is_segment(r)) file_seal_segment(id, offset, r);
-    file_put32(r + 24, file_body_check(r));
-    file_put32(r + 28, file_check(id, offset, r));
+    file_put32(r + FILE_AT_BODY_CHECK, file_body_check(r));
+    file_put32(r + FILE_AT_CHECK, file_check(id, offset, r));
 }
 
 /* The checks of the superblock: of its fields, of the writer's line and checkpoints. */

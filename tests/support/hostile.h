@@ -24,7 +24,7 @@
 #include "file_format.h"
 #include "support.h"
 
-enum { HOSTILE_SPOTS = 4096, HOSTILE_SUPER = 4096, HOSTILE_IMAGE_HEADER = 64 };
+enum { HOSTILE_SPOTS = 4096, HOSTILE_SUPER = 8192, HOSTILE_IMAGE_HEADER = 64 };
 
 /* The parts of a file. */
 typedef struct hostile_map {
@@ -49,7 +49,7 @@ static inline uint32_t hostile_check(const hostile_map *m, size_t at,
     if (!m->image) return file_check(m->id, at, r);
     memcpy(seed, m->image_id, 8);
     file_put64(seed + 8, at);
-    return file_crc(file_crc(0, seed, 16), r, 28);
+    return file_crc(file_crc(0, seed, 16), r, FILE_AT_CHECK);
 }
 
 /* Returns whether the body of a record is inside the file. */
@@ -66,11 +66,11 @@ static inline void hostile_seal_for(const hostile_map *m, size_t at, size_t plac
 {
     unsigned char *r = m->bytes + at;
     if (m->size < 32 || at > m->size - 32) return;
-    if (hostile_fits(m, at) && file_get32(r + 24) != FILE_ERASED) {
+    if (hostile_fits(m, at) && file_get32(r + FILE_AT_BODY_CHECK) != FILE_ERASED) {
         if (file_is_segment(r)) file_seal_segment(m->id, place, r);
-        file_put32(r + 24, file_body_check(r));
+        file_put32(r + FILE_AT_BODY_CHECK, file_body_check(r));
     }
-    file_put32(r + 28, hostile_check(m, place, r));
+    file_put32(r + FILE_AT_CHECK, hostile_check(m, place, r));
 }
 
 static inline void hostile_seal(const hostile_map *m, size_t at)
@@ -229,7 +229,8 @@ static inline void hostile_header(hostile_map *m, size_t at, uint64_t *rng)
     static const unsigned char kinds[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 200};
     hostile_field f = HOSTILE_ANY_OF(fields, rng);
     if (f.at == 4) m->bytes[at + 4] = HOSTILE_ANY_OF(kinds, rng);
-    else if (f.at == 24) file_put32(m->bytes + at + 24, FILE_ERASED);
+    else if (f.at == FILE_AT_BODY_CHECK)
+        file_put32(m->bytes + at + FILE_AT_BODY_CHECK, FILE_ERASED);
     else hostile_put(m, at + f.at, f.width, at, rng);
 }
 
@@ -239,16 +240,16 @@ static inline void hostile_body(hostile_map *m, size_t at, size_t size, uint64_t
     static const unsigned char bytes[] = {0,    1,    0x1f, 0x20, 0x7f, 0x80, 0xc0, 0xed,
                                           0xf8, 0xff, '"',  '{',  '[',  ']',  '}',  '\\',
                                           '-',  '9',  ',',  ':',  ' '};
-    unsigned char *body = m->bytes + at + 32;
+    unsigned char *body = m->bytes + at + FILE_HEADER;
     size_t room = size - 32, dir = body[0] < room ? body[0] : room;
     size_t from = (size_t)test_below(rng, room), len = room - from;
     switch (test_below(rng, 8)) {
     case 0: body[0] = (unsigned char)test_random(rng); break;
     case 1: body[0] = (unsigned char)(body[0] + test_below(rng, 3) - 1); break;
-    case 2: hostile_put(m, at + 32 + test_below(rng, dir + 1), 1, at, rng); break;
+    case 2: hostile_put(m, at + FILE_HEADER + test_below(rng, dir + 1), 1, at, rng); break;
     case 3: body[test_below(rng, dir + 1)] ^= (unsigned char)(1u << test_below(rng, 8));
         break;
-    case 4: hostile_put(m, at + 32 + test_below(rng, dir + 1), 4, at, rng); break;
+    case 4: hostile_put(m, at + FILE_HEADER + test_below(rng, dir + 1), 4, at, rng); break;
     case 5: memset(body + from, '[', len < 3000 ? len : 3000); break;
     case 6: body[from] ^= (unsigned char)(1u << test_below(rng, 8)); break;
     default: body[from] = HOSTILE_ANY_OF(bytes, rng); break;
@@ -261,7 +262,7 @@ static inline void hostile_index(hostile_map *m, size_t at, size_t size, uint64_
     size_t words = (size - 32) / 4;
     size_t fixed = m->bytes[at + 5] == FILE_INDEX_FILTER ? 8 : 48;
     if (test_one_in(rng, 2) && words > fixed) words = fixed;
-    size_t i = at + 32 + 4 * (size_t)test_below(rng, words);
+    size_t i = at + FILE_HEADER + 4 * (size_t)test_below(rng, words);
     size_t width = test_one_in(rng, 3) && i + 8 <= at + size ? 8 : 4;
     hostile_put(m, i, width, at, rng);
 }

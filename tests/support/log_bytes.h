@@ -106,9 +106,10 @@ static inline parsed parse_record(const walk *w, uint64_t at)
     p.seq = file_get64(r + 8);
     p.time = (int64_t)file_get64(r + 16);
     SOUND(p.size > FILE_HEADER && at + p.padded <= w->end && r[6] >> 4 == 0);
-    SOUND(file_get32(r + 24) == file_crc(0, r + FILE_HEADER, p.padded - FILE_HEADER));
+    SOUND(file_get32(r + FILE_AT_BODY_CHECK) ==
+          file_crc(0, r + FILE_HEADER, p.padded - FILE_HEADER));
     for (uint32_t i = p.size; i < p.padded; i++) SOUND(r[i] == 0);
-    SOUND(file_get32(r + 28) == file_check(w->id, at, r));
+    SOUND(file_get32(r + FILE_AT_CHECK) == file_check(w->id, at, r));
     return p;
 }
 
@@ -119,8 +120,8 @@ static inline bool is_record(const walk *w, uint64_t at)
     if (at + 40 > w->size) return false;
     uint64_t size = file_get32(r), padded = file_padded(size);
     return size > FILE_HEADER && padded <= w->size - at && r[4] != 0 &&
-           file_get32(r + 28) == file_check(w->id, at, r) &&
-           file_get32(r + 24) ==
+           file_get32(r + FILE_AT_CHECK) == file_check(w->id, at, r) &&
+           file_get32(r + FILE_AT_BODY_CHECK) ==
                file_crc(0, r + FILE_HEADER, (size_t)padded - FILE_HEADER);
 }
 
@@ -161,26 +162,26 @@ static inline void must_list(uint64_t at, const nodes *l, size_t first, size_t n
 /* What opening starts from, in the fixed part of a segment index. */
 static inline void must_state(const walk *w, uint64_t at, const unsigned char *r)
 {
-    size_t sums = w->summaries.n, before = w->segments.n - 1, listed = file_get32(r + 96);
-    SOUND(file_get64(r + 32) == w->damaged_bytes && file_get32(r + 100) == w->damaged);
-    SOUND(file_get64(r + 40) == (sums ? w->summaries.items[sums - 1].offset : 0));
-    SOUND(file_get32(r + 48) == sums && file_get32(r + 52) == 0);
-    SOUND(file_get64(r + 56) == 0 && file_get64(r + 64) == 0);
-    SOUND(file_get64(r + 72) == w->messages && file_get64(r + 80) == w->message_bytes);
-    SOUND(file_get64(r + 88) == w->last_seq && file_get64(r + 104) == w->last_gap);
-    SOUND(file_get64(r + 112) == 0 && file_get64(r + 120) == 0); /* changes, hidden */
-    SOUND(file_get32(r + 204) == 0 && file_get32(r + 216) == w->damaged_ranges);
-    SOUND(file_get32(r + 220) == 0 && listed == (before < FAN ? before : FAN));
+    size_t sums = w->summaries.n, before = w->segments.n - 1, listed = file_get32(r + 104);
+    SOUND(file_get64(r + 40) == w->damaged_bytes && file_get32(r + 108) == w->damaged);
+    SOUND(file_get64(r + 48) == (sums ? w->summaries.items[sums - 1].offset : 0));
+    SOUND(file_get32(r + 56) == sums && file_get32(r + 60) == 0);
+    SOUND(file_get64(r + 64) == 0 && file_get64(r + 72) == 0);
+    SOUND(file_get64(r + 80) == w->messages && file_get64(r + 88) == w->message_bytes);
+    SOUND(file_get64(r + 96) == w->last_seq && file_get64(r + 112) == w->last_gap);
+    SOUND(file_get64(r + 120) == 0 && file_get64(r + 128) == 0); /* changes, hidden */
+    SOUND(file_get32(r + 212) == 0 && file_get32(r + 224) == w->damaged_ranges);
+    SOUND(file_get32(r + 228) == 0 && listed == (before < FAN ? before : FAN));
     must_list(at, &w->segments, before - listed, listed, r + FILE_SEGMENT_FIXED);
 }
 
 /* The figures of a segment. */
 static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
 {
-    SOUND(file_get64(r + 144) == n->first_seq && file_get64(r + 152) == n->last_seq);
-    SOUND((int64_t)file_get64(r + 160) == n->first_time);
-    SOUND((int64_t)file_get64(r + 168) == n->last_time);
-    SOUND(file_get64(r + 176) == n->messages && file_get64(r + 184) == n->bytes);
+    SOUND(file_get64(r + 152) == n->first_seq && file_get64(r + 160) == n->last_seq);
+    SOUND((int64_t)file_get64(r + 168) == n->first_time);
+    SOUND((int64_t)file_get64(r + 176) == n->last_time);
+    SOUND(file_get64(r + 184) == n->messages && file_get64(r + 192) == n->bytes);
 }
 
 /* A segment index against the records before it. Of its arrays, as of the summaries and
@@ -190,9 +191,9 @@ static inline void parse_segment(walk *w, const parsed *p)
     const unsigned char *r = w->bytes + p->offset;
     uint64_t at = p->offset;
     node segment = count_segment(w, at);
-    SOUND(file_get32(r + 128) == w->segments.n);
-    SOUND(file_get32(r + 132) == w->n_records - w->segment_first);
-    SOUND(file_get64(r + 136) == w->segment_begin);
+    SOUND(file_get32(r + 136) == w->segments.n);
+    SOUND(file_get32(r + 140) == w->n_records - w->segment_first);
+    SOUND(file_get64(r + 144) == w->segment_begin);
     must_sum(at, &segment, r);
     nodes_add(&w->segments, &segment);
     must_state(w, at, r);
@@ -209,14 +210,25 @@ static inline void parse_summary(walk *w, const parsed *p)
 }
 
 
+/* The location hash of a message; nothing else is in its place, or in that of a reach. */
+static inline void parse_where(const walk *w, const parsed *p)
+{
+    uint64_t at = p->offset, key[2] = {file_get64(w->id), file_get64(w->id + 8)};
+    ms_str name = p->field[MS_F_LOCATION].text;
+    uint64_t hash = file_hash(key, 0, name.ptr, name.len);
+    bool none = p->kind != FILE_KIND_MESSAGE;
+    SOUND(file_get32(w->bytes + at + 24) == (none ? 0 : (uint32_t)(hash >> 32)));
+    SOUND(file_get32(w->bytes + at + 28) == 0);
+}
+
 /* ---- a whole file ---- */
 
 static inline void parse_lost(walk *w, const parsed *p)
 {
     const unsigned char *r = w->bytes + p->offset;
-    uint64_t at = p->offset, end = file_get64(r + 32);
-    SOUND(p->size == 48 && p->type == 0 && p->role == 0 && p->flags == MS_FLAG_COMMIT);
-    SOUND(p->time == INT64_MIN && end > at && file_get64(r + 40) == 0);
+    uint64_t at = p->offset, end = file_get64(r + FILE_HEADER);
+    SOUND(p->size == FILE_LOST_SIZE && p->type == 0 && p->role == 0 && p->flags == MS_FLAG_COMMIT);
+    SOUND(p->time == INT64_MIN && end > at && file_get64(r + FILE_HEADER + 8) == 0);
     w->damaged++;
     w->damaged_bytes += end - at;
     w->damaged_ranges++;
@@ -248,6 +260,7 @@ static inline void parse_one(walk *w, uint64_t *next)
     }
     SOUND(p.kind == FILE_KIND_MESSAGE || p.kind == KIND_GAP);
     parse_fields(&p, w->bytes + at);
+    parse_where(w, &p);
     if (p.kind == FILE_KIND_MESSAGE) {
         SOUND(p.seq > w->last_seq);
         w->last_seq = p.seq;
@@ -267,13 +280,14 @@ static inline void parse_super(walk *w)
 {
     static const size_t unnamed[][2] = {
         {56, 1024},   {1032, 1088}, {1104, 1152}, {1192, 1200}, {1216, 1224},
-        {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}};
+        {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}, {4152, 8192}};
     const unsigned char *h = w->bytes;
     uint64_t at = 0;
     SOUND(w->size >= FILE_SUPERBLOCK && memcmp(h, log_magic, 8) == 0);
     SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_SUPERBLOCK);
     SOUND(file_get64(h + 16) == 0 && file_get32(h + 48) == 1);
     SOUND(file_get32(h + 52) == file_crc(0, h, 52));
+    SOUND(memcmp(h, h + FILE_SUPERBLOCK_COPY, 56) == 0);
     for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
         for (at = unnamed[i][0]; at < unnamed[i][1]; at++) SOUND(h[at] == 0);
     w->id = h + 24;
@@ -340,7 +354,7 @@ static inline void parse_end(walk *w)
         if (r[7] & MS_FLAG_COMMIT) w->end = at;
     }
     SOUND(newest_checkpoint(w).end <= w->end);
-    for (at += 8; at + 40 <= w->size; at += 8)
+    for (at += 8; at + FILE_HEADER + 8 <= w->size; at += 8)
         SOUND(!is_record(w, at) || (w->bytes[at + 7] & MS_FLAG_SYNCED) == 0);
     w->dead_end = dead_end(w);
 }
@@ -411,6 +425,7 @@ static inline void built_begin(built *b)
     file_put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
     file_put32(b->bytes + 48, 1);
     file_put32(b->bytes + 52, file_crc(0, b->bytes, 52));
+    memcpy(b->bytes + FILE_SUPERBLOCK_COPY, b->bytes, 56);
     file_put64(b->bytes + FILE_AT_WATERMARK, FILE_SUPERBLOCK);
 }
 

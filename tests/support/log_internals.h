@@ -153,7 +153,7 @@ static inline const unsigned char *record_from(ms__log *log, uint64_t *offset,
 static inline const unsigned char *index_record(ms__log *log, unsigned type,
                                                 uint64_t *offset)
 {
-    *offset = MS__SUPER_SIZE;
+    *offset = MS__FIRST_RECORD;
     return record_from(log, offset, MS__KIND_INDEX, type);
 }
 

@@ -168,7 +168,7 @@ static inline uint64_t file_word(const test_store *s, size_t at)
     size_t size;
     uint64_t word = 0;
     char *bytes = bytes_of(s, &size);
-    assert_true(size >= 4096);
+    assert_true(size >= 8192);
     for (size_t i = 8; i-- > 0;) word = word << 8 | (unsigned char)bytes[at + i];
     free(bytes);
     return word;

@@ -92,7 +92,7 @@ static inline bool record_same(const ms_msg *a, const ms_msg *b)
 {
     const char *x = (const char *)a, *y = (const char *)b;
     return ms_size(a) == ms_size(b) && memcmp(x, y, 24) == 0 &&
-           memcmp(x + 32, y + 32, ms_size(a) - 32) == 0;
+           memcmp(x + 40, y + 40, ms_size(a) - 40) == 0;
 }
 
 

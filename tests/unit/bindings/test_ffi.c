@@ -194,7 +194,7 @@ TEST(log_is_opened_synced_and_verified)
     assert_null(second);
     ms_close(store);
     expect(called_with(NULL, "verify", log_args("")), MS_OK, true, "\"messages\":3,");
-    damage_log(4096 + 40);
+    damage_log(8192 + 48);
     expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true, "\"damaged\":1,");
     expect(opened(&store, log_args(",\"mode\":\"read\"")), MS_OK, false, "{}");
     expect(called_with(store, "query", NULL), MS_OK, true, "\"damaged\":1");
@@ -238,7 +238,7 @@ TEST(usage_is_summed_when_a_message_is_damaged)
         expect(called_with(store, "note", "{\"seq\":2,\"kind\":\"usage\",\"value\":"
                            "{\"input_tokens\":5}}"), MS_OK, false, "{}");
     ms_close(store);
-    damage_log(4096 + 40);
+    damage_log(8192 + 48);
     expect(opened(&store, log_args("")), MS_OK, false, "{}");
     expect(called_with(store, "usage", NULL), MS_OK, false,
            "{\"notes\":2,\"input_tokens\":10,\"output_tokens\":0,\"cached_tokens\":0,"
@@ -277,7 +277,7 @@ TEST(request_is_an_error_object_when_a_message_is_damaged)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     for (int i = 0; i < 100; i++) append_conversation(store);
     ms_close(store);
-    damage_log(4096 + 48);
+    damage_log(8192 + 56);
     expect(opened(&store, log_args("")), MS_OK, false, "{}");
     expect(called_with(store, "request", "{\"provider\":\"openai\",\"location\":\"l\"}"),
            MS_E_DAMAGED, true, "{\"code\":\"E_DAMAGED\",\"message\":\"");

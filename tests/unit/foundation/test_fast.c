@@ -236,12 +236,12 @@ TEST(checksums_of_long_bytes_are_right)
 TEST(the_checksum_of_a_header_is_right)
 {
     uint64_t rng = test_seed();
-    unsigned char bytes[36];
+    unsigned char bytes[44];
     for (size_t i = 0; i < test_times(12000); i++) {
         uint32_t before = (uint32_t)test_random(&rng);
         test_fill(&rng, bytes, sizeof bytes);
         uint64_t number = file_get64(bytes);
-        ms_str s = at_end(bytes + 8, 28);
+        ms_str s = at_end(bytes + 8, 36);
         uint32_t want = file_crc(before, bytes, sizeof bytes);
         for (size_t way = 0; way < WAYS; way++) {
             const fast *f = &ways[way];
@@ -340,11 +340,11 @@ static void must_be(const ms_msg *msg, const ms_envelope *m, const char *how)
     static body want;
     const unsigned char *r = (const unsigned char *)(const void *)msg;
     naive_body(m, &want);
-    size_t padded = (32 + want.n + 7) / 8 * 8, size = file_get32(r);
-    if (size != 32 + want.n || ms_size(msg) != padded)
-        fail_msg("%s: a record of %zu bytes, not %zu", how, size, 32 + want.n);
-    if (memcmp(r + 32, want.bytes, want.n) != 0) fail_msg("%s: another record", how);
-    for (size_t i = 32 + want.n; i < padded; i++)
+    size_t padded = (40 + want.n + 7) / 8 * 8, size = file_get32(r);
+    if (size != 40 + want.n || ms_size(msg) != padded)
+        fail_msg("%s: a record of %zu bytes, not %zu", how, size, 40 + want.n);
+    if (memcmp(r + 40, want.bytes, want.n) != 0) fail_msg("%s: another record", how);
+    for (size_t i = 40 + want.n; i < padded; i++)
         if (r[i] != 0) fail_msg("%s: padding that is not zero", how);
     bool given = (m->flags & MS_FLAG_REPAIRED) != 0;
     if (((ms_flags(msg) & MS_FLAG_REPAIRED) != 0) != (want.repaired || given))

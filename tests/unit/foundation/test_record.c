@@ -233,8 +233,8 @@ static size_t sealed(unsigned char *r)
 {
     size_t size = (size_t)file_get(r, 4), padded = (size + 7) / 8 * 8;
     memset(r + size, 0, padded - size);
-    file_put(r + 24, 4, file_crc(0, r + 32, padded - 32));
-    file_put(r + 28, 4, file_crc(0, r, 28));
+    file_put(r + 32, 4, file_crc(0, r + 40, padded - 40));
+    file_put(r + 36, 4, file_crc(0, r, 36));
     return padded;
 }
 
@@ -247,16 +247,16 @@ static size_t by_hand(unsigned char *r)
     int64_t time = SECONDS(1234567890.5);
     uint64_t bits;
     memcpy(&bits, &time, sizeof bits);
-    memset(r, 0, 32);
-    file_put(r, 4, 32 + sizeof directory + sizeof values - 1);
+    memset(r, 0, 40);
+    file_put(r, 4, 40 + sizeof directory + sizeof values - 1);
     r[4] = 1; /* a message */
     r[5] = 8; /* task */
     r[6] = 2; /* assistant */
     r[7] = MS_FLAG_JOINED;
     file_put(r + 8, 8, 0x0102030405060708u);
     file_put(r + 16, 8, bits);
-    memcpy(r + 32, directory, sizeof directory);
-    memcpy(r + 32 + sizeof directory, values, sizeof values - 1);
+    memcpy(r + 40, directory, sizeof directory);
+    memcpy(r + 40 + sizeof directory, values, sizeof values - 1);
     return sealed(r);
 }
 
@@ -295,10 +295,10 @@ TEST(a_record_with_right_checksums_is_refused_when_it_lies)
         unsigned char byte;
         ms_result code;
     } rows[] = {
-        {0, 32, MS_E_DAMAGED},      /* no body */
+        {0, 40, MS_E_DAMAGED},      /* no body */
         {0, 0, MS_E_DAMAGED},       /* less than a header */
-        {0, 45, MS_E_DAMAGED},      /* a byte less: the fields are too long */
-        {0, 47, MS_E_DAMAGED},      /* a byte more */
+        {0, 53, MS_E_DAMAGED},      /* a byte less: the fields are too long */
+        {0, 55, MS_E_DAMAGED},      /* a byte more */
         {1, 1, MS_E_DAMAGED},       /* far more than there is */
         {3, 255, MS_E_DAMAGED},
         {4, 0, MS_E_FOREIGN},       /* kinds */
@@ -308,23 +308,23 @@ TEST(a_record_with_right_checksums_is_refused_when_it_lies)
         {5, 0, MS_E_FOREIGN},       /* types */
         {5, MS_TYPE_COUNT, MS_E_FOREIGN},
         {6, 0x12, MS_E_FOREIGN},    /* codec */
-        {32, 0, MS_E_DAMAGED},      /* directory: its size */
-        {32, 6, MS_E_DAMAGED},
-        {32, 8, MS_E_DAMAGED},
-        {32, 15, MS_E_DAMAGED},
-        {32, 255, MS_E_DAMAGED},
-        {33, 0, MS_E_DAMAGED},      /* tags: none, not rising, unknown */
-        {33, 4, MS_E_DAMAGED},
-        {33, 5, MS_E_DAMAGED},
-        {35, 1, MS_E_DAMAGED},
-        {37, 31, MS_E_DAMAGED},
-        {37, MS_FIELD_COUNT, MS_E_DAMAGED},
-        {33, 1 | 1 << 6, MS_E_DAMAGED},  /* lengths of another size */
-        {37, 20 | 2 << 6, MS_E_DAMAGED},
-        {37, 20 | 3 << 6, MS_E_DAMAGED},
-        {34, 4, MS_E_DAMAGED},      /* lengths that do not add up */
-        {34, 6, MS_E_DAMAGED},
-        {38, 255, MS_E_DAMAGED},
+        {40, 0, MS_E_DAMAGED},      /* directory: its size */
+        {40, 6, MS_E_DAMAGED},
+        {40, 8, MS_E_DAMAGED},
+        {40, 15, MS_E_DAMAGED},
+        {40, 255, MS_E_DAMAGED},
+        {41, 0, MS_E_DAMAGED},      /* tags: none, not rising, unknown */
+        {41, 4, MS_E_DAMAGED},
+        {41, 5, MS_E_DAMAGED},
+        {43, 1, MS_E_DAMAGED},
+        {45, 31, MS_E_DAMAGED},
+        {45, MS_FIELD_COUNT, MS_E_DAMAGED},
+        {41, 1 | 1 << 6, MS_E_DAMAGED},  /* lengths of another size */
+        {45, 20 | 2 << 6, MS_E_DAMAGED},
+        {45, 20 | 3 << 6, MS_E_DAMAGED},
+        {42, 4, MS_E_DAMAGED},      /* lengths that do not add up */
+        {42, 6, MS_E_DAMAGED},
+        {46, 255, MS_E_DAMAGED},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         uint64_t room[1024];
@@ -332,8 +332,8 @@ TEST(a_record_with_right_checksums_is_refused_when_it_lies)
         size_t size = by_hand(r);
         memset(r + size, 0, sizeof room - size);
         r[rows[i].at] = rows[i].byte;
-        if (file_get(r, 4) > 32 && file_get(r, 4) < sizeof room - 8) size = sealed(r);
-        else file_put(r + 28, 4, file_crc(0, r, 28));
+        if (file_get(r, 4) > 40 && file_get(r, 4) < sizeof room - 8) size = sealed(r);
+        else file_put(r + 36, 4, file_crc(0, r, 36));
         (void)decoded(r, size, rows[i].code, i);
     }
 }
@@ -368,8 +368,8 @@ TEST(a_body_with_a_right_checksum_is_refused_when_it_lies)
         uint64_t room[16];
         unsigned char *r = (unsigned char *)room;
         by_hand(r);
-        file_put(r, 4, 32 + rows[i].size);
-        memcpy(r + 32, rows[i].body, rows[i].size);
+        file_put(r, 4, 40 + rows[i].size);
+        memcpy(r + 40, rows[i].body, rows[i].size);
         (void)decoded(r, sealed(r), rows[i].holds ? MS_OK : MS_E_DAMAGED, i);
     }
 }
@@ -504,12 +504,12 @@ TEST(a_record_of_any_kind_is_decoded_when_it_is_whole)
     } rows[] = {
         {MS_KIND_MESSAGE, 0, 0, false, 0, MS_OK},
         {MS_KIND_NOTE, 0, 0, false, 0, MS_OK},
-        {MS_KIND_MESSAGE, 28, 1, false, 0, MS_E_DAMAGED}, /* its header */
-        {MS_KIND_NOTE, 28, 1, false, 0, MS_E_DAMAGED},
-        {MS_KIND_MESSAGE, 40, 1, false, 0, MS_E_DAMAGED}, /* its body */
-        {MS_KIND_NOTE, 40, 1, false, 0, MS_E_DAMAGED},
+        {MS_KIND_MESSAGE, 36, 1, false, 0, MS_E_DAMAGED}, /* its header */
+        {MS_KIND_NOTE, 36, 1, false, 0, MS_E_DAMAGED},
+        {MS_KIND_MESSAGE, 48, 1, false, 0, MS_E_DAMAGED}, /* its body */
+        {MS_KIND_NOTE, 48, 1, false, 0, MS_E_DAMAGED},
         {MS_KIND_MESSAGE, 6, 0x10, true, 0, MS_E_FOREIGN}, /* its codec */
-        {MS_KIND_NOTE, 33, 0x3f, true, 0, MS_E_DAMAGED}, /* the first of its tags */
+        {MS_KIND_NOTE, 41, 0x3f, true, 0, MS_E_DAMAGED}, /* the first of its tags */
         {MS_KIND_MESSAGE, 0, 0, false, 8, MS_E_DAMAGED}, /* there is more */
         {MS_KIND_NOTE, 0, 0, false, 8, MS_E_DAMAGED},
     };

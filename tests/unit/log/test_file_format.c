@@ -136,7 +136,7 @@ TEST(a_record_is_not_shown_when_it_is_of_another_file_or_place)
         unsigned char *r = b.bytes + b.len;
         uint64_t at = b.len + (i == 1 ? 8 : 0);
         built_text(&b, MS_FLAG_COMMIT, 2, "two");
-        file_put32(r + 28, file_check(id, at, r) ^ (i == 2 ? 0x12345678u : 0));
+        file_put32(r + FILE_AT_CHECK, file_check(id, at, r) ^ (i == 2 ? 0x12345678u : 0));
         must_read_built(&b, "1 one");
     }
 }
@@ -205,13 +205,14 @@ static void must_refuse_format(const char *what, test_store *s, const char *part
 TEST(another_format_is_refused)
 {
     static const struct { const char *name, *part; size_t at; uint32_t value; } rows[] = {
-        {"version 3", "has version 3, this library reads version 2", 8, 3},
-        {"version 1", "has version 1, this library reads version 2", 8, 1},
+        {"version 4", "has version 4, this library reads version 3", 8, 4},
+        {"version 2", "has version 2, of msgstore 0.2.0: ", 8, 2},
+        {"version 1", "has version 1, this library reads version 3", 8, 1},
         {"version 0", "version 0", 8, 0},
         {"version of the future", "version", 8, 0x01000000},
         {"incompatible flag 0", "flag", 20, 1},
         {"incompatible flag 31", "flag", 20, UINT32_C(1) << 31},
-        {"another head size", "8192", 12, 8192},
+        {"another place of the first record", "4096", 12, 4096},
         {"another kind of check", "2", 48, 2},
     };
     test_store s = closed_log();
@@ -238,7 +239,7 @@ TEST(another_format_is_refused)
  * The files in tests/golden are of this version, and later versions read them: they are
  * not changed once it is released. What is in them follows from a number; these functions
  * must not change either. version1.msl is of a version that never was released, and is
- * refused. */
+ * refused, and so is version2.msl, of 0.2.0. */
 
 static uint64_t golden_next(uint64_t *state)
 {
@@ -467,18 +468,23 @@ TEST(the_bytes_are_those_of_the_kept_files)
     }
 }
 
-/* As version 1 left it, with a message in it. */
-TEST(a_file_of_version_1_is_refused)
+/* As older versions left it, with messages in it. */
+TEST(a_file_of_an_older_version_is_refused)
 {
-    test_store s = log_at(4096, MS_ENGINE_AUTO);
-    size_t size;
-    char *bytes = golden_file("version1.msl", &size);
-    assert_true(size > 4096);
-    assert_int_equal(file_get32((unsigned char *)bytes + 8), 1);
-    file_replace(&s, bytes, size);
-    must_refuse_format("version 1", &s, "has version 1, this library reads version 2");
-    free(bytes);
-    store_close(&s);
+    static const struct { const char *name, *part; unsigned version; } rows[] = {
+        {"version1.msl", "has version 1, this library reads version 3", 1},
+        {"version2.msl", "has version 2, of msgstore 0.2.0: ", 2}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = log_at(4096, MS_ENGINE_AUTO);
+        size_t size;
+        char *bytes = golden_file(rows[i].name, &size);
+        assert_true(size > 4096);
+        assert_int_equal(file_get32((unsigned char *)bytes + 8), rows[i].version);
+        file_replace(&s, bytes, size);
+        must_refuse_format(rows[i].name, &s, rows[i].part);
+        free(bytes);
+        store_close(&s);
+    }
 }
 
 static int write_goldens(const char *folder)

@@ -48,11 +48,11 @@ TEST(superblock_is_refused_when_a_field_is_wrong)
     } rows[] = {
         {{"nothing", 0, 0, 0}, MS_OK},
         {{"another magic", 0, 1, 'x'}, MS_E_FOREIGN},
-        {{"a version that a bit made", 8, 4, 3}, MS_E_DAMAGED},
+        {{"a version that a bit made", 8, 4, 2}, MS_E_DAMAGED},
         {{"a check that does not match", 24, 1, 9}, MS_E_DAMAGED},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        unsigned char super[MS__SUPER_SIZE], id[16] = {1, 2, 3};
+        unsigned char super[MS__FIRST_RECORD], id[16] = {1, 2, 3};
         ms__file_id made, read;
         ms_error err;
         ms__file_id_set(&made, id, 5.0);
@@ -68,7 +68,7 @@ TEST(superblock_is_refused_when_a_field_is_wrong)
 TEST(checkpoint_is_ignored_when_a_field_is_wrong)
 {
     static const lie lies[] = {
-        {"an end inside the superblock", 8, 8, 4088},
+        {"an end inside the superblock", 8, 8, 8184},
         {"an end off the grid", 8, 8, 8193},
         {"the number that nobody can have", 16, 8, UINT64_MAX},
     };
@@ -96,7 +96,7 @@ TEST(checkpoint_counts_when_it_is_the_newest_whole_one)
         uint64_t newest;
     } rows[] = {{0, 0, 0}, {4, 0, 4}, {0, 4, 4}, {5, 4, 5}, {4, 5, 5}};
     for (size_t i = 0; i < COUNT(rows); i++) {
-        static unsigned char super[MS__SUPER_SIZE];
+        static unsigned char super[MS__FIRST_RECORD];
         unsigned char *first = super + MS__AT_CHECKPOINTS;
         memset(super, 0, sizeof super);
         ms__checkpoint s = {.end = 8192, .generation = rows[i].a};
@@ -157,30 +157,30 @@ TEST(index_record_is_refused_when_a_field_is_wrong)
             {"another kind", 4, 1, MS__KIND_NOTE},
             {"another type", 5, 1, MS__INDEX_SUMMARY},
             {"less than its fixed part", 0, 4, MS__SEGMENT_FIXED - 8},
-            {"a summary that stands after it", 40, 8, offset},
-            {"more summaries than there are segments for", 48, 4, 1},
-            {"a number of a segment that cannot be", 128, 4, 0x40000000},
-            {"the number that nobody can have", 88, 8, UINT64_MAX},
-            {"a gap of such a number", 104, 8, UINT64_MAX},
-            {"more segments before it than there are", 96, 4, ms__get32(r + 128) + 1},
-            {"too many buckets", 208, 4, 27},
-            {"postings of three bytes", 212, 4, 3},
-            {"a segment that begins after it", 136, 8, offset + 8},
-            {"a segment off the grid", 136, 8, MS__SUPER_SIZE + 4},
-            {"a segment inside the superblock", 136, 8, MS__SUPER_SIZE - 8},
-            {"a size that its counts do not give", 132, 4, ms__get32(r + 132) + 1},
+            {"a summary that stands after it", 48, 8, offset},
+            {"more summaries than there are segments for", 56, 4, 1},
+            {"a number of a segment that cannot be", 136, 4, 0x40000000},
+            {"the number that nobody can have", 96, 8, UINT64_MAX},
+            {"a gap of such a number", 112, 8, UINT64_MAX},
+            {"more segments before it than there are", 104, 4, ms__get32(r + 136) + 1},
+            {"too many buckets", 216, 4, 27},
+            {"postings of three bytes", 220, 4, 3},
+            {"a segment that begins after it", 144, 8, offset + 8},
+            {"a segment off the grid", 144, 8, MS__FIRST_RECORD + 4},
+            {"a segment inside the superblock", 144, 8, MS__FIRST_RECORD - 8},
+            {"a size that its counts do not give", 140, 4, ms__get32(r + 140) + 1},
         }, summary[] = {
             {"another kind", 4, 1, MS__KIND_NOTE},
             {"another type", 5, 1, MS__INDEX_FILTER},
             {"less than its fixed part", 0, 4, MS__SUM_FIXED - 8},
-            {"a number that its size does not give", 32, 4, ms__get32(r + 32) + 1},
-            {"more filters than its size gives", 36, 4, ms__get32(r + 36) + 1},
-            {"more filters than there can be", 36, 4, 27},
+            {"a number that its size does not give", 40, 4, ms__get32(r + 40) + 1},
+            {"more filters than its size gives", 44, 4, ms__get32(r + 44) + 1},
+            {"more filters than there can be", 44, 4, 27},
         }, filter[] = {
             {"another type", 5, 1, MS__INDEX_SUMMARY},
             {"another size", 0, 4, MS__FILTER_SIZE - 8},
-            {"another summary", 32, 4, 77},
-            {"another place", 36, 4, 1},
+            {"another summary", 40, 4, 77},
+            {"another place", 44, 4, 1},
         };
         const lie *const lies[] = {segment, summary, filter};
         const size_t n[] = {COUNT(segment), COUNT(summary), COUNT(filter)};
@@ -207,9 +207,9 @@ TEST(segment_index_is_refused_when_a_number_is_over_its_limit)
     const unsigned char *r = index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset);
     for (size_t i = 0; i < COUNT(rows); i++) {
         unsigned char *copy = copy_of(r);
-        ms__put32(copy, ms__get32(r) + 8 * (rows[i].listed - ms__get32(r + 96)));
-        ms__put32(copy + 96, rows[i].listed);
-        ms__put32(copy + 128, rows[i].number);
+        ms__put32(copy, ms__get32(r) + 8 * (rows[i].listed - ms__get32(r + 104)));
+        ms__put32(copy + 104, rows[i].listed);
+        ms__put32(copy + 136, rows[i].number);
         must(rows[i].holds, is_segment(copy, (uint64_t)1 << 40), rows[i].what);
         free(copy);
     }

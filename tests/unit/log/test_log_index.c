@@ -21,9 +21,9 @@ TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)
         memset(r, 0, sizeof r);
         ms__own_header(r, SIZE - 4, MS__KIND_INDEX, MS__INDEX_SEGMENT, 1);
         segment += at / MS__SEGMENT_FIXED - 1;
-        ms__put32(r + 128, (uint32_t)segment++);
-        ms__put64(r + 136, MS__SUPER_SIZE);
-        ms__put32(r + 212, 2);
+        ms__put32(r + 136, (uint32_t)segment++);
+        ms__put64(r + 144, MS__FIRST_RECORD);
+        ms__put32(r + 220, 2);
         ms__seal_at(c.id.crc, at, r);
         write_at(at, r, sizeof r);
     }
@@ -65,7 +65,7 @@ static size_t index_records(uint64_t *places, size_t most)
     craft c = craft_of();
     unsigned char r[MS__HEADER];
     size_t n = 0;
-    for (uint64_t at = MS__SUPER_SIZE; at < c.end; at += ms__padded(ms__get32(r))) {
+    for (uint64_t at = MS__FIRST_RECORD; at < c.end; at += ms__padded(ms__get32(r))) {
         read_at(at, r, sizeof r);
         assert_true(ms__holds_at(c.id.crc, at, r));
         if (r[4] == MS__KIND_INDEX && n < most) places[n++] = at;
@@ -272,7 +272,7 @@ TEST(damage_is_reported_when_a_message_and_its_index_are_damaged)
     uint64_t at = ms__segment_offset(l, 1500);
     ms_close(store);
     assert_int_equal(index_records(places, 8), 2);
-    flip_at(at + 40, 4);
+    flip_at(at + 48, 4);
     flip_at(places[0] + 130, 4);
     desc.mode = MS_LOG_READ;
     desc.events.event = count_damage;
@@ -329,7 +329,7 @@ TEST(a_query_reads_segment_indexes_alone_when_a_summary_is_damaged)
     }
     desc.mode = MS_LOG_WRITE;
     store = must_open(&desc);
-    forbid_records(ms__log_of(store), 2 * 4096, 31 * 32768, places, n);
+    forbid_records(ms__log_of(store), MS__FIRST_RECORD + 4096, 31 * 32768, places, n);
     assert_int_equal(count_in(store, "early"), 1);
     append_first(store);
     ms_close(store);
@@ -526,7 +526,7 @@ TEST(damage_is_reported_when_a_summary_is_made_after_it)
     uint64_t at = ms__log_where(ms__log_of(store), ms__bytes(msg));
     ms_close(store);
     assert_true(index_records(places, 64) > 4);
-    flip_at(at + 40, 4);
+    flip_at(at + 48, 4);
     flip_at(places[3] + 130, 4);
     desc.mode = MS_LOG_WRITE;
     store = must_open(&desc);
@@ -562,7 +562,7 @@ TEST(queries_report_a_damaged_change_whether_of_a_location_or_of_all)
         else assert_int_equal(ms_hide(store, seq, NULL), MS_OK);
         append_segments(store, 2);
         ms_close(store);
-        flip_at(at + 40, 4);
+        flip_at(at + 48, 4);
         desc.mode = MS_LOG_READ;
         store = must_open(&desc);
         assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);

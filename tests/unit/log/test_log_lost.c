@@ -44,7 +44,7 @@ static void step_lost(world *w)
     k.bytes = f->ro;
     k.size = k.end = f->size;
     k.id = k.bytes + 24;
-    while (at + 48 <= k.size && (k.bytes[at + 4] != FILE_KIND_LOST || !is_record(&k, at)))
+    while (at + FILE_LOST_SIZE <= k.size && (k.bytes[at + 4] != FILE_KIND_LOST || !is_record(&k, at)))
         at += 8;
     if (at < number(w, 1) || at > number(w, 2)) step_fails(w, "at %u", (unsigned)at);
     step_equals(w, "end", number(w, 3), file_get64(k.bytes + at + FILE_HEADER));
@@ -56,8 +56,8 @@ static void step_segment(world *w)
     size_t at = (size_t)words_value(w, 1088, 8);
     if (at == 0 || !file_is_segment(file_of(w, w->at)->ro + at))
         step_fails(w, "no index");
-    step_equals(w, "ranges", number(w, 1), words_value(w, at + 100, 4));
-    step_equals(w, "bytes", number(w, 2), words_value(w, at + 32, 8));
+    step_equals(w, "ranges", number(w, 1), words_value(w, at + 108, 4));
+    step_equals(w, "bytes", number(w, 2), words_value(w, at + 40, 8));
 }
 
 /* No segment index is after that place. */

@@ -94,7 +94,7 @@ static void must_count_as_missing(const char *what, test_store *s)
 
 TEST(a_file_counts_as_missing_when_it_is_empty_or_zeros)
 {
-    static const size_t sizes[] = {0, 1, 7, 4095, 4096, 4097, 20000};
+    static const size_t sizes[] = {0, 1, 7, 4095, 4096, 4097, 8191, 8192, 8193, 20000};
     static char zeros[20000];
     test_store s = log_at(0, MS_ENGINE_AUTO);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -119,8 +119,8 @@ TEST(a_log_is_refused_when_its_superblock_is_truncated)
     test_store s = closed_log();
     size_t size, step = test_scale() < 100 ? 37 : 1;
     char *bytes = bytes_of(&s, &size);
-    assert_true(size > 4096);
-    for (size_t len = 1; len < 4096; len += step) {
+    assert_true(size > 8192);
+    for (size_t len = 1; len < 8192; len += step) {
         char what[40];
         snprintf(what, sizeof what, "truncated to %zu", len);
         file_replace(&s, bytes, len);
@@ -139,7 +139,7 @@ TEST(another_file_is_refused)
     static const char jpeg[] = "\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
     static const char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     static const char text[] = "{\"role\":\"user\",\"content\":\"not a log\"}\n";
-    static const size_t sizes[] = {2, 8, 64, 4095, 4096, 4097, 20000};
+    static const size_t sizes[] = {2, 8, 64, 4095, 4096, 4097, 8191, 8192, 8193, 20000};
     static char page[20000];
     static const struct { const char *name, *bytes; size_t len, whole; } rows[] = {
         {"jpeg", jpeg, sizeof jpeg, sizeof jpeg}, {"png", png, sizeof png, sizeof png},
@@ -212,7 +212,7 @@ TEST(verify_finds_damage_when_it_has_no_report)
     ms_error err;
     char *bytes = bytes_of(&s, &size);
     must_give(MS_OK, ms_log_verify(&s.log, NULL, &err));
-    bytes[4096 + 40] ^= 1;
+    bytes[8192 + 48] ^= 1;
     file_replace(&s, bytes, size);
     s.log.events.event = NULL;
     must_give(MS_E_DAMAGED, ms_log_verify(&s.log, NULL, &err));

@@ -206,7 +206,7 @@ static int write_wrong(void *ctx, ms_file file, uint64_t offset, const void *fro
                        size_t size, size_t *done)
 {
     const ms_os *below = ms_os_default();
-    if (offset < 4096 || size < 200)
+    if (offset < MS__FIRST_RECORD || size < 200)
         return below->write(ctx, file, offset, from, size, done);
     char *copy = (char *)malloc(size);
     if (copy == NULL) abort();
@@ -245,7 +245,7 @@ TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 TEST(a_log_takes_appends_when_it_is_truncated_below_its_watermark)
 {
     for (int shared = 0; shared < 2; shared++)
-        for (uint64_t left = 4096; left < 24000; left += 1000) {
+        for (uint64_t left = MS__FIRST_RECORD; left < 24000; left += 1000) {
             ms_log_desc desc = desc_of(MS_LOG_WRITE);
             uint64_t seq = 0;
             make_log(400);
@@ -294,7 +294,7 @@ TEST(a_reader_takes_in_all_when_it_had_no_memory_before)
     }
 }
 
-/* Headers that hold every 40 bytes, each with a body up to the end that does not. Twice
+/* Headers that hold every 48 bytes, each with a body up to the end that does not. Twice
  * the file may take twice the time, not four times. */
 static double time_to_open_nested(uint64_t size, bool between)
 {
@@ -302,18 +302,18 @@ static double time_to_open_nested(uint64_t size, bool between)
     assert_non_null(bytes);
     make_log(1);
     craft c = craft_of();
-    for (uint64_t at = c.end + 40; at + 192 < size; at += between ? 80 : 40) {
+    for (uint64_t at = c.end + 48; at + 192 < size; at += between ? 96 : 48) {
         unsigned char *r = bytes + at;
         ms__put32(r, (uint32_t)(size - at));
         r[4] = MS__KIND_MESSAGE;
         r[5] = MS_T_USER_MESSAGE;
         ms__put64(r + 8, 100);
-        ms__put32(r + 24, 1);
-        ms__put32(r + 28, ms__check_at(c.id.crc, at, r));
+        ms__put32(r + MS__AT_BODY_CHECK, 1);
+        ms__put32(r + MS__AT_CHECK, ms__check_at(c.id.crc, at, r));
         if (!between) continue;
-        ms__put32(r + 40, 40);
-        r[44] = MS__KIND_INDEX;
-        ms__seal_at(c.id.crc, at + 40, r + 40);
+        ms__put32(r + 48, 48);
+        r[52] = MS__KIND_INDEX;
+        ms__seal_at(c.id.crc, at + 48, r + 48);
     }
     write_at(c.end, bytes + c.end, size - c.end);
     free(bytes);

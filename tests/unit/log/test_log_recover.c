@@ -68,8 +68,8 @@ static void step_refresh(world *w)
 /* Appends a record of that kind, whose checks hold. */
 static void step_kind(world *w)
 {
-    unsigned char r[48] = {0};
-    ms__own_header(r, 40, MS__KIND_INDEX, 0, 9);
+    unsigned char r[56] = {0};
+    ms__own_header(r, 48, MS__KIND_INDEX, 0, 9);
     r[4] = (unsigned char)number(w, 1);
     assert_int_equal(ms__record_put(ms__log_of(store_of(w)), r, NULL), MS_OK);
 }
@@ -125,6 +125,20 @@ static void step_copy_head(world *w)
     f->inode++;
 }
 
+/* The first page is that of another log, of this machine, with a checkpoint. */
+static void step_foreign(world *w)
+{
+    unsigned char super[MS__SUPER_SIZE], id[16] = {7};
+    memcpy(super, file_of(w, w->at)->ro, sizeof super);
+    memcpy(super + 24, id, sizeof id);
+    file_seal_superblock(super);
+    ms__checkpoint checkpoint = ms__checkpoint_newest(super);
+    checkpoint.end += 4096;
+    checkpoint.generation++;
+    ms__checkpoint_encode(&checkpoint, super + MS__AT_CHECKPOINTS);
+    poke(w, 0, super, sizeof super);
+}
+
 /* Puts the mark of a redaction on the record at a place. */
 static void step_redacted(world *w)
 {
@@ -134,8 +148,8 @@ static void step_redacted(world *w)
     const sim_file *f = file_of(w, w->at);
     assert_int_equal(ms__super_decode(f->ro, SCENARIO_LOG, &id, NULL), MS_OK);
     memcpy(super, f->ro + at, sizeof super);
-    ms__put32(super + 24, MS__ERASED);
-    ms__put32(super + 28, ms__check_at(id.crc, at, super));
+    ms__put32(super + MS__AT_BODY_CHECK, MS__ERASED);
+    ms__put32(super + MS__AT_CHECK, ms__check_at(id.crc, at, super));
     poke(w, at, super, sizeof super);
 }
 
@@ -225,7 +239,7 @@ static const scenario_step own[] = {
     {"dies", step_dies}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
-    {"mappings", step_mappings},
+    {"mappings", step_mappings}, {"foreign", step_foreign},
     {NULL, NULL}};
 
 int main(void)

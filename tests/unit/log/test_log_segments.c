@@ -28,9 +28,9 @@ TEST(segment_ends_where_the_next_one_begins)
     ms__segment *seven = segment_of(store, 7);
     ms__lock_acquire(&log->lock);
     assert_int_equal(ms__segment_end(log, 5, four->base), six->base);
-    drive.rw[six->offset + 40] ^= 1; /* with its index, where that cannot be read */
+    drive.rw[six->offset + 48] ^= 1; /* with its index, where that cannot be read */
     assert_int_equal(ms__segment_end(log, 5, four->base), six->offset);
-    drive.rw[six->offset + 40] ^= 1;
+    drive.rw[six->offset + 48] ^= 1;
     assert_int_equal(ms__segment_end(log, 6, six->base), seven->base);
     assert_int_equal(ms__segment_end(log, 7, seven->base), ms__tail_of(log)->base);
     /* from a place after its records on: at the next index */
@@ -58,10 +58,10 @@ TEST(index_records_are_found_when_others_that_list_them_are_damaged)
         ms_query q = query_at("place_1");
         size_t all = count_all(store, q, MS_OK);
         ms_close(store);
-        drive.rw[sum[2] + 40] ^= 1;
-        if (how > 0) drive.rw[segment[96] + 40] ^= 1;
-        if (how > 1) drive.rw[sum[1] + 40] ^= 1;
-        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[segment[i] + 40] ^= 1;
+        drive.rw[sum[2] + 48] ^= 1;
+        if (how > 0) drive.rw[segment[96] + 48] ^= 1;
+        if (how > 1) drive.rw[sum[1] + 48] ^= 1;
+        for (uint32_t i = 97; how == 3 && i < 99; i++) drive.rw[segment[i] + 48] ^= 1;
         store = open_log(MS_LOG_WRITE);
         log = ms__log_of(store);
         ms__lock_acquire(&log->lock);
@@ -111,7 +111,7 @@ static ms_store *make_places(uint32_t segments, uint32_t summaries, uint64_t *se
 /* Damages index records, which the handle has not read yet. */
 static void damage_places(const uint64_t *places, uint32_t from, uint32_t upto)
 {
-    for (uint32_t i = from; i < upto; i++) drive.rw[places[i] + 40] ^= 1;
+    for (uint32_t i = from; i < upto; i++) drive.rw[places[i] + 48] ^= 1;
 }
 
 /* One message of seven is in the place. */
@@ -228,7 +228,7 @@ TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
     ms__segment segment;
     assert_true(ms__segment_decode(&segment, r, offset));
     memcpy(kept, r, sizeof kept);
-    ms__put32(r + 128, segment.number + 0x40000000u);
+    ms__put32(r + 136, segment.number + 0x40000000u);
     ms__seal_at(id.crc, offset, r);
     store = open_log(MS_LOG_READ);
     assert_true(ms__log_of(store)->index.segments.n < 10);
@@ -470,7 +470,7 @@ TEST(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse)
     q.reverse = true;
     assert_int_equal(count_all(store, q, MS_OK), N);
     assert_int_equal(ahead.size, MS__FURTHER);
-    assert_true(ahead.offset > MS__SUPER_SIZE && ahead.offset < ahead.place);
+    assert_true(ahead.offset > MS__FIRST_RECORD && ahead.offset < ahead.place);
     end(store);
 }
 

@@ -32,7 +32,7 @@ TEST(map_fails_when_it_would_reach_beyond_the_largest_number)
     map_code = ENODEV;
     assert_int_equal(ms__log_reach(log, most / 2, most, most, NULL), MS_E_UNSUPPORTED);
     map_code = 0;
-    assert_int_equal(ms__log_reach(log, 4096, most, most, NULL), MS_OK);
+    assert_int_equal(ms__log_reach(log, MS__FIRST_RECORD, most, most, NULL), MS_OK);
     assert_true(ms__log_mapped(log) >= most);
     log->map.mappings[log->map.n_mappings - 1].size = SIZE_MAX / 8 + 4096;
     uint64_t from = ms__log_mapped(log);
@@ -147,7 +147,7 @@ TEST(damage_is_counted_once_when_a_refresh_fails_after_it)
     ms__log *writer = ms__log_of(store), *log = ms__log_of(other);
     assert_int_equal(count_all(other, query_at(NULL), MS_OK), 1);
     while (writer->index.segments.n == 0) say_some(store, 1);
-    ms__record_walk s = replay_at(writer, MS__SUPER_SIZE);
+    ms__record_walk s = replay_at(writer, MS__FIRST_RECORD);
     while (ms__record_walk_next(&s, &r, &at) == MS__FOUND_RECORD &&
            r[4] == MS__KIND_MESSAGE)
         last = at;
@@ -183,7 +183,7 @@ TEST(walk_ends_before_the_first_record_that_reaches_over_the_end)
         at[i] = tail_record_at(log, 6 + i);
         unsigned char *super = drive.rw + at[i];
         ms__put32(super, i == 0 ? 1 : 1 << 20);
-        ms__put32(super + 28, ms__check_at(log->id.crc, at[i], super));
+        ms__put32(super + MS__AT_CHECK, ms__check_at(log->id.crc, at[i], super));
     }
     ms__record_walk s = replay_at(log, at[0]);
     assert_int_equal(ms__record_walk_next(&s, &r, &offset), MS__FOUND_END);

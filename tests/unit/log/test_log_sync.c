@@ -29,8 +29,8 @@ static void step_erased(world *w)
 {
     const sim_file *f = file_of(w, w->at);
     uint64_t n = 0;
-    for (size_t at = SIM_PAGE; at + 32 <= f->high; at += 8)
-        n += memcmp(f->ro + at + 24, "ARED", 4) == 0;
+    for (size_t at = MS__FIRST_RECORD; at + 40 <= f->high; at += 8)
+        n += memcmp(f->ro + at + MS__AT_BODY_CHECK, "ARED", 4) == 0;
     step_compares(w, 1, "erased records", n, 0);
 }
 
@@ -71,7 +71,7 @@ static uint64_t written_below, written_bytes;
 static int count_write(void *ctx, ms_file file, uint64_t offset, const void *from,
                        size_t size, size_t *done)
 {
-    if (offset >= MS__SUPER_SIZE && offset < written_below) written_bytes += size;
+    if (offset >= MS__FIRST_RECORD && offset < written_below) written_bytes += size;
     return sim_write(ctx, file, offset, from, size, done);
 }
 
