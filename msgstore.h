@@ -1111,7 +1111,8 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_IO: a system call failed, see err->sys_errno.
+ * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
+ * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
  * A file of size 0 counts as missing, and so does an incomplete superblock, which an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
@@ -2457,6 +2458,7 @@ typedef struct ms_os_stat {
     uint64_t device, inode;   /* which file it is, under any of its names */
     bool regular;             /* not a folder, pipe or device */
     bool keeps_room;          /* a write into allocated room never lacks space */
+    uint64_t holes;           /* bytes for which the disk has no space yet; 0: unknown */
 } ms_os_stat;
 
 struct ms_os {
@@ -13533,7 +13535,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            chown chmod getpid clock_gettime nanosleep
+ *            chown chmod getrlimit getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
@@ -13552,7 +13554,8 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
- *                write into this room finds space.
+ *                write into this room finds space. EFBIG where a write there would exceed a limit of the
+ *                process: the log allocates before it writes, so no signal comes.
  *   sync         When it returns 0, the disk has all bytes that any process had stored
  *                before, by calls or maps, and the size that they need. If it fails, the
  *                state of the disk is not known: see [log-sync] for what follows.
@@ -13812,6 +13815,7 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <fcntl.h>
 #include <stdio.h> /* rename */
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if MS__LINUX
@@ -13865,15 +13869,16 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Returns whether the file system can always write an allocated block. On others (copy on
- * write, network) a store into a map may raise SIGBUS. */
+/* Returns whether the file system can always write an allocated block. On others (of the
+ * network, or where files share blocks: btrfs, XFS) a store into a map may raise
+ * SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return false;
-    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
-    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, tmpfs */
+    return type == 0xEF53u || type == 0x01021994u;
 #else
     return false;
 #endif
@@ -13889,6 +13894,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)st.st_ino;
     out->regular = S_ISREG(st.st_mode);
     out->keeps_room = ms__keeps_room((int)file);
+    uint64_t room = (uint64_t)st.st_blocks * 512;
+    out->holes = room < out->size ? out->size - room : 0;
     return 0;
 }
 
@@ -13910,10 +13917,14 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
 
 /* posix_fallocate is no substitute: it may store zeros in each block, where another
  * process stores records meanwhile. Without allocation the log is written by calls, which
- * report a full disk. */
-static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
-                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
+ * report a full disk. A call beyond the limit of a process (ulimit -f) raises SIGXFSZ. */
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file, uint64_t offset,
+                           uint64_t size)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        offset + size > limit.rlim_cur)
+        return EFBIG;
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
@@ -14204,6 +14215,27 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
     return code;
+}
+
+/* Returns whether allocate failed because the file system has no such call. */
+static bool ms__os_no_allocate(int code)
+{
+    return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
+}
+
+/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
+ * limit of the process raises a signal. */
+static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;
+    return ms__os_no_allocate(code) ? 0 : code;
+}
+
+static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                             const unsigned char *from, size_t size)
+{
+    int code = ms__os_may_write(os, file, offset, size);
+    return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);
 }
 
 /* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to
@@ -16385,7 +16417,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
+            failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
             return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
@@ -16506,7 +16538,9 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
-    int failed = ms__unconfirmed_set(log, true);
+    int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
+    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
@@ -16672,7 +16706,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
  *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
- *    2 Bounds the dead bytes by the size of the file.
+ *    2 Bounds the dead bytes by the size of the file, and allocates up to there: on tmpfs
+ *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
@@ -16710,6 +16745,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
+#define MS__HOLES_MOST ((uint64_t)8 << 20) /* that are filled */
+
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
@@ -16723,10 +16760,10 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 /* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
  * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
- * store into room without disk blocks may raise SIGBUS. Nothing visible changes. */
+ * store into a page without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
+    if (upto <= log->append.allocated) return MS_OK;
     uint64_t from = log->append.allocated > log->end ? log->append.allocated : log->end;
     uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
     if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
@@ -16742,10 +16779,10 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
         goal = goals[i] < upto ? upto : goals[i];
         code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
     }
-    if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
+    if (ms__os_no_allocate(code)) {
         log->append.no_allocate = true;
         log->append.engine = MS_ENGINE_WRITE;
-        return MS_OK;
+        code = 0;
     }
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
@@ -16893,6 +16930,34 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
+/* Allocates the page of the superblock, and the holes of a sparse copy, before anything
+ * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
+ * may, too. A file with larger holes, by accident, is written by calls. */
+static ms_result ms__holes_fill(ms__log *log, ms_error *err)
+{
+    uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
+    if (holes > 0 && holes <= MS__HOLES_MOST) size = log->file.stat.size;
+    int failed = ms__os_allocated(log->os, log->file.handle, 0, size);
+    bool full = failed == ENOSPC || failed == MS__EDQUOT;
+    if (failed == EFBIG || (full && size > MS__SUPER_SIZE))
+        return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    if (failed != 0 || holes > MS__HOLES_MOST) log->append.engine = MS_ENGINE_WRITE;
+    return MS_OK;
+}
+
+/* Allocates the bytes after the end, which the handle reads through a map and stores to:
+ * the system may not tell of a small hole. */
+static ms_result ms__room_fill(ms__log *log, ms_error *err)
+{
+    uint64_t from = log->end & ~(uint64_t)4095;
+    if (log->append.stop <= from || log->append.stop - from > MS__HOLES_MOST)
+        return MS_OK;
+    int failed = ms__os_allocated(log->os, log->file.handle, from,
+                                  log->append.stop - from);
+    if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
+    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+}
+
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
  * are those of the essay. */
 static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
@@ -16909,6 +16974,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
+    MS__TRY(ms__room_fill(log, err));
     /* 3 */
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
@@ -16960,7 +17026,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned char *bytes,
                                size_t size, ms_error *err)
 {
-    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    int failed = ms__os_write_anew(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);
@@ -17250,7 +17316,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
  *     must not leave records without a superblock.
- *   3 Maps the superblock.
+ *   3 Maps the superblock. A writer first allocates its page, and holes of the file.
  *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
  *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
  *     and its line after its first watermark. So the size suffices for the watermark, and
@@ -17734,8 +17800,9 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
+    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
@@ -17816,7 +17883,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
-        uint64_t size = log->append.allocated;
+        uint64_t size = log->append.no_allocate ? 0 : log->append.allocated;
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)

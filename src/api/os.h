@@ -17,6 +17,7 @@ typedef struct ms_os_stat {
     uint64_t device, inode;   /* which file it is, under any of its names */
     bool regular;             /* not a folder, pipe or device */
     bool keeps_room;          /* a write into allocated room never lacks space */
+    uint64_t holes;           /* bytes for which the disk has no space yet; 0: unknown */
 } ms_os_stat;
 
 struct ms_os {

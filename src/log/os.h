@@ -3,7 +3,7 @@
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            chown chmod getpid clock_gettime nanosleep
+ *            chown chmod getrlimit getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
@@ -22,7 +22,8 @@
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
- *                write into this room finds space.
+ *                write into this room finds space. EFBIG where a write there would exceed a limit of the
+ *                process: the log allocates before it writes, so no signal comes.
  *   sync         When it returns 0, the disk has all bytes that any process had stored
  *                before, by calls or maps, and the size that they need. If it fails, the
  *                state of the disk is not known: see [log-sync] for what follows.
@@ -282,6 +283,7 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <fcntl.h>
 #include <stdio.h> /* rename */
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if MS__LINUX
@@ -335,15 +337,16 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Returns whether the file system can always write an allocated block. On others (copy on
- * write, network) a store into a map may raise SIGBUS. */
+/* Returns whether the file system can always write an allocated block. On others (of the
+ * network, or where files share blocks: btrfs, XFS) a store into a map may raise
+ * SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return false;
-    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
-    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, tmpfs */
+    return type == 0xEF53u || type == 0x01021994u;
 #else
     return false;
 #endif
@@ -359,6 +362,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)st.st_ino;
     out->regular = S_ISREG(st.st_mode);
     out->keeps_room = ms__keeps_room((int)file);
+    uint64_t room = (uint64_t)st.st_blocks * 512;
+    out->holes = room < out->size ? out->size - room : 0;
     return 0;
 }
 
@@ -380,10 +385,14 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
 
 /* posix_fallocate is no substitute: it may store zeros in each block, where another
  * process stores records meanwhile. Without allocation the log is written by calls, which
- * report a full disk. */
-static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
-                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
+ * report a full disk. A call beyond the limit of a process (ulimit -f) raises SIGXFSZ. */
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file, uint64_t offset,
+                           uint64_t size)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        offset + size > limit.rlim_cur)
+        return EFBIG;
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
@@ -674,6 +683,27 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
     return code;
+}
+
+/* Returns whether allocate failed because the file system has no such call. */
+static bool ms__os_no_allocate(int code)
+{
+    return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
+}
+
+/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
+ * limit of the process raises a signal. */
+static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;
+    return ms__os_no_allocate(code) ? 0 : code;
+}
+
+static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                             const unsigned char *from, size_t size)
+{
+    int code = ms__os_may_write(os, file, offset, size);
+    return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);
 }
 
 /* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to

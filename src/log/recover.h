@@ -47,7 +47,7 @@
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
  *     must not leave records without a superblock.
- *   3 Maps the superblock.
+ *   3 Maps the superblock. A writer first allocates its page, and holes of the file.
  *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
  *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
  *     and its line after its first watermark. So the size suffices for the watermark, and
@@ -531,8 +531,9 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
+    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
@@ -613,7 +614,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
-        uint64_t size = log->append.allocated;
+        uint64_t size = log->append.no_allocate ? 0 : log->append.allocated;
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)

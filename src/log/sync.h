@@ -263,7 +263,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
+            failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
             return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
@@ -384,7 +384,9 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
-    int failed = ms__unconfirmed_set(log, true);
+    int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
+    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);

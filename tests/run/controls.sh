@@ -333,6 +333,30 @@ controls()
     control blocks_of_a_copy_stored_to gcc test_log_recover \
         an_append_finds_no_room_when_zeros_cannot_be_written_ahead 100 \
         ms__writer_prepare 'failed = ms__blocks_own(log);' '(void)ms__blocks_own;'
+    control holes_of_a_file_overlooked gcc test_log_place \
+        holes_of_a_file_are_filled_when_it_is_opened 100 ms__os_stat \
+        'room < out->size ? out->size - room : 0' '0'
+    control large_holes_mapped gcc test_log_place \
+        a_file_with_large_holes_is_written_by_calls 100 ms__holes_fill \
+        'if (failed != 0 || holes > MS__HOLES_MOST)' 'if (failed != 0)'
+    control limit_of_the_process_overlooked gcc test_log_place \
+        a_log_is_full_when_the_process_may_not_write_that_far 100 ms__os_allocate \
+        'limit.rlim_cur != RLIM_INFINITY &&' 'false &&'
+    control bytes_written_again_beyond_a_limit gcc test_log_place \
+        a_limit_of_the_process_is_a_code_when_bytes_are_written_again 100 \
+        ms__os_may_write 'return ms__os_no_allocate(code) ? 0 : code;' 'return 0;'
+    control superblock_not_allocated gcc test_log_state \
+        a_log_is_written_by_calls_when_its_superblock_cannot_be_allocated 100 \
+        ms__log_attach_file 'if (log->writer && !fresh)' 'if (false)'
+    control holes_mapped_on_a_full_disk gcc test_log_state \
+        a_log_is_full_when_its_holes_cannot_be_filled 100 ms__holes_fill \
+        '(full && size > MS__SUPER_SIZE)' 'false'
+    control page_of_the_end_not_allocated gcc test_log_state \
+        pages_that_are_stored_to_are_allocated_as_a_whole 100 ms__room_fill \
+        'log->end & ~(uint64_t)4095;' 'log->end;'
+    control room_read_before_it_is_allocated gcc test_log_state \
+        bytes_after_the_end_are_allocated_before_they_are_read 100 ms__writer_prepare \
+        'MS__TRY(ms__room_fill(log, err));' ''
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__writer_prepare 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'

@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 static char target[320];      /* where a rewrite goes */
 static ms_os os;              /* the system's, with functions of a test */
@@ -356,6 +358,175 @@ TEST(a_file_is_refused_when_it_has_three_exbibytes)
     alarm(0);
     assert_non_null(strstr(err.message, path));
     assert_int_equal(truncate(path, 0), 0);
+}
+
+
+/* ---- holes, and limits of a process ---- */
+
+/* How many bytes of the file have no space on the disk. */
+static uint64_t holes_of_file(void)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    uint64_t room = (uint64_t)st.st_blocks * 512, size = (uint64_t)st.st_size;
+    return room < size ? size - room : 0;
+}
+
+/* Makes a log with a hole after its records; false: not possible here. */
+static bool log_with_hole(void)
+{
+    make_log(3);
+    uint64_t from = (craft_of().end + 4095) & ~(uint64_t)4095;
+    int file = open(path, O_RDWR);
+    struct stat st;
+    assert_true(file >= 0 && fstat(file, &st) == 0 && (uint64_t)st.st_size > from);
+    (void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                    st.st_size - (off_t)from);
+    assert_int_equal(close(file), 0);
+    if (holes_of_file() > 0) return true;
+    print_message("no file with holes can be made here\n");
+    return false;
+}
+
+/* Opens the log with the engine MAP, and returns the engine that it has. */
+static ms_log_engine engine_of_map(ms_store **store)
+{
+    ms_log_info info;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    desc.engine = MS_ENGINE_MAP;
+    *store = must_open(&desc);
+    assert_int_equal(ms_log_stat(*store, &info, NULL), MS_OK);
+    return info.engine;
+}
+
+/* On a full disk a store into a map of such a file would raise SIGBUS. */
+TEST(holes_of_a_file_are_filled_when_it_is_opened)
+{
+    ms_store *store;
+    if (!log_with_hole()) skip();
+    ms_log_engine usual = engine_of_map(&store);
+    assert_int_equal(holes_of_file(), 0);
+    for (int i = 0; i < 2000; i++) assert_int_equal(append(store, "more", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(engine_of_map(&store), usual);
+    ms_close(store);
+    assert_int_equal(count_at(path, false), 2003);
+}
+
+/* They stay: to fill them could take all of a disk. */
+TEST(a_file_with_large_holes_is_written_by_calls)
+{
+    ms_store *store;
+    if (!log_with_hole()) skip();
+    assert_int_equal(truncate(path, 100 << 20), 0);
+    assert_int_equal(engine_of_map(&store), MS_ENGINE_WRITE);
+    assert_true(holes_of_file() > 90 << 20);
+    for (int i = 0; i < 2000; i++) assert_int_equal(append(store, "more", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at(path, false), 2003);
+}
+
+/* Allocates for a file system that cannot, but asks whether the process may. */
+static int allocate_nothing(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_FSIZE, &now) != 0) abort();
+    return offset + size > now.rlim_cur ? EFBIG : EOPNOTSUPP;
+}
+
+/* Runs in a child what a limit would end by a signal: returns the child's result. */
+static int limited(uint64_t bytes, ms_result (*act)(void))
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit now = {(rlim_t)bytes, RLIM_INFINITY};
+        if (setrlimit(RLIMIT_FSIZE, &now) != 0) _exit(99);
+        _exit((int)act());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) fail_msg("%d bytes: signal %d", (int)bytes, WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+static ms_log_desc limited_desc;
+
+/* Appends until that is refused. */
+static ms_result append_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    for (int i = 0; i < 5000 && result == MS_OK; i++) result = append(store, "more", NULL);
+    ms_close(store);
+    return result;
+}
+
+static ms_result sync_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    result = ms_sync(store, NULL, NULL);
+    ms_close(store);
+    return result;
+}
+
+static ms_result redact_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    result = ms_redact(store, 1, NULL);
+    ms_close(store);
+    return result;
+}
+
+/* The limit is before the file, in its superblock, in its records and in its room. */
+TEST(a_log_is_full_when_the_process_may_not_write_that_far)
+{
+    static const uint64_t limits[] = {0, 1024, 4095, 4096, 9000, 70000, 200001};
+    os = *ms_os_default();
+    os.allocate = allocate_nothing;
+    for (int way = 0; way < 3; way++)
+        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+            limited_desc = desc_of(MS_LOG_CREATE);
+            limited_desc.engine = way == 0 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+            if (way == 2) limited_desc.os = &os;
+            (void)remove(path);
+            assert_int_equal(limited(limits[i], append_in_limit), MS_E_FULL);
+            make_log(700); /* 40 KB of records */
+            assert_int_equal(limited(limits[i], append_in_limit), MS_E_FULL);
+            assert_true(count_at(path, false) >= 700);
+        }
+}
+
+/* The writer was killed, so that a sync writes its bytes again; another left dead ones. */
+TEST(a_limit_of_the_process_is_a_code_when_bytes_are_written_again)
+{
+    limited_desc = desc_of(MS_LOG_WRITE);
+    make_log(3);
+    pid_t child = fork();
+    if (child == 0) {
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        ms_store *store = must_open(&desc);
+        for (int i = 0; i < 700; i++) (void)append(store, "not synced", NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(limited(9000, sync_in_limit), MS_E_FULL);
+    assert_int_equal(limited(9000, redact_in_limit), MS_E_FULL);
+    uint64_t end = craft_of().end;
+    write_at(end + 8, "dead", 4);
+    restart();
+    for (int torn = 0; torn < 2; torn++) {
+        limited_desc.keep_torn = torn == 1;
+        assert_int_equal(limited(9000, append_in_limit), MS_E_FULL);
+    }
+    assert_int_equal(limited(RLIM_INFINITY, sync_in_limit), MS_OK);
+    assert_int_equal(count_at(path, false), 703);
+    (void)remove(strcat(strcpy(target, path), ".torn"));
 }
 
 
