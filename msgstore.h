@@ -1088,7 +1088,9 @@ typedef struct ms_log_desc {
     bool keep_torn;           /* writing: the first append after a crash copies the bytes
                                  that it zeroes to the file PATH.torn, at the same
                                  offsets, after a copy of the superblock.
-                                 MS_OPEN_SALVAGE reads verified records from it. While
+                                 MS_OPEN_SALVAGE reads verified records from it. (Where
+                                 the name of that file, or of another beside the log,
+                                 exceeds 255 bytes, a hash replaces its end.) While
                                  that file cannot be written, appends fail and zero
                                  nothing */
     bool ticked;              /* the caller calls ms_tick: appends leave to it index
@@ -14197,16 +14199,37 @@ static int ms__os_folder_done(const ms_os *os, const char *path)
     return code;
 }
 
-/* Returns the path with `ending` added; *size bytes of the allocator. */
+#define MS__NAME_MOST 255u /* bytes of a name in a folder */
+
+/* Returns how many bytes of a path stay when `more` are added to its name: less than all
+ * if the name becomes too long. Never a part of a UTF-8 character. */
+static size_t ms__path_kept(const char *path, size_t n, size_t more, size_t *name)
+{
+    *name = n;
+    while (*name > 0 && path[*name - 1] != '/' && path[*name - 1] != '\\') --*name;
+    if (n - *name <= MS__NAME_MOST - more) return n;
+    n = *name + MS__NAME_MOST - more - 17;
+    while (n > *name && ((unsigned char)path[n] & 0xC0) == 0x80) n--;
+    return n;
+}
+
+/* Returns the path with `ending` added; *size bytes of the allocator. The end of a name
+ * that becomes too long is replaced by its hash. */
 static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char *ending,
                              size_t *size)
 {
-    size_t n = strlen(path), more = strlen(ending) + 1;
-    *size = n + more;
+    static const uint64_t key[2] = {0x6e616d65, 0x73};
+    size_t name, n = strlen(path), more = strlen(ending);
+    size_t kept = more > 0 ? ms__path_kept(path, n, more, &name) : n;
+    *size = kept + (kept < n ? 17 : 0) + more + 1;
     char *p = (char *)ms__resize(alloc, NULL, 0, *size);
     if (!p) return NULL;
-    memcpy(p, path, n);
-    memcpy(p + n, ending, more);
+    memcpy(p, path, kept);
+    uint64_t hash = kept < n ? ms__hash(key, 0, path + name, n - name) : 0;
+    for (size_t i = kept + 1; kept < n && i < kept + 17; i++, hash >>= 4)
+        p[i] = "0123456789abcdef"[hash & 15];
+    if (kept < n) p[kept] = '-';
+    memcpy(p + *size - more - 1, ending, more + 1);
     return p;
 }
 

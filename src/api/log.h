@@ -71,7 +71,9 @@ typedef struct ms_log_desc {
     bool keep_torn;           /* writing: the first append after a crash copies the bytes
                                  that it zeroes to the file PATH.torn, at the same
                                  offsets, after a copy of the superblock.
-                                 MS_OPEN_SALVAGE reads verified records from it. While
+                                 MS_OPEN_SALVAGE reads verified records from it. (Where
+                                 the name of that file, or of another beside the log,
+                                 exceeds 255 bytes, a hash replaces its end.) While
                                  that file cannot be written, appends fail and zero
                                  nothing */
     bool ticked;              /* the caller calls ms_tick: appends leave to it index

@@ -357,6 +357,15 @@ controls()
     control room_read_before_it_is_allocated gcc test_log_state \
         bytes_after_the_end_are_allocated_before_they_are_read 100 ms__writer_prepare \
         'MS__TRY(ms__room_fill(log, err));' ''
+    control long_names_not_shortened gcc test_log_place \
+        a_log_is_compacted_when_its_name_is_long 100 ms__path_kept \
+        'if (n - *name <= MS__NAME_MOST - more) return n;' 'return n;'
+    control long_names_taken_for_one gcc test_log_place \
+        a_log_is_compacted_when_its_name_is_long 100 ms__path_beside \
+        'ms__hash(key, 0, path + name, n - name)' 'n'
+    control long_name_cut_in_a_character gcc test_log_place \
+        torn_bytes_are_kept_when_the_name_of_a_log_is_long 100 ms__path_kept \
+        'while (n > *name &&' 'while (false &&'
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__writer_prepare 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'

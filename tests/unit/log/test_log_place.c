@@ -240,6 +240,108 @@ TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 }
 
 
+/* ---- names as long as a folder takes them ---- */
+
+/* A name of so many bytes, of letters or of characters of three bytes. */
+static void long_path(char *to, size_t room, size_t bytes, bool wide)
+{
+    size_t n = (size_t)snprintf(to, room, "%s/", folder), end = n + bytes;
+    assert_true(end < room);
+    while (n < end && wide && end - n >= 3) {
+        memcpy(to + n, "\xE2\x82\xAC", 3);
+        n += 3;
+    }
+    while (n < end) to[n++] = 'n';
+    to[n] = '\0';
+}
+
+/* Names of files that are not `name`: checks that they are UTF-8, and removes them. */
+static size_t remove_others(const char *name)
+{
+    char file[700];
+    size_t n = 0;
+    struct dirent *e;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while ((e = readdir(dir)) != NULL) {
+        if (e->d_name[0] == '.' || strcmp(e->d_name, name) == 0) continue;
+        assert_true(ms_utf8_check(ms_str_of(e->d_name), NULL));
+        snprintf(file, sizeof file, "%s/%s", folder, e->d_name);
+        assert_int_equal(remove(file), 0);
+        n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+static int no_rename(void *ctx, const char *from, const char *to)
+{
+    _exit(9);
+}
+
+/* A compaction is killed before its file has the name; the next one removes what it has
+ * left. Another log differs in the last byte of its name alone. */
+TEST(a_log_is_compacted_when_its_name_is_long)
+{
+    static char name[600], other_name[600];
+    for (size_t bytes = 243; bytes <= 255; bytes++)
+        for (int wide = 0; wide < 2; wide++) {
+            (void)remove(path);
+            long_path(name, sizeof name, bytes, wide == 1);
+            long_path(other_name, sizeof other_name, bytes, false);
+            other_name[strlen(other_name) - 1] = 'o';
+            ms_log_desc desc = {.path = name}, beside = {.path = other_name};
+            os = *ms_os_default();
+            os.rename = no_rename;
+            ms_store *store = must_open(&desc), *second = must_open(&beside);
+            for (int i = 0; i < 3; i++) assert_int_equal(append(store, "x", NULL), MS_OK);
+            ms_close(store);
+            fflush(stdout);
+            int status;
+            pid_t child = fork();
+            if (child == 0) {
+                desc.os = &os;
+                store = must_open(&desc);
+                (void)ms_log_rewrite(store, &desc, true, NULL, NULL, NULL);
+                _exit(1);
+            }
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_int_equal(WEXITSTATUS(status), 9);
+            assert_int_equal(files_in(folder), 3);
+            assert_int_equal(ms_log_rewrite(second, &beside, true, NULL, NULL, NULL), MS_OK);
+            ms_close(second);
+            assert_int_equal(files_in(folder), 3); /* it has removed no file of the other */
+            store = must_open(&desc);
+            assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+            ms_close(store);
+            assert_int_equal(files_in(folder), 2);
+            assert_int_equal(count_at(name, false), 3);
+            assert_int_equal(remove(other_name), 0);
+            assert_int_equal(remove(name), 0);
+        }
+}
+
+TEST(torn_bytes_are_kept_when_the_name_of_a_log_is_long)
+{
+    static char name[600];
+    char *usual = path;
+    for (int wide = 0; wide < 2; wide++) {
+        long_path(name, sizeof name, 255, wide == 1);
+        ms_log_desc desc = {.path = name, .keep_torn = true};
+        path = name;
+        make_log(3);
+        write_at(craft_of().end + 8, "dead", 4);
+        restart();
+        ms_store *store = must_open(&desc);
+        assert_int_equal(append(store, "x", NULL), MS_OK);
+        ms_close(store);
+        path = usual;
+        assert_int_equal(remove_others(strrchr(name, '/') + 1), 1);
+        assert_int_equal(remove(name), 0);
+    }
+}
+
+
 /* ---- files that are truncated, slow, or too large ---- */
 
 /* Maps of real files: a touch after the end would be a signal. Several writers go on as
