@@ -1113,8 +1113,8 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
- * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
+ * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse
+ * copy, which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
  * A file of size 0 counts as missing, and so does an incomplete superblock, which an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
@@ -1790,8 +1790,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. Readers of the old file may go on
  *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. A symbolic link is replaced
- *     itself: its target stays as it was, so give the path of the target.
+ *     loss can bring it back until the new name is durable. Through a symbolic link the
+ *     file that it leads to is replaced, and the link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -2500,6 +2500,9 @@ struct ms_os {
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+    /* Copies to `to` where the symbolic link `path` leads, and a zero byte. EINVAL: it is
+     * no link; ENAMETOOLONG: that takes more than `size` bytes. NULL: there are none. */
+    int (*read_link)(void *ctx, const char *path, char *to, size_t size);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */
@@ -13537,7 +13540,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            chown chmod getrlimit getpid clock_gettime nanosleep
+ *            readlink chown chmod getrlimit getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
@@ -13556,8 +13559,9 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
- *                write into this room finds space. EFBIG where a write there would exceed a limit of the
- *                process: the log allocates before it writes, so no signal comes.
+ *                write into this room finds space. EFBIG where a write there would
+ *                exceed a limit of the process: the log asks before it writes, so that no
+ *                signal comes.
  *   sync         When it returns 0, the disk has all bytes that any process had stored
  *                before, by calls or maps, and the size that they need. If it fails, the
  *                state of the disk is not known: see [log-sync] for what follows.
@@ -13786,6 +13790,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
 }
 
 #define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
+#define MS__OS_READ_LINK NULL
 
 /* Returns the number of this boot: the BootId of KUSER_SHARED_DATA, a page that every
  * process may read. Before Windows 10 it is zero. Then the result is the time of the last
@@ -13842,6 +13847,7 @@ extern ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
 extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallocate");
 extern int fdatasync(int fd);
 extern int fsync(int fd);
+extern ssize_t readlink(const char *path, char *to, size_t size);
 extern int madvise(void *at, size_t size, int advice);
 extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
     MS__WIDE("posix_fadvise");
@@ -14042,6 +14048,17 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
 
 #define MS__OS_ACCESS_LIKE ms__os_access_like
 
+static int ms__os_read_link(MS__UNUSED void *ctx, const char *path, char *to, size_t size)
+{
+    ssize_t n = readlink(path, to, size);
+    if (n < 0) return errno;
+    if ((size_t)n == size) return ENAMETOOLONG;
+    to[n] = 0;
+    return 0;
+}
+
+#define MS__OS_READ_LINK ms__os_read_link
+
 /* Syncs the folder: the path up to its last slash. A folder that may not be read cannot
  * be synced (EACCES); the caller decides what that means. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
@@ -14113,7 +14130,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -14144,6 +14161,7 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                       : code == ENOLCK                   ? "the file system has no locks"
                       : code == ENODEV                   ? "the file cannot be mapped"
                       : code == EISDIR                   ? "the path is a folder"
+                      : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
@@ -14192,13 +14210,6 @@ static int ms__os_sync_done(const ms_os *os, ms_file file)
     return code;
 }
 
-static int ms__os_folder_done(const ms_os *os, const char *path)
-{
-    int code = os->sync_folder(os->ctx, path);
-    while (code == EINTR) code = os->sync_folder(os->ctx, path);
-    return code;
-}
-
 #define MS__NAME_MOST 255u /* bytes of a name in a folder */
 
 /* Returns how many bytes of a path stay when `more` are added to its name: less than all
@@ -14219,7 +14230,7 @@ static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char
                              size_t *size)
 {
     static const uint64_t key[2] = {0x6e616d65, 0x73};
-    size_t name, n = strlen(path), more = strlen(ending);
+    size_t name = 0, n = strlen(path), more = strlen(ending);
     size_t kept = more > 0 ? ms__path_kept(path, n, more, &name) : n;
     *size = kept + (kept < n ? 17 : 0) + more + 1;
     char *p = (char *)ms__resize(alloc, NULL, 0, *size);
@@ -14231,6 +14242,68 @@ static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char
     if (kept < n) p[kept] = '-';
     memcpy(p + *size - more - 1, ending, more + 1);
     return p;
+}
+
+/* ---- Symbolic links. The folder of a file is that of the path at which links end, and a
+ * rename would replace a link, not the file. */
+
+#define MS__LINKS_MOST 40
+#define MS__LINK_SIZE  4096u
+
+/* Replaces the last part of a path by what a link there leads to. */
+static char *ms__path_linked(const ms_alloc *alloc, const char *path, const char *to,
+                             size_t *size)
+{
+    size_t n = to[0] == '/' ? 0 : strlen(path), more = strlen(to) + 1;
+    while (n > 0 && path[n - 1] != '/') n--;
+    *size = n + more;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, n);
+    memcpy(p + n, to, more);
+    return p;
+}
+
+/* Finds the path at which symbolic links end; a file need not be there. *size bytes of
+ * the allocator. Returns an errno value. */
+static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *path,
+                         char **real, size_t *size)
+{
+    char *to = (char *)ms__resize(alloc, NULL, 0, MS__LINK_SIZE);
+    char *p = ms__path_beside(alloc, path, "", size);
+    int code = to && p ? 0 : ENOMEM;
+    for (int links = 0; code == 0; links++) {
+        code = os->read_link ? os->read_link(os->ctx, p, to, MS__LINK_SIZE) : EINVAL;
+        if (code == 0 && links == MS__LINKS_MOST) code = ELOOP;
+        if (code != 0) break;
+        size_t more;
+        char *next = ms__path_linked(alloc, p, to, &more);
+        if (!next) code = ENOMEM;
+        if (!next) break;
+        (void)ms__resize(alloc, p, *size, 0);
+        p = next;
+        *size = more;
+    }
+    if (to) (void)ms__resize(alloc, to, MS__LINK_SIZE, 0);
+    bool wrong = code == ENOMEM || code == ELOOP || code == ENAMETOOLONG;
+    *real = p;
+    if (!wrong) return 0; /* opening it tells what else may be wrong */
+    if (p) (void)ms__resize(alloc, p, *size, 0);
+    *real = NULL;
+    return code;
+}
+
+/* Syncs the folder of the file that a path leads to. */
+static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char *path)
+{
+    char *real;
+    size_t size;
+    int code = ms__path_real(os, alloc, path, &real, &size);
+    if (code != 0) return code;
+    do code = os->sync_folder(os->ctx, real);
+    while (code == EINTR);
+    (void)ms__resize(alloc, real, size, 0);
+    return code;
 }
 
 static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
@@ -16465,7 +16538,8 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
     }
-    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_folder_done(os, &log->opts.alloc, path);
     if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
     (void)ms__resize(&log->opts.alloc, path, size, 0);
     return code;
@@ -16489,7 +16563,7 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
     if (apart) ms__lock_release(&log->lock);
-    int failed = ms__os_folder_done(log->os, log->file.path);
+    int failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
@@ -17778,9 +17852,21 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 {
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0 && folder)
+        failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Removes the file that the path of a log leads to. */
+static void ms__log_remove(const ms__log *log)
+{
+    char *real;
+    size_t size;
+    const ms_alloc *alloc = &log->opts.alloc;
+    if (ms__path_real(log->os, alloc, log->file.path, &real, &size) != 0) return;
+    (void)log->os->remove(log->os->ctx, real);
+    (void)ms__resize(alloc, real, size, 0);
 }
 
 /* Makes an empty file a log: step 2 of an opening. */
@@ -17873,8 +17959,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
-    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
-        (void)log->os->remove(log->os->ctx, log->file.path);
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
 }
@@ -18325,7 +18410,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * handle that has not appended or is poisoned, and for a file that a rewrite has
  * replaced. The lock of the file ends with the descriptor.
  *
- * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
+ * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that.
+ * PATH is where symbolic links end.
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
  *      |  by the lock of the      |  again and again, while         replaced is marked,
@@ -18972,7 +19058,7 @@ typedef struct ms__rewriting {
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, and until then */
+    char *path, *part;    /* of the new log in the end, without links, and until then */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
@@ -19030,6 +19116,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
+    d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
@@ -19060,10 +19147,11 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
                                                bool replace, ms_error *err)
 {
     ms_store *store;
-    w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
-    w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
-    if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
-    w->to.path = w->path;
+    int failed =
+        ms__path_real(w->to.os, &w->to.alloc, w->to.path, &w->path, &w->path_size);
+    if (failed != 0) return ms__os_fail(err, failed, "following", w->to.path);
+    w->part = ms__path_beside(&w->to.alloc, w->path, MS__NEW, &w->part_size);
+    if (!w->part) return ms__no_memory(err, w->part_size);
     /* 1 */
     MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
@@ -19254,17 +19342,18 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
             return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
-    char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
-    if (!path) return ms__no_memory(err, w->path_size);
-    memcpy(path, w->path, w->path_size);
+    size_t size = strlen(w->to.path) + 1;
+    char *path = (char *)ms__log_resize(fresh, NULL, 0, size);
+    if (!path) return ms__no_memory(err, size);
+    memcpy(path, w->to.path, size);
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
-        (void)ms__log_resize(fresh, path, w->path_size, 0);
+        (void)ms__log_resize(fresh, path, size, 0);
         return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
-    fresh->file.path_size = w->path_size;
+    fresh->file.path_size = size;
     fresh->file.folder_synced = false; /* the next sync syncs the folder */
     fresh->opts.sync = w->to.sync;
     return MS_OK;
@@ -19299,7 +19388,7 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
-        ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
+        ms__os_folder_done(w->to.os, &w->to.alloc, w->path) == 0;
     return MS_OK;
 }
 
@@ -19349,7 +19438,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
+    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

@@ -13,8 +13,8 @@
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. Readers of the old file may go on
  *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. A symbolic link is replaced
- *     itself: its target stays as it was, so give the path of the target.
+ *     loss can bring it back until the new name is durable. Through a symbolic link the
+ *     file that it leads to is replaced, and the link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and

@@ -25,7 +25,8 @@
  * handle that has not appended or is poisoned, and for a file that a rewrite has
  * replaced. The lock of the file ends with the descriptor.
  *
- * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
+ * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that.
+ * PATH is where symbolic links end.
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
  *      |  by the lock of the      |  again and again, while         replaced is marked,
@@ -672,7 +673,7 @@ typedef struct ms__rewriting {
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, and until then */
+    char *path, *part;    /* of the new log in the end, without links, and until then */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
@@ -730,6 +731,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
+    d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
@@ -760,10 +762,11 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
                                                bool replace, ms_error *err)
 {
     ms_store *store;
-    w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
-    w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
-    if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
-    w->to.path = w->path;
+    int failed =
+        ms__path_real(w->to.os, &w->to.alloc, w->to.path, &w->path, &w->path_size);
+    if (failed != 0) return ms__os_fail(err, failed, "following", w->to.path);
+    w->part = ms__path_beside(&w->to.alloc, w->path, MS__NEW, &w->part_size);
+    if (!w->part) return ms__no_memory(err, w->part_size);
     /* 1 */
     MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
@@ -954,17 +957,18 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
             return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
-    char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
-    if (!path) return ms__no_memory(err, w->path_size);
-    memcpy(path, w->path, w->path_size);
+    size_t size = strlen(w->to.path) + 1;
+    char *path = (char *)ms__log_resize(fresh, NULL, 0, size);
+    if (!path) return ms__no_memory(err, size);
+    memcpy(path, w->to.path, size);
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
-        (void)ms__log_resize(fresh, path, w->path_size, 0);
+        (void)ms__log_resize(fresh, path, size, 0);
         return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
-    fresh->file.path_size = w->path_size;
+    fresh->file.path_size = size;
     fresh->file.folder_synced = false; /* the next sync syncs the folder */
     fresh->opts.sync = w->to.sync;
     return MS_OK;
@@ -999,7 +1003,7 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
-        ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
+        ms__os_folder_done(w->to.os, &w->to.alloc, w->path) == 0;
     return MS_OK;
 }
 
@@ -1049,7 +1053,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
+    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

@@ -486,9 +486,21 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 {
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0 && folder)
+        failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Removes the file that the path of a log leads to. */
+static void ms__log_remove(const ms__log *log)
+{
+    char *real;
+    size_t size;
+    const ms_alloc *alloc = &log->opts.alloc;
+    if (ms__path_real(log->os, alloc, log->file.path, &real, &size) != 0) return;
+    (void)log->os->remove(log->os->ctx, real);
+    (void)ms__resize(alloc, real, size, 0);
 }
 
 /* Makes an empty file a log: step 2 of an opening. */
@@ -581,8 +593,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
-    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
-        (void)log->os->remove(log->os->ctx, log->file.path);
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
 }

@@ -288,7 +288,8 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
     }
-    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_folder_done(os, &log->opts.alloc, path);
     if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
     (void)ms__resize(&log->opts.alloc, path, size, 0);
     return code;
@@ -312,7 +313,7 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
     if (apart) ms__lock_release(&log->lock);
-    int failed = ms__os_folder_done(log->os, log->file.path);
+    int failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);

@@ -58,6 +58,7 @@
  *   restart                   all handles are closed, the machine boots
  *   boot N                    the boot number that handles see which are opened from here
  *                             on; the machine goes on, as it does under containers
+ *   link PATH                 the name of the log is a symbolic link to there
  *   at CALL N fail CODE       the N-th call from here on fails ("N+": and all after it);
  *   at CALL N {..} {..}       it runs these scripts first, one at each hit; `after CALL`
  *                             runs them after it; CALL can be write@OFFSET, `any`, or
@@ -755,6 +756,14 @@ static inline void step_restart(world *w)
     w->disks[w->at].boot++;
 }
 
+/* The log's name is a symbolic link from here on. */
+static inline void step_link(world *w)
+{
+    sim_disk *d = &w->disks[w->at];
+    snprintf(d->link, sizeof d->link, "%s", SCENARIO_LOG);
+    snprintf(d->link_to, sizeof d->link_to, "%s", w->words[1]);
+}
+
 static inline void step_boot(world *w) { w->disks[w->at].boot = number(w, 1); }
 
 static inline void step_sync_fails(world *w) { w->disks[w->at].fails = true; }
@@ -973,8 +982,9 @@ static inline const scenario_step *step_find(const char *word)
         {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
         {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},
         {"keep", step_keep}, {"on", step_on}, {"cuts", step_cuts},
-        {"restart", step_restart}, {"boot", step_boot}, {"fails", step_sync_fails}, {"at", step_at},
-        {"after", step_at}, {"mark", step_mark}, {"flip", step_flip},
+        {"restart", step_restart}, {"boot", step_boot}, {"link", step_link},
+        {"fails", step_sync_fails}, {"at", step_at}, {"after", step_at},
+        {"mark", step_mark}, {"flip", step_flip},
         {"put64", step_put64}, {"zero", step_zero}, {"truncate", step_truncate},
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},

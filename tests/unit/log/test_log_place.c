@@ -240,6 +240,142 @@ TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 }
 
 
+/* ---- symbolic links ---- */
+
+static char link_path[340], far_folder[340], far_path[400];
+
+/* A link in the folder of the log that leads, by another link, to another folder. */
+static void make_links(void)
+{
+    char middle[400];
+    (void)remove(path);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    snprintf(far_folder, sizeof far_folder, "%s/far", folder);
+    snprintf(far_path, sizeof far_path, "%s/log.msl", far_folder);
+    snprintf(middle, sizeof middle, "%s/middle", far_folder);
+    assert_int_equal(mkdir(far_folder, 0700), 0);
+    assert_int_equal(symlink("far/middle", link_path), 0);
+    assert_int_equal(symlink(far_path, middle), 0);
+}
+
+static void remove_links(void)
+{
+    struct stat st;
+    assert_int_equal(lstat(link_path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode)); /* whatever came, it is a link */
+    scratch_empty(far_folder);
+    assert_int_equal(rmdir(far_folder), 0);
+    assert_int_equal(remove(link_path), 0);
+}
+
+/* Both of one log: by its handle, and of another one into it. */
+TEST(a_rewrite_through_a_symbolic_link_replaces_the_file)
+{
+    struct stat before, after;
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    ms_store *store = must_open(&desc), *other_store;
+    for (int i = 0; i < 3; i++) assert_int_equal(append(store, "x", NULL), MS_OK);
+    assert_int_equal(stat(far_path, &before), 0);
+    assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(stat(far_path, &after), 0);
+    assert_int_not_equal(before.st_ino, after.st_ino);
+    assert_int_equal(count_at(far_path, false), 3);
+    assert_int_equal(count_at(link_path, false), 3);
+    assert_int_equal(files_in(far_folder), 2);
+    make_log(5);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    other_store = must_open(&from);
+    assert_int_equal(ms_log_rewrite(other_store, &desc, false, NULL, NULL, NULL),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_log_rewrite(other_store, &desc, true, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(count_at(far_path, false), 5);
+    ms_close(other_store);
+    remove_links();
+}
+
+/* A handle of a running rewrite: the new store has the caller's path. */
+TEST(the_new_log_is_in_place_when_its_path_is_a_symbolic_link)
+{
+    bool more = true;
+    ms_log_info info;
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    ms_store *store = must_open(&desc), *fresh;
+    assert_int_equal(append(store, "x", NULL), MS_OK);
+    ms_rewrite w = {.source = store, .to = &desc, .replace = true};
+    while (more) assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, NULL), MS_OK);
+    assert_int_equal(ms_log_stat(fresh, &info, NULL), MS_OK);
+    assert_false(info.replaced);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_true(info.replaced);
+    ms_close(store);
+    assert_int_equal(append(fresh, "y", NULL), MS_OK);
+    ms_close(fresh);
+    assert_int_equal(count_at(far_path, false), 2);
+    remove_links();
+}
+
+TEST(a_file_is_made_where_a_symbolic_link_leads)
+{
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    ms_store *source = must_open(&from);
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    assert_int_equal(ms_log_rewrite(source, &desc, false, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(count_at(far_path, false), 3);
+    assert_int_equal(files_in(far_folder), 2);
+    ms_close(source);
+    remove_links();
+}
+
+static int sync_nothing(void *ctx, ms_file file) { return EIO; }
+
+/* What was made is removed again, not the link. */
+TEST(a_symbolic_link_stays_when_a_log_cannot_be_made)
+{
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    ms_store *source = must_open(&from), *store;
+    make_links();
+    os = *ms_os_default();
+    ms_log_desc desc = {.path = link_path, .mode = MS_LOG_NEW, .os = &os};
+    os.sync = sync_nothing;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_E_IO);
+    assert_int_equal(files_in(far_folder), 1);
+    os = *ms_os_default();
+    os.access_like = no_access;
+    assert_int_equal(ms_log_rewrite(source, &desc, false, NULL, NULL, NULL), MS_E_IO);
+    assert_int_equal(files_in(far_folder), 1);
+    ms_close(source);
+    remove_links();
+}
+
+TEST(a_circle_of_symbolic_links_is_a_code)
+{
+    ms_error err;
+    ms_store *store;
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ), desc = {.path = link_path};
+    ms_store *source = must_open(&from);
+    snprintf(link_path, sizeof link_path, "%s/circle", folder);
+    assert_int_equal(symlink("circle", link_path), 0);
+    assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_IO);
+    assert_int_equal(err.sys_errno, ELOOP);
+    assert_non_null(strstr(err.message, "circle"));
+    for (int replace = 0; replace < 2; replace++) {
+        assert_int_equal(ms_log_rewrite(source, &desc, replace == 1, NULL, NULL, &err),
+                         MS_E_IO);
+        assert_int_equal(err.sys_errno, ELOOP);
+    }
+    ms_close(source);
+    assert_int_equal(remove(link_path), 0);
+}
+
+
 /* ---- names as long as a folder takes them ---- */
 
 /* A name of so many bytes, of letters or of characters of three bytes. */
@@ -308,9 +444,10 @@ TEST(a_log_is_compacted_when_its_name_is_long)
             assert_int_equal(waitpid(child, &status, 0), child);
             assert_int_equal(WEXITSTATUS(status), 9);
             assert_int_equal(files_in(folder), 3);
-            assert_int_equal(ms_log_rewrite(second, &beside, true, NULL, NULL, NULL), MS_OK);
+            assert_int_equal(ms_log_rewrite(second, &beside, true, NULL, NULL, NULL),
+                             MS_OK);
             ms_close(second);
-            assert_int_equal(files_in(folder), 3); /* it has removed no file of the other */
+            assert_int_equal(files_in(folder), 3); /* that of the other log is there */
             store = must_open(&desc);
             assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
             ms_close(store);
@@ -548,7 +685,8 @@ static int limited(uint64_t bytes, ms_result (*act)(void))
         _exit((int)act());
     }
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFSIGNALED(status)) fail_msg("%d bytes: signal %d", (int)bytes, WTERMSIG(status));
+    if (WIFSIGNALED(status))
+        fail_msg("%d bytes: signal %d", (int)bytes, WTERMSIG(status));
     return WEXITSTATUS(status);
 }
 
@@ -560,7 +698,8 @@ static ms_result append_in_limit(void)
     ms_store *store;
     ms_result result = ms_log_open(&store, &limited_desc, NULL);
     if (result != MS_OK) return result;
-    for (int i = 0; i < 5000 && result == MS_OK; i++) result = append(store, "more", NULL);
+    for (int i = 0; i < 5000 && result == MS_OK; i++)
+        result = append(store, "more", NULL);
     ms_close(store);
     return result;
 }
@@ -604,7 +743,7 @@ TEST(a_log_is_full_when_the_process_may_not_write_that_far)
         }
 }
 
-/* The writer was killed, so that a sync writes its bytes again; another left dead ones. */
+/* A writer was killed, so that a sync writes its bytes again; another left dead ones. */
 TEST(a_limit_of_the_process_is_a_code_when_bytes_are_written_again)
 {
     limited_desc = desc_of(MS_LOG_WRITE);
