@@ -14169,6 +14169,17 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
     return result;
 }
 
+/* Reads the status of the file at a path; returns errno. */
+static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
+{
+    ms_file file;
+    int code = os->open(os->ctx, path, MS_OS_READ, &file);
+    if (code != 0) return code;
+    code = os->stat(os->ctx, file, st);
+    (void)os->close(os->ctx, file);
+    return code;
+}
+
 /* Writes all bytes, or returns a code; then a part of them may be written. */
 static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
                             const unsigned char *from, size_t size)
@@ -16318,6 +16329,20 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
                     "close it and open it again",
                     log->file.path, log->durable.end);
+}
+
+static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
+{
+    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
+}
+
+/* Returns whether the path still names the open file. Another process may have renamed a
+ * file to it before this one had the lock. */
+static bool ms__log_in_place(const ms__log *log)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
 }
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
@@ -18657,31 +18682,6 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     if (log->writer) return ms__log_lock(log, err);
     log->append.engine = MS_ENGINE_AUTO;
     return MS_OK;
-}
-
-/* Reads the status of the file at a path; returns errno. */
-static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
-{
-    ms_file file;
-    int code = os->open(os->ctx, path, MS_OS_READ, &file);
-    if (code != 0) return code;
-    code = os->stat(os->ctx, file, st);
-    (void)os->close(os->ctx, file);
-    return code;
-}
-
-static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
-{
-    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
-}
-
-/* Returns whether the path still names the open file. Another process may have renamed a
- * file to it before this one had the lock. */
-static bool ms__log_in_place(const ms__log *log)
-{
-    ms_os_stat st;
-    int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
 }
 
 /* Marks a file that a compaction replaces, so that its writers refuse appends. */

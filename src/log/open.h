@@ -274,31 +274,6 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Reads the status of the file at a path; returns errno. */
-static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
-{
-    ms_file file;
-    int code = os->open(os->ctx, path, MS_OS_READ, &file);
-    if (code != 0) return code;
-    code = os->stat(os->ctx, file, st);
-    (void)os->close(os->ctx, file);
-    return code;
-}
-
-static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
-{
-    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
-}
-
-/* Returns whether the path still names the open file. Another process may have renamed a
- * file to it before this one had the lock. */
-static bool ms__log_in_place(const ms__log *log)
-{
-    ms_os_stat st;
-    int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
-}
-
 /* Marks a file that a compaction replaces, so that its writers refuse appends. */
 static int ms__replaced_set(ms__log *log, uint32_t replaced)
 {

@@ -632,6 +632,17 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
     return result;
 }
 
+/* Reads the status of the file at a path; returns errno. */
+static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
+{
+    ms_file file;
+    int code = os->open(os->ctx, path, MS_OS_READ, &file);
+    if (code != 0) return code;
+    code = os->stat(os->ctx, file, st);
+    (void)os->close(os->ctx, file);
+    return code;
+}
+
 /* Writes all bytes, or returns a code; then a part of them may be written. */
 static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
                             const unsigned char *from, size_t size)

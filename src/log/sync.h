@@ -70,6 +70,20 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     log->file.path, log->durable.end);
 }
 
+static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
+{
+    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
+}
+
+/* Returns whether the path still names the open file. Another process may have renamed a
+ * file to it before this one had the lock. */
+static bool ms__log_in_place(const ms__log *log)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
+}
+
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
  * would lack them. */
 static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
