@@ -1788,8 +1788,9 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. Readers of the old file may go on
- *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
+ *     become its owner if the group may read and write. A reader of the old file learns
+ *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
  *     loss can bring it back until the new name is durable. Through a symbolic link the
  *     file that it leads to is replaced, and the link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
@@ -14586,6 +14587,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and the damage found. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
+    bool told;           /* a reader's call has returned that the file was replaced */
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -17427,7 +17429,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * A check for appends compares the watermark with the last one taken in, and the epoch of
  * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
  * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored.
+ * (ms__mark_current). Until then an untrusted watermark is ignored. A reader whose file
+ * has the mark REPLACED compares the path with its file, and tells once that they differ.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -18035,9 +18038,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
-/* Takes in the appends of other processes before a query. Without new appends it takes no
- * lock. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+/* Takes in the appends of other processes. Without new appends it takes no lock. */
+static ms_result ms__log_look(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer && !log->opts.shared) return MS_OK;
@@ -18052,6 +18054,33 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     ms_result code = ms__log_follow(log, err);
     ms__lock_release(&log->lock);
     return code;
+}
+
+/* Fails once if a compaction has replaced the file of a reader. It may go on reading: what
+ * it has seen stays. While the copy is made, the path has the old file. */
+static ms_result ms__reader_told(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms__lock_acquire(&log->lock);
+    if (!log->recovery.told && !ms__log_in_place(log)) {
+        log->recovery.told = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+                        "file: open it again", log->file.path);
+    }
+    ms__lock_release(&log->lock);
+    return code;
+}
+
+/* Does the same before a query, and tells a reader that its file was replaced. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_look(log, err));
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (log->writer || !super) return MS_OK;
+    const void *replaced = super + MS__AT_REPLACED;
+    if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
+    return ms__reader_told(log, err);
 }
 
 /* ---- The turn of a shared writer. */
@@ -18502,7 +18531,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
- * The visible bytes of the old file keep their values, so readers may go on reading it.
+ * The visible bytes of the old file keep their values, so readers may go on reading it
+ * after they were told (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -19002,7 +19032,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_look(log, err));
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);

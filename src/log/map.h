@@ -197,6 +197,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and the damage found. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
+    bool told;           /* a reader's call has returned that the file was replaced */
 } ms__log_recovery;
 
 typedef struct ms__log {

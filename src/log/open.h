@@ -92,7 +92,8 @@
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
- * The visible bytes of the old file keep their values, so readers may go on reading it.
+ * The visible bytes of the old file keep their values, so readers may go on reading it
+ * after they were told (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -592,7 +593,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_look(log, err));
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);

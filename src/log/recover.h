@@ -36,7 +36,8 @@
  * A check for appends compares the watermark with the last one taken in, and the epoch of
  * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
  * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored.
+ * (ms__mark_current). Until then an untrusted watermark is ignored. A reader whose file
+ * has the mark REPLACED compares the path with its file, and tells once that they differ.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -644,9 +645,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
-/* Takes in the appends of other processes before a query. Without new appends it takes no
- * lock. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+/* Takes in the appends of other processes. Without new appends it takes no lock. */
+static ms_result ms__log_look(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer && !log->opts.shared) return MS_OK;
@@ -661,6 +661,33 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     ms_result code = ms__log_follow(log, err);
     ms__lock_release(&log->lock);
     return code;
+}
+
+/* Fails once if a compaction has replaced the file of a reader. It may go on reading: what
+ * it has seen stays. While the copy is made, the path has the old file. */
+static ms_result ms__reader_told(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms__lock_acquire(&log->lock);
+    if (!log->recovery.told && !ms__log_in_place(log)) {
+        log->recovery.told = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+                        "file: open it again", log->file.path);
+    }
+    ms__lock_release(&log->lock);
+    return code;
+}
+
+/* Does the same before a query, and tells a reader that its file was replaced. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_look(log, err));
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (log->writer || !super) return MS_OK;
+    const void *replaced = super + MS__AT_REPLACED;
+    if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
+    return ms__reader_told(log, err);
 }
 
 /* ---- The turn of a shared writer. */

@@ -358,6 +358,12 @@ controls()
     control room_read_before_it_is_allocated gcc test_log_state \
         bytes_after_the_end_are_allocated_before_they_are_read 100 ms__writer_prepare \
         'MS__TRY(ms__room_fill(log, err));' ''
+    control replaced_reader_not_told gcc test_log_place \
+        a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
+        'return ms__reader_told(log, err);' 'return MS_OK;'
+    control reader_told_of_a_running_copy gcc test_log_writers \
+        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_told \
+        '!log->recovery.told && !ms__log_in_place(log)' '!log->recovery.told'
     control folder_of_a_link_synced gcc test_log_sync \
         durable_messages_stay_when_a_log_was_created_through_a_symbolic_link 100 \
         ms__os_folder_done 'os->sync_folder(os->ctx, real)' 'os->sync_folder(os->ctx, path)'

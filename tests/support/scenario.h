@@ -761,7 +761,7 @@ static inline void step_link(world *w)
 {
     sim_disk *d = &w->disks[w->at];
     snprintf(d->link, sizeof d->link, "%s", SCENARIO_LOG);
-    snprintf(d->link_to, sizeof d->link_to, "%s", w->words[1]);
+    snprintf(d->link_to, sizeof d->link_to, "%.*s", SIM_PATH - 1, w->words[1]);
 }
 
 static inline void step_boot(world *w) { w->disks[w->at].boot = number(w, 1); }

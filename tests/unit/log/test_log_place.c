@@ -240,6 +240,98 @@ TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 }
 
 
+/* ---- readers of a file that is replaced ---- */
+
+enum { TOLD_QUERY, TOLD_GET, TOLD_LIST, TOLD_STAT, TOLD_TICK, TOLD_WAIT, TOLD_CALLS };
+
+/* Asks a reader; returns how the call ends. */
+static ms_result ask(ms_store *store, int call, ms_error *err)
+{
+    ms_query all;
+    ms_cursor it;
+    ms_arena arena;
+    ms_listing listing;
+    ms_stat is;
+    const ms_msg *msg;
+    uint64_t seq;
+    ms_result result;
+    memset(&all, 0, sizeof all);
+    memset(&arena, 0, sizeof arena);
+    switch (call) {
+    case TOLD_QUERY: result = ms_query_open(store, &all, &it, err); break;
+    case TOLD_GET: result = ms_get_by_seq(store, 2, NULL, &msg, err); break;
+    case TOLD_LIST: result = ms_list(store, NULL, &arena, &listing, err); break;
+    case TOLD_STAT: result = ms_store_stat(store, &is, err); break;
+    case TOLD_TICK: result = ms_tick(store, 0, err); break;
+    default: result = ms_wait(store, 3, 1, &seq, err);
+    }
+    if (call == TOLD_QUERY && result == MS_OK) result = ms_cursor_close(&it, err);
+    ms_arena_deinit(&arena);
+    return result;
+}
+
+/* Another process replaces the file, after some milliseconds. */
+static pid_t replace_later(unsigned pause)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child != 0) return child;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_store *store = must_open(&desc);
+    ms_keep keep = {.newest = 1};
+    usleep(pause * 1000);
+    _exit(ms_log_rewrite(store, &desc, true, &keep, NULL, NULL) == MS_OK ? 0 : 1);
+}
+
+static void must_end(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Whatever it asks first. A cursor that was open goes on to its end. */
+TEST(a_reader_learns_that_another_process_has_replaced_its_file)
+{
+    for (int call = 0; call < TOLD_CALLS; call++) {
+        ms_error err;
+        ms_query all;
+        ms_cursor it;
+        size_t n = 0;
+        make_log(3);
+        ms_log_desc desc = desc_of(MS_LOG_READ);
+        ms_store *store = must_open(&desc);
+        memset(&all, 0, sizeof all);
+        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+        must_end(replace_later(0));
+        assert_int_equal(ask(store, call, &err), MS_E_CONFLICT);
+        assert_non_null(strstr(err.message, "open it again"));
+        while (ms_next(&it) != NULL) n++;
+        assert_int_equal(n, 3);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(count_of(store, false), 3);
+        ms_close(store);
+        assert_int_equal(count_at(path, false), 1);
+    }
+}
+
+TEST(a_waiting_reader_wakes_when_its_file_is_replaced)
+{
+    uint64_t seq;
+    make_log(3);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    pid_t child = replace_later(50);
+    time_t begun = time(NULL);
+    assert_int_equal(ms_wait(store, 3, 60000, &seq, NULL), MS_E_CONFLICT);
+    assert_true(time(NULL) - begun < 30);
+    must_end(child);
+    ms_close(store);
+}
+
+
 /* ---- symbolic links ---- */
 
 static char link_path[340], far_folder[340], far_path[400];
