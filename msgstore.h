@@ -16304,8 +16304,8 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  *     A writer that closed the log has left nothing above the durable end. After a
  *     restart nothing needs it: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
- *     that by the number of the boot (MS__AT_UNCONFIRMED), until a writer has settled the
- *     file before its next append (ms__log_settle).
+ *     that (MS__AT_UNCONFIRMED), until a writer has settled the file before its next
+ *     append (ms__log_settle).
  * A handle that never syncs writes nothing again: a kill of its process costs the next
  * one nothing.
  *
@@ -16447,13 +16447,12 @@ static bool ms__sync_due(const ms__log *log)
 
 #define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
 
-/* Returns whether a sync failed in this boot, or zeroing is unfinished. Then the content
- * of the disk above the durable end is unknown. */
+/* Returns whether a sync failed, or zeroing is unfinished, perhaps in this boot. Then the
+ * content of the disk above the durable end is unknown. The number of the boot does not
+ * tell: containers on one machine see different ones. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
-    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
-    bool unknown = boot == MS__BOOT_UNKNOWN || log->file.boot == 0;
-    return boot != 0 && (boot == log->file.boot || unknown);
+    return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
 }
 
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)

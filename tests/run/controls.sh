@@ -453,8 +453,17 @@ controls()
         ms__log_sync_to 'd->syncing = false;' 'if (code != MS_OK) continue; d->syncing = false;'
     control unknown_boot_forgotten gcc test_log_writers \
         a_sync_that_was_seen_to_fail_is_made_good_when_the_boot_number_was_unknown 100 \
-        ms__log_unconfirmed 'boot == MS__BOOT_UNKNOWN || ' '' \
+        ms__log_unconfirmed '!= 0;' '== log->file.boot;' \
         ms__may_be_of_boot 'w.boot == 0' 'false'
+    control failed_sync_of_another_boot_forgotten gcc test_log_writers \
+        a_sync_that_failed_is_made_good_by_a_writer_that_sees_another_boot 100 \
+        ms__log_unconfirmed '!= 0;' '== log->file.boot;'
+    control watermark_of_another_device_ignored gcc test_log_writers \
+        shared_writers_lose_nothing_when_they_see_different_devices 100 ms__mark_current \
+        'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
+    control reader_of_another_device_stays_behind gcc test_log_writers \
+        a_reader_of_another_device_follows 100 ms__mark_current \
+        'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
     control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \

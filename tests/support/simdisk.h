@@ -137,6 +137,7 @@ struct sim_disk {
     /* NULL, or called before such a call has any effect */
     void (*moment)(void *ctx, sim_disk *d, sim_call call);
     void *ctx;
+    uint64_t device_more, inode_more; /* what stat adds to the numbers of a file */
     char link[SIM_PATH], link_to[SIM_PATH]; /* a symbolic link, on the disk; "": none */
     const char *synced_folder; /* a path in it */
     const unsigned char *stale; /* SIM_ROOM bytes of an older file; NULL: zeros */
@@ -449,7 +450,8 @@ static inline int sim_close(void *ctx, ms_file file)
 static inline int sim_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
     const sim_file *f = sim_of((sim_disk *)ctx, file);
-    *out = stat_in_memory(f->size, f->inode);
+    *out = stat_in_memory(f->size, f->inode + ((sim_disk *)ctx)->inode_more);
+    out->device += ((sim_disk *)ctx)->device_more;
     return 0;
 }
 
@@ -704,6 +706,7 @@ static inline void sim_clear(sim_disk *d)
     d->fails = false;
     d->changes = d->syncs = 0;
     d->link_to[0] = '\0';
+    d->device_more = d->inode_more = 0;
 }
 
 /* The file that a path names now; NULL: none. */
