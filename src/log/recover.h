@@ -62,7 +62,8 @@
  *   8 If nothing was ever synced, a writer writes the fixed part of the superblock again
  *     and syncs it: the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
- *     writer then clears REPLACED.
+ *     writer then clears REPLACED. A shared writer that has found records after the
+ *     watermark is prepared at once (ms__mark_behind).
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.

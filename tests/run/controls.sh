@@ -461,6 +461,9 @@ controls()
     control watermark_of_another_device_ignored gcc test_log_writers \
         shared_writers_lose_nothing_when_they_see_different_devices 100 ms__mark_current \
         'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
+    control records_after_the_watermark_not_shown gcc test_log_writers \
+        a_dead_append_is_of_all_writers_when_they_see_different_boots 100 \
+        ms__log_file_open 'log->opts.shared && ms__mark_behind(log)' 'false'
     control reader_of_another_device_stays_behind gcc test_log_writers \
         a_reader_of_another_device_follows 100 ms__mark_current \
         'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
