@@ -1087,7 +1087,8 @@ typedef struct ms_log_desc {
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool keep_torn;           /* writing: the first append after a crash copies the bytes
                                  that it zeroes to the file PATH.torn, at the same
-                                 offsets, after a copy of the superblock.
+                                 offsets, after a copy of the superblock. If whole
+                                 messages are among them, it does so in any case.
                                  MS_OPEN_SALVAGE reads verified records from it. (Where
                                  the name of that file, or of another beside the log,
                                  exceeds 255 bytes, a hash replaces its end.) While
@@ -2702,6 +2703,7 @@ typedef struct ms__merge {
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
+    bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
@@ -9302,7 +9304,8 @@ typedef struct ms__tail {
     uint32_t count;          /* records entered; under the lock */
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
-    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic. The first */
+    uint32_t hole_first, hole_last; /* and the last stand at these units; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -9498,6 +9501,24 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
+/* Notes n damaged ranges of a tail, after its last record. Under the lock; readers load
+ * the count without it, before the units. */
+static void ms__tail_damage(ms__tail *t, uint32_t n)
+{
+    if (t->damaged_ranges == 0) ms__store32(&t->hole_first, t->filled);
+    ms__store32(&t->hole_last, t->filled);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + n);
+}
+
+/* Returns the number of damaged ranges of a tail if one may stand at units from `first`
+ * up to `last`, else 0. */
+static uint32_t ms__tail_damaged(const ms__tail *t, uint32_t first, uint32_t last)
+{
+    uint32_t n = ms__load32(&t->damaged_ranges);
+    if (n == 0 || ms__load32(&t->hole_first) > last) return 0;
+    return ms__load32(&t->hole_last) < first ? 0 : n;
+}
+
 /* Finds the messages from a number on. Without one `from` is the tail's end, which is the
  * unit `end`. */
 static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
@@ -9506,6 +9527,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     ms__sought f;
     const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
+    uint32_t before = i > 0 ? ms__postings_entry(all, i - 1) : 0;
     memset(&f, 0, sizeof f);
     f.from = MS__NO_PLACE;
     if (i == 0 && ms__sealed_of(core))
@@ -9518,6 +9540,8 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
+    if (f.from >> 32 == t->segment && ms__tail_damaged(t, before, (uint32_t)f.from))
+        f.damaged = true;
     return f;
 }
 
@@ -9719,19 +9743,6 @@ static ms__list_iter *ms__list_iters(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Counts, once for each segment, damage that has no postings: for cursors over
- * everything, and where a segment index was derived. */
-static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
-                                   uint32_t damaged_ranges)
-{
-    uint32_t number = segment + 1;
-    bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return;
-    if (none || number < s->counted_from) s->counted_from = number;
-    if (number > s->counted_to) s->counted_to = number;
-    s->damaged_ranges += damaged_ranges;
-}
-
 /* Returns where an iterator looks for its next run that has none yet: forward in the
  * segment of the first place, backward in the tail. */
 static uint32_t ms__list_iter_start(const ms__reading *s)
@@ -9754,8 +9765,6 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     uint32_t segment = s->tail->segment;
     li->index = NULL;
     if (s->to >> 32 < segment) return false;
-    if (li->list <= MS__LIST_OTHERS)
-        ms__damaged_ranges_met(s, segment, ms__load32(&s->tail->damaged_ranges));
     if (!li->in_tail) return false;
     li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
     if (li->hi == 0) return false;
@@ -10093,16 +10102,17 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves an iterator n entries back from its end. */
-static void ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
+/* Moves an iterator n entries back from its end. False: it has fewer. */
+static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
     while (n > li->pos - li->lo) {
         n -= li->pos - li->lo;
         li->pos = li->lo;
-        if (!ms__next_run(core, s, li)) return;
+        if (!ms__next_run(core, s, li)) return false;
     }
     li->pos -= (uint32_t)n;
+    return true;
 }
 
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
@@ -10123,16 +10133,20 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
                (r = ms__merge_step(core, it, &it->damaged)) != NULL)
             merge->queue.record[merge->n_queue++] = r;
         merge->kept = true;
+        merge->full = merge->n_queue == q->limit;
         merge->left = merge->n_queue;
         return;
     }
     if (merge->plain && back && !q->reverse) {
-        ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0], q->limit);
+        merge->full = ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0],
+                                         q->limit);
         back = false;
     }
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
-    for (size_t n = 0; n < q->limit && ms__merge_step(core, it, &unseen); n++) continue;
+    size_t n = 0;
+    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
 
@@ -10356,6 +10370,25 @@ static void ms__reading_report(ms_cursor *it)
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
 
+/* Counts damage between the records of the tail. Whose it was is not known: a query
+ * reports it if a message of it may have been there. That is after the message after_seq
+ * (s->from is the next one), and not before the oldest of the newest n. */
+static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms_query *q = &it->query;
+    const ms__tail *t = s->tail;
+    uint32_t end = ms__load32(&t->end), segment = t->segment;
+    uint64_t from = s->from;
+    if (q->after_seq == UINT64_MAX || s->to >> 32 < segment) return;
+    if (q->after_seq > 0)
+        from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
+    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    s->damaged_ranges += ms__tail_damaged(
+        t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to);
+}
+
 /* Opens a cursor over a tail. Its query is resolved. */
 static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
                                ms_error *err)
@@ -10366,13 +10399,12 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     s->query = &it->query;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
-    if (s->to == 0 && ms__is_empty(it->query.location))
-        s->damaged_ranges = ms__load32(&t->damaged_ranges); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
+    if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }
@@ -12866,6 +12898,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
+    uint64_t gone = im.end_known ? im.damaged : lost;
+    if (gone > 0)
+        ms__tail_damage(&m->tail, gone < UINT32_MAX ? (uint32_t)gone : UINT32_MAX);
+    m->tail.hole_first = 0; /* they may have been anywhere */
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
@@ -12873,7 +12909,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
     memset(m->buffer.base + 40, 0, MS__IMAGE_HEADER - 40);
-    if (damaged) *damaged = im.end_known ? im.damaged : lost;
+    if (damaged) *damaged = gone;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
     return MS_OK;
@@ -13046,6 +13082,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
+ *      The same holds above the durable end if valid records follow x and no power loss
+ *      can have torn what is at x: no 512-byte sector has only zeros of it. (A disk
+ *      writes a sector as a whole, and room is zeros before it is used.)
  * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
@@ -15660,6 +15699,52 @@ static bool ms__record_walk_synced(ms__record_walk *s)
     return true;
 }
 
+#define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
+
+/* Returns whether some sector has only zeros of the bytes [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
+{
+    while (from < upto) {
+        const unsigned char *r = ms__log_at(log, from);
+        uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
+        if (end > upto) end = upto;
+        size_t n = (size_t)(end - from), i = 0;
+        while (i < n && r[i] == 0) i++;
+        if (i == n) return true;
+        from = end;
+    }
+    return false;
+}
+
+/* Decides by (FF4) about the invalid bytes at s->at, above the durable end: returns
+ * whether they are damage, and moves `trusted` to the valid record after them. What no
+ * valid record follows is dead either way, since the log ends after a COMMIT. A power
+ * loss leaves each sector as it was at some time, and room is zeros before it is used. So
+ * of a record that it tore, some sector has only zeros. */
+static bool ms__record_walk_damaged(ms__record_walk *s)
+{
+    const unsigned char *r = ms__log_at(s->log, s->at);
+    uint64_t left = s->limit - s->at, size = left < MS__HEADER ? left : MS__HEADER;
+    bool sized = ms__size_fits(r, left) && r[4] != 0 &&
+                 ms__holds_at(s->log->id.crc, s->at, r);
+    if (sized) size = ms__get32(r);
+    if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
+    s->trusted = ms__record_walk_seek(s, next, s->limit);
+    return true;
+}
+
+/* Returns whether a valid record begins in [from, upto). */
+static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
+{
+    ms__record_walk s;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.limit = upto;
+    s.last_seq = log->sum.last_seq;
+    return ms__record_walk_seek(&s, from, upto) < upto;
+}
+
 /* ---- A segment index that cannot be read. */
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
@@ -15703,10 +15788,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
 }
 
 /* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those of a derived one. The file's index has the damaged messages in its lists. */
+ * to: those that were known when its index was made. What was damaged later is in its
+ * list. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->damaged_ranges : 0;
+    return l->damaged_ranges;
 }
 
 /* ---- The places of index records. */
@@ -16091,6 +16177,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
+    if (before && ms__segment_lost(before) > 0) f->damaged = true; /* its last ones */
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -16207,7 +16295,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.damaged_ranges;
+    c->damaged = w.damaged + w.reading.damaged_ranges + t->damaged_ranges;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -16455,6 +16543,15 @@ static bool ms__log_unconfirmed(const ms__log *log)
     return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
 }
 
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
+}
+
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
 {
     uint64_t boot = log->file.boot ? log->file.boot : MS__BOOT_UNKNOWN;
@@ -16659,7 +16756,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
-    if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
+    if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
+        MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
@@ -16838,6 +16936,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
+ *      In every mode it does so if the writer before saw another boot number. After a
+ *      restart that costs little, since no page is dirty.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -17104,7 +17204,10 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     /* 4 */
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
     /* 5 */
-    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
+    bool other_boot = !ms__may_be_of_boot(log) &&
+                      log->durable.end < log->durable.unproven_end;
+    if (other_boot || ms__log_must_prove(log))
+        MS__TRY(ms__log_sync_now(log, false, false, err));
     /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
@@ -17404,7 +17507,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      visible = the larger of       ms__log_find_end: record by record, to the first
  *      watermark and checkpoint      byte x that begins no valid record
  *               |                       |  x is below `proven` (the durable end, or the
- *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  last record with SYNCED), or no power loss can
+ *               |                       |  have torn it (FF4): damage; it goes on
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
@@ -17570,12 +17674,11 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail; readers load the count without the lock. */
+/* Counts damaged ranges of the tail. */
 static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0)
-        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
     s->damaged_ranges = 0;
 }
 
@@ -17588,7 +17691,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+    ms__tail_damage(t, 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -17734,7 +17837,11 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
+        if (s.at >= s.limit) break;
+        if (!ms__record_walk_synced(&s)) {
+            if (!ms__record_walk_damaged(&s)) break;
+            continue;
+        }
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
@@ -17742,15 +17849,6 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     }
     *visible = committed > *proven ? committed : *proven;
     return MS_OK;
-}
-
-/* Returns whether the last writer may have written since the machine started: unless
- * both boots are known and differ. */
-static bool ms__may_be_of_boot(const ms__log *log)
-{
-    ms__writer_line w;
-    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
-    return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then
@@ -18275,6 +18373,19 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
+/* Counts, once for each segment, damage that has no postings: whose it was is not
+ * known, so every query that reads the segment reports it. */
+static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
+                                   uint32_t damaged_ranges)
+{
+    uint32_t number = segment + 1;
+    bool none = s->counted_to == 0;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (none || number < s->counted_from) s->counted_from = number;
+    if (number > s->counted_to) s->counted_to = number;
+    s->damaged_ranges += damaged_ranges;
+}
+
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
                              bool *some)
 {
@@ -18290,9 +18401,8 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     }
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
-                                     : run.index->damaged_ranges;
-    if (!listed || damaged_ranges > 0) ms__damaged_ranges_met(s, segment, damaged_ranges);
+    if (ms__segment_lost(run.index) > 0)
+        ms__damaged_ranges_met(s, segment, ms__segment_lost(run.index));
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

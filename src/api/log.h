@@ -70,7 +70,8 @@ typedef struct ms_log_desc {
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     bool keep_torn;           /* writing: the first append after a crash copies the bytes
                                  that it zeroes to the file PATH.torn, at the same
-                                 offsets, after a copy of the superblock.
+                                 offsets, after a copy of the superblock. If whole
+                                 messages are among them, it does so in any case.
                                  MS_OPEN_SALVAGE reads verified records from it. (Where
                                  the name of that file, or of another beside the log,
                                  exceeds 255 bytes, a hash replaces its end.) While

@@ -77,6 +77,7 @@ typedef struct ms__merge {
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
     bool kept;                /* the queue has all messages, the newest first */
+    bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */

@@ -28,7 +28,8 @@ typedef struct ms__tail {
     uint32_t count;          /* records entered; under the lock */
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
-    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic. The first */
+    uint32_t hole_first, hole_last; /* and the last stand at these units; atomic */
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -224,6 +225,24 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
+/* Notes n damaged ranges of a tail, after its last record. Under the lock; readers load
+ * the count without it, before the units. */
+static void ms__tail_damage(ms__tail *t, uint32_t n)
+{
+    if (t->damaged_ranges == 0) ms__store32(&t->hole_first, t->filled);
+    ms__store32(&t->hole_last, t->filled);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + n);
+}
+
+/* Returns the number of damaged ranges of a tail if one may stand at units from `first`
+ * up to `last`, else 0. */
+static uint32_t ms__tail_damaged(const ms__tail *t, uint32_t first, uint32_t last)
+{
+    uint32_t n = ms__load32(&t->damaged_ranges);
+    if (n == 0 || ms__load32(&t->hole_first) > last) return 0;
+    return ms__load32(&t->hole_last) < first ? 0 : n;
+}
+
 /* Finds the messages from a number on. Without one `from` is the tail's end, which is the
  * unit `end`. */
 static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint64_t seq,
@@ -232,6 +251,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     ms__sought f;
     const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
+    uint32_t before = i > 0 ? ms__postings_entry(all, i - 1) : 0;
     memset(&f, 0, sizeof f);
     f.from = MS__NO_PLACE;
     if (i == 0 && ms__sealed_of(core))
@@ -244,6 +264,8 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
+    if (f.from >> 32 == t->segment && ms__tail_damaged(t, before, (uint32_t)f.from))
+        f.damaged = true;
     return f;
 }
 

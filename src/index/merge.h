@@ -40,19 +40,6 @@ static ms__list_iter *ms__list_iters(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Counts, once for each segment, damage that has no postings: for cursors over
- * everything, and where a segment index was derived. */
-static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
-                                   uint32_t damaged_ranges)
-{
-    uint32_t number = segment + 1;
-    bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return;
-    if (none || number < s->counted_from) s->counted_from = number;
-    if (number > s->counted_to) s->counted_to = number;
-    s->damaged_ranges += damaged_ranges;
-}
-
 /* Returns where an iterator looks for its next run that has none yet: forward in the
  * segment of the first place, backward in the tail. */
 static uint32_t ms__list_iter_start(const ms__reading *s)
@@ -75,8 +62,6 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     uint32_t segment = s->tail->segment;
     li->index = NULL;
     if (s->to >> 32 < segment) return false;
-    if (li->list <= MS__LIST_OTHERS)
-        ms__damaged_ranges_met(s, segment, ms__load32(&s->tail->damaged_ranges));
     if (!li->in_tail) return false;
     li->hi = ms__postings_below(li->in_tail, (uint32_t)s->to);
     if (li->hi == 0) return false;
@@ -414,16 +399,17 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves an iterator n entries back from its end. */
-static void ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
+/* Moves an iterator n entries back from its end. False: it has fewer. */
+static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
     while (n > li->pos - li->lo) {
         n -= li->pos - li->lo;
         li->pos = li->lo;
-        if (!ms__next_run(core, s, li)) return;
+        if (!ms__next_run(core, s, li)) return false;
     }
     li->pos -= (uint32_t)n;
+    return true;
 }
 
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
@@ -444,16 +430,20 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
                (r = ms__merge_step(core, it, &it->damaged)) != NULL)
             merge->queue.record[merge->n_queue++] = r;
         merge->kept = true;
+        merge->full = merge->n_queue == q->limit;
         merge->left = merge->n_queue;
         return;
     }
     if (merge->plain && back && !q->reverse) {
-        ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0], q->limit);
+        merge->full = ms__list_iter_back(core, &merge->reading, &ms__list_iters(it)[0],
+                                         q->limit);
         back = false;
     }
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
-    for (size_t n = 0; n < q->limit && ms__merge_step(core, it, &unseen); n++) continue;
+    size_t n = 0;
+    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
 
@@ -677,6 +667,25 @@ static void ms__reading_report(ms_cursor *it)
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
 
+/* Counts damage between the records of the tail. Whose it was is not known: a query
+ * reports it if a message of it may have been there. That is after the message after_seq
+ * (s->from is the next one), and not before the oldest of the newest n. */
+static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms_query *q = &it->query;
+    const ms__tail *t = s->tail;
+    uint32_t end = ms__load32(&t->end), segment = t->segment;
+    uint64_t from = s->from;
+    if (q->after_seq == UINT64_MAX || s->to >> 32 < segment) return;
+    if (q->after_seq > 0)
+        from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
+    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    s->damaged_ranges += ms__tail_damaged(
+        t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to);
+}
+
 /* Opens a cursor over a tail. Its query is resolved. */
 static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
                                ms_error *err)
@@ -687,13 +696,12 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     s->query = &it->query;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
-    if (s->to == 0 && ms__is_empty(it->query.location))
-        s->damaged_ranges = ms__load32(&t->damaged_ranges); /* the store is empty */
     if (s->from < s->to && s->result == MS_OK) {
         MS__TRY(ms__query_iters(core, it, err));
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
+    if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }

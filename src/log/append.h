@@ -76,6 +76,8 @@
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
+ *      In every mode it does so if the writer before saw another boot number. After a
+ *      restart that costs little, since no page is dirty.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -342,7 +344,10 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     /* 4 */
     if (unsure || dead > log->end) MS__TRY(ms__log_settle(log, dead, err));
     /* 5 */
-    if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));
+    bool other_boot = !ms__may_be_of_boot(log) &&
+                      log->durable.end < log->durable.unproven_end;
+    if (other_boot || ms__log_must_prove(log))
+        MS__TRY(ms__log_sync_now(log, false, false, err));
     /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,

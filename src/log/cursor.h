@@ -110,6 +110,19 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
+/* Counts, once for each segment, damage that has no postings: whose it was is not
+ * known, so every query that reads the segment reports it. */
+static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
+                                   uint32_t damaged_ranges)
+{
+    uint32_t number = segment + 1;
+    bool none = s->counted_to == 0;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (none || number < s->counted_from) s->counted_from = number;
+    if (number > s->counted_to) s->counted_to = number;
+    s->damaged_ranges += damaged_ranges;
+}
+
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
                              bool *some)
 {
@@ -125,9 +138,8 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     }
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    uint32_t damaged_ranges = listed ? ms__segment_lost(run.index)
-                                     : run.index->damaged_ranges;
-    if (!listed || damaged_ranges > 0) ms__damaged_ranges_met(s, segment, damaged_ranges);
+    if (ms__segment_lost(run.index) > 0)
+        ms__damaged_ranges_met(s, segment, ms__segment_lost(run.index));
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

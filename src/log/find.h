@@ -60,6 +60,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
+    if (before && ms__segment_lost(before) > 0) f->damaged = true; /* its last ones */
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -176,7 +178,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.damaged_ranges;
+    c->damaged = w.damaged + w.reading.damaged_ranges + t->damaged_ranges;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;

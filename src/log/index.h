@@ -619,6 +619,52 @@ static bool ms__record_walk_synced(ms__record_walk *s)
     return true;
 }
 
+#define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
+
+/* Returns whether some sector has only zeros of the bytes [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
+{
+    while (from < upto) {
+        const unsigned char *r = ms__log_at(log, from);
+        uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
+        if (end > upto) end = upto;
+        size_t n = (size_t)(end - from), i = 0;
+        while (i < n && r[i] == 0) i++;
+        if (i == n) return true;
+        from = end;
+    }
+    return false;
+}
+
+/* Decides by (FF4) about the invalid bytes at s->at, above the durable end: returns
+ * whether they are damage, and moves `trusted` to the valid record after them. What no
+ * valid record follows is dead either way, since the log ends after a COMMIT. A power
+ * loss leaves each sector as it was at some time, and room is zeros before it is used. So
+ * of a record that it tore, some sector has only zeros. */
+static bool ms__record_walk_damaged(ms__record_walk *s)
+{
+    const unsigned char *r = ms__log_at(s->log, s->at);
+    uint64_t left = s->limit - s->at, size = left < MS__HEADER ? left : MS__HEADER;
+    bool sized = ms__size_fits(r, left) && r[4] != 0 &&
+                 ms__holds_at(s->log->id.crc, s->at, r);
+    if (sized) size = ms__get32(r);
+    if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
+    s->trusted = ms__record_walk_seek(s, next, s->limit);
+    return true;
+}
+
+/* Returns whether a valid record begins in [from, upto). */
+static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
+{
+    ms__record_walk s;
+    memset(&s, 0, sizeof s);
+    s.log = log;
+    s.limit = upto;
+    s.last_seq = log->sum.last_seq;
+    return ms__record_walk_seek(&s, from, upto) < upto;
+}
+
 /* ---- A segment index that cannot be read. */
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
@@ -662,10 +708,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
 }
 
 /* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those of a derived one. The file's index has the damaged messages in its lists. */
+ * to: those that were known when its index was made. What was damaged later is in its
+ * list. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
-    return l->own ? l->damaged_ranges : 0;
+    return l->damaged_ranges;
 }
 
 /* ---- The places of index records. */

@@ -12,7 +12,8 @@
  *      visible = the larger of       ms__log_find_end: record by record, to the first
  *      watermark and checkpoint      byte x that begins no valid record
  *               |                       |  x is below `proven` (the durable end, or the
- *               |                       |  last record with SYNCED): damage; it goes on
+ *               |                       |  last record with SYNCED), or no power loss can
+ *               |                       |  have torn it (FF4): damage; it goes on
  *               |                       |  else: visible = after the last COMMIT, but not
  *               |                       |  below `proven`
  *               v                       v
@@ -178,12 +179,11 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail; readers load the count without the lock. */
+/* Counts damaged ranges of the tail. */
 static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
 {
     ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0)
-        ms__store32(&t->damaged_ranges, t->damaged_ranges + s->damaged_ranges);
+    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
     s->damaged_ranges = 0;
 }
 
@@ -196,7 +196,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+    ms__tail_damage(t, 1);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -342,7 +342,11 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
-        if (s.at >= s.limit || !ms__record_walk_synced(&s)) break;
+        if (s.at >= s.limit) break;
+        if (!ms__record_walk_synced(&s)) {
+            if (!ms__record_walk_damaged(&s)) break;
+            continue;
+        }
         /* A writer may have begun since, and be at work here. Then a reader stops; its
          * next look takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
@@ -350,15 +354,6 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     }
     *visible = committed > *proven ? committed : *proven;
     return MS_OK;
-}
-
-/* Returns whether the last writer may have written since the machine started: unless
- * both boots are known and differ. */
-static bool ms__may_be_of_boot(const ms__log *log)
-{
-    ms__writer_line w;
-    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
-    return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -192,6 +192,15 @@ static bool ms__log_unconfirmed(const ms__log *log)
     return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
 }
 
+/* Returns whether the last writer may have written since the machine started: unless
+ * both boots are known and differ. */
+static bool ms__may_be_of_boot(const ms__log *log)
+{
+    ms__writer_line w;
+    bool known = log->file.boot != 0 && ms__writer_decode(&w, log->map.super);
+    return !known || w.boot == 0 || w.boot == log->file.boot;
+}
+
 static int ms__unconfirmed_set(ms__log *log, bool unconfirmed)
 {
     uint64_t boot = log->file.boot ? log->file.boot : MS__BOOT_UNKNOWN;
@@ -396,7 +405,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
 static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
-    if (log->opts.keep_torn && torn) MS__TRY(ms__torn_keep(log, dead, err));
+    if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
+        MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
     if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);

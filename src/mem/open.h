@@ -238,6 +238,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__damaged(err, 0, "no record matches the image's header");
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
+    uint64_t gone = im.end_known ? im.damaged : lost;
+    if (gone > 0)
+        ms__tail_damage(&m->tail, gone < UINT32_MAX ? (uint32_t)gone : UINT32_MAX);
+    m->tail.hole_first = 0; /* they may have been anywhere */
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
@@ -245,7 +249,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     }
     ms__put32(m->buffer.base + 32, ms__crc32c(0, m->buffer.base, 24));
     memset(m->buffer.base + 40, 0, MS__IMAGE_HEADER - 40);
-    if (damaged) *damaged = im.end_known ? im.damaged : lost;
+    if (damaged) *damaged = gone;
     m->core.store.open = MS_STORE_OPEN;
     *store = &m->core.store;
     return MS_OK;

@@ -317,7 +317,7 @@ controls()
         'if (salvage) visible = dead;'
     control damage_of_a_derived_index_not_reported gcc test_log_index \
         damage_is_reported_when_a_message_and_its_index_are_damaged 100 \
-        ms__segment_lost 'return l->own ? l->damaged_ranges : 0;' 'return l->own ? 0 : 0;'
+        ms__segment_lost 'return l->damaged_ranges;' 'return l->own ? 0 : l->damaged_ranges;'
     control times_skip_changes gcc test_change \
         raw/raw_queries_return_changes_when_times_exclude_their_segment 100 \
         ms__log_run '(li->list & 7) != MS__P_CHANGE &&' ''
@@ -441,6 +441,35 @@ controls()
     control dead_bytes_of_a_refused_append_left gcc test_log_recover \
         what_a_refused_append_has_stored_is_zeroed_by_the_next_one 100 \
         ms__log_put 'ms__log_dead(log, offset + size);' ''
+    control damage_of_the_tail_unreported gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__core_open \
+        'if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);' ''
+    control number_in_a_hole_not_found gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
+        'ms__tail_damaged(t, before, (uint32_t)f.from)' 'false'
+    control damage_before_the_newest_reported gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__tail_report \
+        'if (merge->full) from' 'if (false) from'
+    control lost_numbers_of_a_segment_not_found gcc test_corrupt \
+        log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
+        'if (before && ms__segment_lost(before) > 0) f->damaged = true;' ''
+    control salvaged_store_reports_nothing gcc test_mem_image \
+        salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
+        'if (gone > 0)' 'if (false)'
+    control unsynced_damage_taken_for_torn gcc test_log_lost \
+        damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
+        ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
+        'if (next) return false;'
+    control zeros_of_a_power_loss_taken_for_damage gcc test_log_lost \
+        dead_bytes_are_zeroed_when_a_writer_appends 100 ms__record_walk_damaged \
+        'if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;' ''
+    control found_after_a_restart_not_synced gcc test_log_writers \
+        the_first_writer_syncs_what_it_found_when_the_machine_has_restarted 100 \
+        ms__writer_prepare 'if (other_boot || ms__log_must_prove(log))' \
+        'if (ms__log_must_prove(log))'
+    control whole_dead_messages_not_kept gcc test_log_recover \
+        whole_dead_messages_are_kept_beside_the_log_when_it_is_not_asked_for 100 \
+        ms__log_settle ' || ms__holds_record(log, log->end, dead)' ''
     control watermark_of_another_boot_ignored gcc test_log_writers \
         shared_writers_lose_nothing_when_they_see_different_boots 100 ms__mark_current \
         'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
@@ -601,8 +630,7 @@ controls()
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
     control append_before_damage_is_proven gcc test_log_sync \
         an_append_is_durable_after_damage_when_another_process_keeps_the_lock 100 \
-        ms__writer_prepare 'if (ms__log_must_prove(log)) MS__TRY(ms__log_sync_now(log, false, false, err));' \
-        ''
+        ms__writer_prepare 'if (other_boot || ms__log_must_prove(log))' 'if (other_boot)'
     control closed_after_a_dead_writer_without_a_sync gcc test_log_sync \
         a_close_syncs_its_appends_when_another_writer_died 100 \
         ms__log_close 'log->writer && log->append.wrote' 'log->writer && log->append.prepared'
@@ -768,8 +796,8 @@ controls()
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
         ms__record_walk_synced 'if (found == 0) return false;' 'return false;'
     control torn_bytes_not_kept gcc test_log_recover \
-        dead_bytes_are_kept_beside_the_log_when_it_is_asked_for 100 \
-        ms__log_settle 'if (log->opts.keep_torn && torn)' 'if (false)'
+        a_part_of_a_dead_message_is_kept_when_it_is_asked_for 100 \
+        ms__log_settle 'log->opts.keep_torn || ' ''
     control torn_bytes_zeroed_unkept gcc test_log_recover \
         an_append_zeroes_nothing_when_the_file_for_dead_bytes_cannot_be_opened 100 \
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'

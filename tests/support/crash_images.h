@@ -48,7 +48,9 @@ struct crash_images {
     bool shared, ticked;
     size_t all, some, random; /* images of a loss at level 0; see sim_cuts_begin */
     uint64_t rng, entropy, now;
-    uint64_t damage;          /* events that must not come */
+    uint64_t damage;          /* events that must not come, but for torn sectors of garbage, */
+    uint64_t damage_at;       /* and the least offset that they had */
+    uint64_t garbage;         /* images of which a torn sector of garbage was reported */
     unsigned char *stale;     /* an older log, whose blocks may turn up */
     unsigned char *bytes;     /* of a file */
     sim_images images;
@@ -112,7 +114,8 @@ static inline void images_entropy(void *ctx, void *out, size_t len)
 static inline void images_event(void *ctx, const ms_log_event *event)
 {
     crash_images *l = (crash_images *)ctx;
-    if (event->kind == MS_LOG_DAMAGE || event->kind == MS_LOG_INDEX_DAMAGE) l->damage++;
+    if (event->kind != MS_LOG_DAMAGE && event->kind != MS_LOG_INDEX_DAMAGE) return;
+    if (l->damage++ == 0 || event->offset < l->damage_at) l->damage_at = event->offset;
 }
 
 static inline ms_log_desc images_desc(crash_images *l, int level, ms_log_mode mode)
@@ -438,6 +441,33 @@ static inline ms_store *images_look(crash_images *l, int level, sequence_crash *
     return reader;
 }
 
+/* A disk that leaves garbage in a sector has damaged it: the log cannot know that what was
+ * there had never been synced, and valid messages may follow. Then the damage is reported,
+ * nothing durable is part of it, and a writer goes on. Returns whether that is so here. */
+static inline bool images_garbage(crash_images *l, int level, bool promised)
+{
+    ms_error err;
+    ms_log_desc desc = images_desc(l, level, MS_LOG_READ);
+    if (l->killed || l->cuts[level - 1].garbage < 0) return false;
+    ms_store *reader = images_read(l, level, promised);
+    bool reported = reader != NULL && l->damage != 0;
+    if (reported && l->damage_at < images_info(l, level, reader).durable_end)
+        images_fails(l, level, "garbage hides durable bytes");
+    ms_close(reader);
+    images_is_unchanged(l, level);
+    l->damage = 0;
+    if (!reported) return false;
+    if (ms_log_verify(&desc, NULL, &err) != MS_E_DAMAGED)
+        images_fails(l, level, "verify: garbage is not reported");
+    ms_store *writer = images_open(l, level, MS_LOG_WRITE, "a writer after garbage");
+    ms_envelope m = ms_user_message(ms_text("on"));
+    images_must(l, level, ms_append(writer, MS_STR("on"), &m, NULL, &err), &err,
+                "an append");
+    ms_close(writer);
+    l->garbage++;
+    return true;
+}
+
 /* Checks an image. After a redaction that had not returned it does not go on, since the
  * sequence of the next disk does not know what that has erased. */
 static inline void images_stands(crash_images *l, int level)
@@ -451,6 +481,10 @@ static inline void images_stands(crash_images *l, int level)
     bool told = false;
     l->damage = 0;
     images_promise(l, level, &is, killed);
+    if (images_garbage(l, level, is.least > 0)) {
+        l->d[level - 1].file = file;
+        return;
+    }
     ms_store *reader = images_look(l, level, &is);
     images_watch(l, level, fit ? l->within : 0);
     ms_store *store = images_open(l, level, MS_LOG_CREATE, "recovering");
@@ -529,6 +563,7 @@ static inline void images_end(crash_images *l)
 static inline void images_tally(const crash_images *l)
 {
     test_tally("power-cut images", l->images.all);
+    test_tally("of them with a torn sector of garbage, reported", l->garbage);
     test_tally("power-cut images, no two the same", l->images.count);
     test_tally("crashes during recovery", l->recoveries);
     test_tally("simulated kills", l->kills);

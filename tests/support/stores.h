@@ -411,6 +411,18 @@ static inline size_t count_of(ms_store *store, const ms_query *q)
     return n;
 }
 
+/* The same of a store that salvage left: the cursor ends with that code. */
+static inline size_t count_left(ms_store *store, const ms_query *q, ms_result end)
+{
+    ms_cursor it;
+    size_t n = 0;
+    ms_error err;
+    must_ok(ms_query_open(store, q, &it, &err), &err, "query");
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), end);
+    return n;
+}
+
 /* A text of so many bytes, from malloc. */
 static inline char *large_text(size_t len)
 {

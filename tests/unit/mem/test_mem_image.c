@@ -150,7 +150,10 @@ static size_t must_be_honest(const pictured *p, ms_store *store, size_t from, si
     }
     for (; i < p->t.count; i++, lost++)
         if (is_whole(p, i, from, to)) fail_msg("record at %zu is lost", p->at[i]);
-    ms_cursor_close(&it, NULL);
+    ms_result result = ms_cursor_close(&it, NULL);
+    if (lost != 0 && result != MS_E_DAMAGED)
+        fail_msg("%zu messages are lost, and the cursor says %s", lost,
+                 ms_result_text(result));
     return lost;
 }
 
@@ -159,12 +162,12 @@ static void must_go_on(ms_store *store, buffer b, uint64_t damaged)
 {
     ms_envelope m = small_message();
     ms_query all = query_of(no_str(), 0);
-    size_t n = count_of(store, &all);
+    size_t n = count_left(store, &all, damaged ? MS_E_DAMAGED : MS_OK);
     uint64_t seq = must_append(store, no_str(), &m), again;
     buffer moved = image_in(store, b.size);
     store = must_salvage(moved, &again);
     assert_true(again <= damaged);
-    assert_int_equal(count_of(store, &all), n + 1);
+    assert_int_equal(count_left(store, &all, again ? MS_E_DAMAGED : MS_OK), n + 1);
     assert_true(must_append(store, no_str(), &m) > seq);
     must_be_sound(store, "after salvage of", n);
     ms_close(store);
@@ -333,8 +336,7 @@ TEST(messages_before_a_reset_are_not_salvaged)
             ms_close(store);
             b.bytes[36] ^= 1;
             store = must_salvage(b, NULL);
-            if (count_of(store, &all) != kept)
-                fail_msg("%zu messages instead of %zu", count_of(store, &all), kept);
+            assert_int_equal(count_left(store, &all, MS_E_DAMAGED), kept);
             ms_close(store);
             free(b.bytes);
         }
@@ -388,7 +390,7 @@ TEST(salvage_drops_a_torn_batch_or_changes_nothing)
         memcpy(tight.bytes, b.bytes, image);
         store = salvage_in(tight, NULL, &got);
         for (int round = 0; got == MS_OK && round < 2; round++) {
-            assert_int_equal(count_of(store, &all), SINGLE);
+            assert_int_equal(count_left(store, &all, MS_E_DAMAGED), SINGLE);
             ms_close(store);
             tight.bytes[36] ^= 1;    /* what was given up does not come back */
             store = must_salvage(tight, NULL);

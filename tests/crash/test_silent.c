@@ -1,0 +1,333 @@
+/* What each call says when a record that belongs to its answer is damaged. MS_OK means
+ * that nothing is known to be missing: so every row below names the one code that its call
+ * gives, for a damaged message in the open part of a log and in a sealed segment, for a
+ * lost tail before and after the next writer, and for an arena store after salvage. What
+ * has nothing to do with the damage is MS_OK.
+ *
+ * Left out: that what is shown is right (test_corrupt); other operations (test_damage).
+ */
+
+#define _GNU_SOURCE
+#include "numbered_messages.h"
+#include "arena.h"
+#include "scratch.h"
+
+enum { PAIRS = 40, OF = 7, HIT = 3 * OF + 2, NEAR = 6 }; /* HIT: the result of pair OF */
+
+static char *path;
+static ms_arena arena;
+
+/* A log of pairs, a call and its result, in room, and after each pair a message elsewhere;
+ * closed. */
+static void make_log(size_t segment)
+{
+    ms_error err;
+    char text[700], id[20];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_NEW, .segment_size = segment};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < PAIRS; i++) {
+        memset(text, '.', sizeof text);
+        text[snprintf(text, sizeof text, "<result %d>", i)] = '.';
+        text[segment != 0 ? 600 : 60] = 0;
+        snprintf(id, sizeof id, "call_%d", i);
+        ms_envelope m[3] = {ms_action(MS_STR("pay"), ms_json(MS_STR("{}")), ms_str_of(id)),
+                            ms_observation(ms_text(text), ms_str_of(id)),
+                            ms_user_message(ms_text("of another"))};
+        m[0].agent_key = m[1].agent_key = MS_STR("worker");
+        m[0].location = m[1].location = MS_STR("room");
+        m[2].location = MS_STR("elsewhere");
+        must_ok(ms_append_batch(store, m, 3, NULL, &err), &err, "append");
+    }
+    must_ok(ms_sync(store, NULL, &err), &err, "sync");
+    ms_close(store);
+}
+
+/* The place of a text in the file; what: an error if it is not there. */
+static long place_of(const char *text)
+{
+    static char bytes[1 << 20];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), len = strlen(text);
+    fclose(f);
+    for (size_t i = 0; i + len <= n; i++)
+        if (memcmp(bytes + i, text, len) == 0) return (long)i;
+    fail_msg("%s is not in the file", text);
+    return 0;
+}
+
+static void change_byte(long at)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_true(f != NULL && fseek(f, at, SEEK_SET) == 0);
+    int byte = fgetc(f);
+    assert_true(byte != EOF && fseek(f, at, SEEK_SET) == 0 && fputc(byte ^ 4, f) != EOF);
+    assert_int_equal(fclose(f), 0);
+}
+
+static ms_store *reader(ms_log_opening opening)
+{
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .opening = opening};
+    return must_open_log(&desc, "a reader");
+}
+
+/* Opens a query, reads it, closes it. */
+static ms_result reads(ms_store *store, const ms_query *q, size_t *n)
+{
+    ms_cursor it;
+    *n = 0;
+    ms_result result = ms_query_open(store, q, &it, NULL);
+    if (result != MS_OK) return result;
+    while (ms_next(&it) != NULL) ++*n;
+    return ms_cursor_close(&it, NULL);
+}
+
+static void must_read(ms_store *store, const char *what, ms_query q, ms_result wanted,
+                      size_t messages)
+{
+    size_t n;
+    ms_result result = reads(store, &q, &n);
+    if (result != wanted || n != messages)
+        fail_msg("%s: %s after %zu messages, not %s after %zu", what,
+                 ms_result_text(result), n, ms_result_text(wanted), messages);
+}
+
+static ms_error err;
+
+static void must_be(const char *what, ms_result result, ms_result wanted)
+{
+    if (result != wanted)
+        fail_msg("%s: %s (%s), not %s", what, ms_result_text(result), err.message,
+                 ms_result_text(wanted));
+}
+
+static void body_begin(ms_buf *body)
+{
+    memset(body, 0, sizeof *body);
+    body->arena = &arena;
+}
+
+/* What history, request and projection of the worker say. */
+static void the_model_learns_it(ms_store *store, ms_result wanted)
+{
+    ms_memory memory;
+    ms_cursor it;
+    ms_buf body;
+    ms_project_report report;
+    ms_request_desc ask;
+    ms_memory_init(&memory, store, MS_STR("room"), MS_STR("worker"));
+    ms_result result = ms_get_history(&memory, &it, NULL);
+    while (ms_next(&it) != NULL) continue;
+    ms_result end = ms_cursor_close(&it, NULL);
+    must_be("a history", result != MS_OK ? result : end, wanted);
+    memset(&ask, 0, sizeof ask);
+    ask.profile = ms_profile_find(MS_STR("anthropic"));
+    ask.opts.model = MS_STR("m");
+    ask.extra = MS_STR("{\"max_tokens\":9}");
+    for (int times = 0; times < 3; times++) {
+        body_begin(&body);
+        ask.memory = times == 1 ? &memory : NULL;
+        ask.store = times == 1 ? NULL : store;
+        ask.location = times == 1 ? ms_str_n(NULL, 0) : MS_STR("room");
+        if (times == 2) ask.opts.newest = 2; /* it reads all of the location */
+        must_be("a request", ms_request(&ask, ms_buf_write, &body, &report, &err),
+                wanted);
+        assert_true(wanted == MS_OK || ms_buf_text(&body).len == 0); /* nothing is sent */
+    }
+    ask.opts.newest = 0;
+    body_begin(&body);
+    ask.arena = &arena;
+    must_be("a projection", ms_project(&ask, ms_buf_write, &body, &report, &err), wanted);
+}
+
+/* What copies of the location say. */
+static void copies_say_it(ms_store *store, ms_result wanted, size_t copied)
+{
+    ms_store *into;
+    ms_copy_report report;
+    ms_mem_desc desc = {0};
+    const ms_str room = MS_STR("room");
+    const ms_keep keep = {.locations = &room, .n_locations = 1};
+    assert_int_equal(ms_mem_open(&into, &desc, NULL), MS_OK);
+    must_be("a copy", ms_copy(into, store, &keep, &arena, &report, &err), wanted);
+    assert_int_equal(report.copied, copied);
+    assert_true((report.damaged > 0) == (wanted != MS_OK));
+    ms_close(into);
+}
+
+/* What a search says. */
+static void a_search_says_it(ms_store *store, ms_result wanted)
+{
+    ms_finder finder;
+    ms_found found;
+    ms_find_query q = {.query = {.location = MS_STR("room")}, .text = MS_STR("zebra")};
+    assert_int_equal(ms_find_open(store, &q, &finder, NULL), MS_OK);
+    assert_false(ms_find_next(&finder, &found));
+    must_be("a search", ms_find_close(&finder, &err), wanted);
+}
+
+/* A store of which the message HIT (the result of a call) is damaged, or a copy without
+ * damage: then wanted is MS_OK. */
+static void every_call_says_it(ms_store *store, ms_result wanted)
+{
+    const ms_msg *msg;
+    const ms_str worker = MS_STR("worker");
+    bool damaged = wanted != MS_OK;
+    size_t all = 2 * PAIRS - damaged, after = 2 * (PAIRS - OF - 1);
+    const ms_query room = {.location = MS_STR("room")};
+    ms_query q = {0};
+    must_read(store, "everything", q, wanted, 3 * PAIRS - damaged);
+    must_read(store, "a location", room, wanted, all);
+    q = room;
+    q.reverse = true;
+    must_read(store, "a location, reversed", q, wanted, all);
+    q = room;
+    q.by_time = true;
+    q.arena = &arena;
+    must_read(store, "a location by time", q, wanted, all);
+    q = room;
+    q.views = MS_VIEW_AGENT;
+    q.agent_key = worker;
+    must_read(store, "an agent", q, wanted, all);
+    q = room;
+    q.views = MS_VIEW_TEAM;
+    q.agent_keys = &worker;
+    q.n_agent_keys = 1;
+    must_read(store, "a team", q, wanted, all);
+    q = room;
+    q.limit = NEAR;
+    must_read(store, "the newest few", q, MS_OK, NEAR);
+    q.limit = after;
+    must_read(store, "the newest, all after the damage", q, MS_OK, after);
+    q = room;
+    q.after_seq = HIT + 2;
+    must_read(store, "all after the damage", q, MS_OK, after - 1);
+    q.after_seq = HIT - 1;
+    must_read(store, "all from the damage on", q, wanted, after + !damaged);
+    must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), wanted);
+    must_be("the number before", ms_get_by_seq(store, HIT - 1, NULL, &msg, NULL), MS_OK);
+    must_be("the number after", ms_get_by_seq(store, HIT + 2, NULL, &msg, NULL), MS_OK);
+    must_be("no number", ms_get_by_seq(store, 999, NULL, &msg, NULL), MS_E_NOT_FOUND);
+    the_model_learns_it(store, wanted);
+    copies_say_it(store, wanted, all);
+    a_search_says_it(store, wanted);
+}
+
+static void a_fork_says_it(ms_result wanted)
+{
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE};
+    const ms_query fork = {.location = MS_STR("fork")};
+    size_t n;
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("a fork", ms_fork(store, MS_STR("room"), 3 * PAIRS - 1, fork.location, &arena,
+                              NULL), wanted);
+    (void)reads(store, &fork, &n);
+    assert_int_equal(n, wanted == MS_OK ? 2 * PAIRS : 0);
+    ms_close(store);
+}
+
+static void each_store_says_it(ms_result wanted)
+{
+    ms_store *store = reader(MS_OPEN_NORMAL), *joined;
+    every_call_says_it(store, wanted);
+    ms_union_desc desc = {.stores = &store, .n_stores = 1};
+    if (ms_union_open(&joined, &desc, NULL) == MS_OK) {
+        size_t n;
+        const ms_query q = {.location = MS_STR("room"), .arena = &arena};
+        must_be("a union", reads(joined, &q, &n), wanted);
+        ms_close(joined);
+    }
+    ms_close(store);
+}
+
+TEST(every_call_says_it_when_a_message_of_the_open_part_is_damaged)
+{
+    test_arena_init(&arena, NULL);
+    make_log(0);
+    each_store_says_it(MS_OK);
+    change_byte(place_of("<result 7>"));
+    each_store_says_it(MS_E_DAMAGED);
+    a_fork_says_it(MS_E_DAMAGED);
+    each_store_says_it(MS_E_DAMAGED);
+    ms_arena_deinit(&arena);
+}
+
+TEST(every_call_says_it_when_a_message_of_a_sealed_segment_is_damaged)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    each_store_says_it(MS_OK);
+    change_byte(place_of("<result 7>"));
+    each_store_says_it(MS_E_DAMAGED);
+    a_fork_says_it(MS_E_DAMAGED);
+    ms_arena_deinit(&arena);
+}
+
+/* The file ends earlier than what was durable, before and after a writer noted that. */
+TEST(every_call_says_it_when_the_newest_messages_are_missing)
+{
+    test_arena_init(&arena, NULL);
+    const ms_query room = {.location = MS_STR("room")};
+    const ms_msg *msg;
+    make_log(0);
+    assert_int_equal(truncate(path, place_of("<result 30>")), 0);
+    for (int written = 0; written < 2; written++) {
+        ms_store *store = reader(MS_OPEN_NORMAL);
+        must_read(store, "a location", room, MS_E_DAMAGED, 61);
+        ms_query q = room;
+        q.limit = 5;
+        must_read(store, "the newest", q, MS_E_DAMAGED, 5);
+        q.limit = 0;
+        q.after_seq = 91; /* the last one that is left */
+        must_read(store, "all after those", q, MS_E_DAMAGED, 0);
+        must_be("a number that is gone", ms_get_by_seq(store, 92, NULL, &msg, &err),
+                MS_E_DAMAGED);
+        the_model_learns_it(store, MS_E_DAMAGED);
+        copies_say_it(store, MS_E_DAMAGED, 61);
+        ms_close(store);
+        if (written != 0) break;
+        ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE};
+        ms_envelope m = ms_user_message(ms_text("on"));
+        store = must_open_log(&desc, "a writer");
+        must_be("an append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
+        ms_close(store);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* An image of which a message is damaged is attached for salvage. */
+TEST(every_call_says_it_when_salvage_left_an_arena_store)
+{
+    test_arena_init(&arena, NULL);
+    static uint64_t bytes[4096];
+    const ms_query room = {.location = MS_STR("room")};
+    ms_mem_desc desc = {.buffer = bytes, .buffer_size = sizeof bytes};
+    ms_store *store;
+    uint64_t damaged;
+    must_be("a store", ms_mem_open(&store, &desc, &err), MS_OK);
+    for (int i = 0; i < 9; i++) {
+        ms_envelope m = ms_user_message(ms_text(i == 4 ? "<result>" : "another"));
+        must_be("append", ms_append(store, room.location, &m, NULL, &err), MS_OK);
+    }
+    must_read(store, "a location", room, MS_OK, 9);
+    ms_close(store);
+    char *hit = (char *)memmem(bytes, sizeof bytes, "<result>", 8);
+    assert_non_null(hit);
+    *hit ^= 4;
+    desc.salvage = true;
+    must_be("salvage", ms_mem_attach(&store, &desc, &damaged, &err), MS_OK);
+    assert_int_equal(damaged, 1);
+    must_read(store, "a location", room, MS_E_DAMAGED, 8);
+    the_model_learns_it(store, MS_E_DAMAGED);
+    copies_say_it(store, MS_E_DAMAGED, 8);
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
+int main(void)
+{
+    char *folder = scratch_folder();
+    path = scratch_file(folder, "log.msl");
+    return run_all_tests(NULL, NULL);
+}
