@@ -14623,10 +14623,14 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
-/* [log-recover] The turn of a shared writer, and the damage found. */
+/* [log-recover] The turn of a shared writer, and what a reader has to be told. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
     bool told;           /* a reader's call has returned that the file was replaced */
+    uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
+                            untrusted watermark, */
+    uint64_t doubt_end;  /* to here */
+    uint32_t doubt_check; /* of the bytes between, or of the last ones */
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -17532,8 +17536,10 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * A check for appends compares the watermark with the last one taken in, and the epoch of
  * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
  * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored. A reader whose file
- * has the mark REPLACED compares the path with its file, and tells once that they differ.
+ * (ms__mark_current). Until then an untrusted watermark is ignored. If a reader has taken
+ * in records after it, and they differ then, it fails with MS_E_CONFLICT. A reader whose
+ * file has the mark REPLACED compares the path with its file, and tells once that they
+ * differ.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17861,6 +17867,36 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
+#define MS__DOUBT_SIZE 4096u
+
+static uint32_t ms__doubt_check(const ms__log *log)
+{
+    uint64_t n = log->recovery.doubt_end - log->recovery.doubt;
+    if (n > MS__DOUBT_SIZE) n = MS__DOUBT_SIZE;
+    return ms__crc32c(0, ms__log_at(log, log->recovery.doubt_end - n), (size_t)n);
+}
+
+/* Notes that a reader shows records which a walk found after the watermark. If a writer
+ * lives that sees another boot number, they may be dead, and it writes over them. */
+static void ms__doubt_begin(ms__log *log, uint64_t mark)
+{
+    if (log->writer || mark >= log->end || mark < MS__SUPER_SIZE) return;
+    log->recovery.doubt = mark;
+    log->recovery.doubt_end = log->end;
+    log->recovery.doubt_check = ms__doubt_check(log);
+}
+
+/* Finds out, when a writer has stored a watermark, whether those records are visible. */
+static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
+{
+    ms__log_recovery *r = &log->recovery;
+    if (mark < r->doubt_end || ms__doubt_check(log) != r->doubt_check)
+        return ms__fail(err, MS_E_CONFLICT, "a writer of '%s' has written over messages "
+                        "of one that was killed: open it again", log->file.path);
+    r->doubt = 0;
+    return MS_OK;
+}
+
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
@@ -17893,6 +17929,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
+    if (!same && !salvage) ms__doubt_begin(log, mark);
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
@@ -18114,6 +18151,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
+    if (log->recovery.doubt && ms__mark_current(log))
+        MS__TRY(ms__doubt_over(log, mark, err));
     if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
@@ -18154,8 +18193,8 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a compaction has replaced the file of a reader. It may go on reading: what
- * it has seen stays. While the copy is made, the path has the old file. */
+/* Fails once if a compaction has replaced the file of a reader. It may go on reading:
+ * what it has seen stays. While the copy is made, the path has the old file. */
 static ms_result ms__reader_told(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
