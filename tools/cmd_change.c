@@ -697,7 +697,8 @@ const command location_command = {
 static const option_row redact_rows[] = {
     {OPT_APPLY, "do it"},
     {OPT_SECRETS, "messages that have secrets"},
-    {OPT_MASK_SECRETS, "with --secrets --apply: only the secrets, not the messages"},
+    {OPT_MASK_SECRETS, "with --secrets --apply: only the secrets, not the messages; the "
+                       "earlier text stays in the file until compact"},
     {OPT_PERSONAL, "with --secrets: e-mail addresses and names of home folders, too"},
     {OPT_RAW, "hidden messages, too"},
     {OPT_CONVERSATION, "messages of user and assistant"},
@@ -728,6 +729,11 @@ const command redact_command = {
     "other logs keep the content, and so do bytes that a crash left of an append,\n"
     "until msgstore compact. No other process should read the log meanwhile.\n"
     "With --secrets it searches keys, tokens and passwords in all messages, hidden\n"
-    "ones too, in notes and facts, and lists their places and first characters.\n",
+    "ones too, in streams, notes, facts, ids and names, in what a crash left of an\n"
+    "append, and in STORE.torn and STORE.compacting. It lists their places and first\n"
+    "characters. --apply erases what it can in place. It hides messages with secrets\n"
+    "in ids or names; those, replaced facts and earlier texts stay in the file until\n"
+    "msgstore compact STORE STORE --replace. Exit code 1: some are left, and each line\n"
+    "\"left\" has the command that removes them. No list of forms is exact.\n",
     false,
 };

@@ -57,10 +57,9 @@ typedef struct report {
 
 /* ---- Texts: masked, each long one once --------------------------------------------- */
 
-static void note_secret(void *ctx, const secret *found, ms_str text)
+static void note_secret(void *ctx, const secret *found)
 {
     report *r = ctx;
-    (void)text;
     tally_row *row = tally_row_of(&r->kinds, ms_str_of(found->kind));
     if (row != NULL) row->count++;
     else r->failed = true;

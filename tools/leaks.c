@@ -1,22 +1,33 @@
 /* Secrets in a log. The search covers every record as it was written: messages, also
- * hidden ones, earlier text of amended messages, notes, facts of locations.
+ * hidden ones, earlier text of amended messages, parts of streams, notes, facts of
+ * locations, names. It also covers what crashes leave: the bytes of a torn append, and
+ * the files PATH.torn and PATH.compacting.
  *
  *   now       a message that views show, in its present form
  *   hidden    a message that no view shows
+ *   parts     text of a stream whose message has another text now
  *   earlier   text that an amendment has replaced, or facts that were set again
  *   note      of a message;  facts  of a location
+ *   torn      bytes after the last append;  beside  a file beside the log
  *
  * Erasing (ms_redact) removes all text of a message from the file, notes and earlier
- * text included. Masking amends the message; its earlier text stays in the file until
- * msgstore compact. Facts are masked in both cases. */
+ * text included. Ids and other names stay, and notes of the kind "usage": such messages
+ * are hidden, too, and msgstore compact leaves them out. Masking amends the message; its
+ * earlier text stays in the file until msgstore compact. Facts are masked in both cases.
+ * Afterwards the log is searched once more, and what is left is reported. */
 
 #define _GNU_SOURCE
+#include "files.h"
 #include "leaks.h"
 #include "secrets.h"
+#include "sync.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Lower-case names of fields, by their numbers. */
 static const char *const field_names[MS_FIELD_COUNT] = {
@@ -26,122 +37,306 @@ static const char *const field_names[MS_FIELD_COUNT] = {
 #undef MS__X
 };
 
+/* Fields that a redaction keeps. */
+#define NAMES                                                                         \
+    (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_ID | \
+     1u << MS_F_KEY | 1u << MS_F_CALL_ID | 1u << MS_F_TOOL | 1u << MS_F_TYPE_NAME |    \
+     1u << MS_F_ROLE_NAME)
+
+typedef enum state {
+    NOW, HIDDEN, PARTS, EARLIER, NOTE, FACTS, TORN, BESIDE, STATES
+} state;
+
+static const char *const state_words[STATES] = {
+    "now", "hidden", "parts", "earlier", "note", "facts", "torn", "beside",
+};
+
+/* What removes the secrets of a message, or of a location: bits. */
+enum { ERASE = 1, HIDE = 2, MASK_FACTS = 4, MOVE_FACTS = 8 };
+
+typedef struct leaking {
+    uint64_t key;             /* number of a message */
+    unsigned value;
+} leaking;
+
+/* Files that a killed process leaves beside the log. */
+static const char *const beside[] = {".torn", ".compacting"};
+
 typedef struct leaks {
     job *job;
     unsigned classes;
+    bool quiet;               /* only count */
     output out;
+    ms_arena scratch;         /* of the current record */
     tally kinds;              /* of secrets */
-    uint64_t *seqs;           /* of messages with secrets; an stb_ds array */
-    ms_str *locations;        /* whose facts have secrets; likewise */
-    uint64_t found, earlier, hidden; /* secrets; of these, in earlier text; messages */
-    bool failed;
+    leaking *messages;        /* with secrets; an stb_ds map, in the order of the log */
+    leaking *streams;         /* numbers of those whose parts were looked at */
+    tally places;             /* locations with secrets in facts or name; count: bits */
+    tally looked;             /* locations whose facts were read; count: they have some */
+    tally present;            /* secrets in present facts: location, NUL, secret */
+    uint64_t found, in_state[STATES];
+    uint64_t kept;            /* of them, those that compact would keep */
+    uint64_t in_file[COUNT_OF(beside)];
+    int code;                 /* other than FINE: it was reported, and the search ends */
 } leaks;
 
-static void add_seq(leaks *l, uint64_t seq)
+static void mark_message(leaks *l, uint64_t seq, unsigned bits)
 {
-    for (size_t i = arrlenu(l->seqs); i > 0; i--) {
-        if (l->seqs[i - 1] == seq) return;
-    }
-    arrput(l->seqs, seq);
+    leaking *row = hmgetp_null(l->messages, seq);
+    if (row != NULL) row->value |= bits;
+    else hmput(l->messages, seq, bits);
 }
 
-static void add_location(leaks *l, ms_str location)
+static void mark_place(leaks *l, ms_str location, unsigned bits)
 {
-    ms_str copy;
-    for (size_t i = 0; i < arrlenu(l->locations); i++) {
-        if (ms_str_equal(l->locations[i], location)) return;
-    }
-    if (!copy_text(&l->job->arena, location, &copy)) l->failed = true;
-    else arrput(l->locations, copy);
+    tally_row *row = tally_row_of(&l->places, location);
+    if (row == NULL) l->code = no_memory();
+    else row->count |= bits;
 }
 
 /* Prints one line a secret: "17  now  content  github-token  ghp_..., 40 characters" */
-static void print_leak(leaks *l, const ms_msg *msg, const char *state, const char *field,
-                       ms_str text, const secret *s)
+static void print_leak(leaks *l, uint64_t seq, state where, const char *field,
+                       const secret *s)
 {
     char hint[SECRET_HINT], number[24] = "-", clean[CELL_BYTES];
     cell c = cell_over(clean, sizeof clean, 60);
-    if (ms_seq(msg) > 0) snprintf(number, sizeof number, "%" PRIu64, ms_seq(msg));
-    cell_put(&c, ms_str_of(secret_hint(text, s, hint)));
-    emit_format(&l->out, "%8s  %-8s %-11s %-20s ", number, state, field, s->kind);
+    if (seq > 0) snprintf(number, sizeof number, "%" PRIu64, seq);
+    cell_put(&c, ms_str_of(secret_hint(s, hint)));
+    emit_format(&l->out, "%8s  %-8s %-11s %-20s ", number, state_words[where], field,
+                s->kind);
     emit(&l->out, c.buf, c.len);
     emit_text(&l->out, "\n");
+}
+
+static void count_leak(leaks *l, uint64_t seq, state where, const char *field,
+                       const secret *s)
+{
     tally_row *row = tally_row_of(&l->kinds, ms_str_of(s->kind));
     if (row != NULL) row->count++;
     l->found++;
+    l->in_state[where]++;
+    if (!l->quiet) print_leak(l, seq, where, field, s);
 }
 
-static size_t look_at_field(leaks *l, const ms_msg *msg, const char *state,
-                            const char *field, ms_str text)
+/* Returns the secrets of a value, in the scratch arena. */
+static secret_list secrets_of(leaks *l, ms_value value)
 {
-    size_t from = 0, n = 0;
-    secret s;
-    for (; secret_next(text, l->classes, &from, &s); n++) {
-        print_leak(l, msg, state, field, text, &s);
-    }
-    return n;
+    secret_list list;
+    if (!secrets_find(value, l->classes, &l->scratch, &list)) l->code = no_memory();
+    return list;
 }
 
-static size_t look_at_message(leaks *l, const ms_msg *msg, const char *state)
+/* Returns the number of secrets. */
+static size_t look_at(leaks *l, uint64_t seq, state where, const char *field,
+                      ms_value value)
 {
-    size_t n = 0;
-    for (int f = 1; f < MS_FIELD_COUNT; f++) {
-        ms_str text = ms_get(msg, (ms_field)f).text;
-        if (text.ptr != NULL) n += look_at_field(l, msg, state, field_names[f], text);
+    secret_list list = secrets_of(l, value);
+    for (size_t i = 0; i < list.count; i++) {
+        count_leak(l, seq, where, field, &list.items[i]);
     }
-    return n;
+    return list.count;
 }
 
-/* Looks at a message, or at one of its earlier forms. */
+/* Returns a field as it is searched: what a format keeps is JSON after a head. */
+static ms_value searched(const ms_msg *msg, ms_field field)
+{
+    enum { HEAD = 3 };
+    ms_value v = ms_get(msg, field);
+    if (field != MS_F_SOURCE || v.text.ptr == NULL || v.text.len <= HEAD) return v;
+    return ms_json(ms_str_n(v.text.ptr + HEAD, v.text.len - HEAD));
+}
+
+/* Returns what removes the secrets of a message in this form; 0: it has none. */
+static unsigned look_at_message(leaks *l, const ms_msg *msg, state where)
+{
+    unsigned bits = 0;
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) {
+        ms_value v = searched(msg, (ms_field)f);
+        if (v.text.ptr == NULL) continue;
+        size_t n = look_at(l, ms_seq(msg), where, field_names[f], v);
+        if (n == 0) continue;
+        bits |= (NAMES >> f & 1) != 0 ? HIDE : ERASE;
+        if (where == NOW) l->kept += n;
+    }
+    return bits;
+}
+
+/* Sets *now to the present form of a message. Returns whether views show it. */
+static bool is_shown(leaks *l, uint64_t seq, const ms_msg **now)
+{
+    ms_error err;
+    *now = NULL;
+    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, now, &err);
+    if (result == MS_OK || result == MS_E_NOT_FOUND || result == MS_E_HIDDEN ||
+        result == MS_E_DAMAGED) return result == MS_OK;
+    l->code = complain_of("reading a message", result, &err);
+    return false;
+}
+
+static bool is_streaming(const ms_msg *msg)
+{
+    return ms_kind_of(msg) == MS_KIND_MESSAGE &&
+           (ms_flags(msg) & (MS_FLAG_UNFINISHED | MS_FLAG_AMENDED)) == MS_FLAG_UNFINISHED;
+}
+
+/* Returns whether two records are one form of a message. A store may have copied them. */
+static bool is_same_form(const ms_msg *a, const ms_msg *b)
+{
+    bool same = ms_kind_of(a) == ms_kind_of(b);
+    for (unsigned f = 1; f < MS_FIELD_COUNT && same && a != b; f++) {
+        ms_value v = ms_get(a, (ms_field)f), w = ms_get(b, (ms_field)f);
+        same = v.json == w.json && ms_str_equal(v.text, w.text);
+    }
+    return same;
+}
+
+/* Looks at a message, or at one of its earlier forms. An unfinished one has the text so
+ * far. */
 static void look_at_words(leaks *l, const ms_msg *msg)
 {
-    const ms_msg *now = NULL;
-    ms_arena *arena = &l->job->arena;
-    ms_result result = ms_get_by_seq(l->job->store, ms_seq(msg), arena, &now, NULL);
-    bool hidden = result != MS_OK, present = hidden || now == msg;
-    bool streamed = !hidden && (ms_flags(now) & MS_FLAG_UNFINISHED) != 0;
-    size_t n = look_at_message(l, streamed ? now : msg, hidden    ? "hidden"
-                                                        : present ? "now"
-                                                                  : "earlier");
-    if (n == 0) return;
-    if (!present && !streamed) {
-        l->earlier += n;
-        return;
-    }
-    if (hidden) l->hidden++;
-    add_seq(l, ms_seq(msg));
+    const ms_msg *now;
+    bool shown = is_shown(l, ms_seq(msg), &now), streaming = shown && is_streaming(now);
+    bool present = streaming || (shown && is_same_form(now, msg));
+    state where = !shown ? HIDDEN : present ? NOW : EARLIER;
+    unsigned bits = look_at_message(l, streaming ? now : msg, where);
+    if (bits != 0 && where != EARLIER) mark_message(l, ms_seq(msg), bits);
 }
 
+/* Reads the text of a stream: that of its beginning, and the parts. *field: which field
+ * of the message has it. */
+static void read_stream(leaks *l, ms_str location, uint64_t seq, ms_field *field,
+                        ms_buf *out)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    ms_error err;
+    bool good = true;
+    *field = MS_F_CONTENT;
+    q.location = location;
+    q.about_seq = seq;
+    q.raw = MS_RAW_MESSAGES | MS_RAW_PARTS;
+    ms_query_open(l->job->store, &q, &it, &err); /* closing reports a failure */
+    while ((msg = ms_next(&it)) != NULL) {
+        bool call = ms_type_of(msg) == MS_T_ACTION;
+        if (call) *field = MS_F_ARGS;
+        ms_str text = ms_get(msg, call ? MS_F_ARGS : MS_F_CONTENT).text;
+        good = good && ms_buf_write(out, text.ptr, text.len) == MS_OK;
+    }
+    ms_result result = ms_cursor_close(&it, &err);
+    if (!good) l->code = no_memory();
+    else if (result != MS_OK && result != MS_E_DAMAGED) {
+        l->code = complain_of("reading a stream", result, &err);
+    }
+}
+
+/* Looks at the text of a stream at its first part, unless its message shows that text. */
+static void look_at_stream(leaks *l, const ms_msg *msg)
+{
+    const ms_msg *now;
+    ms_field field;
+    uint64_t seq = ms_seq(msg);
+    ms_buf buf = {&l->scratch, NULL, 0, 0};
+    if (hmgetp_null(l->streams, seq) != NULL) return;
+    hmput(l->streams, seq, 0);
+    bool shown = is_shown(l, seq, &now);
+    if (shown && is_streaming(now)) return;
+    read_stream(l, location_of(msg), seq, &field, &buf);
+    ms_str text = ms_buf_text(&buf);
+    if (shown && ms_str_equal(ms_get(now, field).text, text)) return;
+    size_t n = look_at(l, seq, shown ? PARTS : HIDDEN, field_names[field],
+                       ms_text_n(text));
+    if (n > 0) mark_message(l, seq, ERASE);
+}
+
+/* A redaction keeps the kinds of notes, and usage notes. */
+static void look_at_note(leaks *l, const ms_msg *msg)
+{
+    const ms_msg *now;
+    ms_str kind = ms_get(msg, MS_F_TYPE_NAME).text;
+    size_t named = look_at(l, ms_seq(msg), NOTE, "type_name", ms_text_n(kind));
+    size_t n = look_at(l, ms_seq(msg), NOTE, "content", ms_content(msg));
+    if (named + n == 0) return;
+    bool usage = ms_str_equal(kind, MS_STR("usage"));
+    mark_message(l, ms_seq(msg), named > 0 || usage ? HIDE | ERASE : ERASE);
+    if (is_shown(l, ms_seq(msg), &now)) l->kept += named + n;
+}
+
+static tally_row *present_row(leaks *l, ms_str location, ms_str text)
+{
+    ms_buf key = {&l->scratch, NULL, 0, 0};
+    tally_row *row = NULL;
+    if (ms_buf_write(&key, location.ptr, location.len) == MS_OK &&
+        ms_buf_write(&key, "", 1) == MS_OK &&
+        ms_buf_write(&key, text.ptr, text.len) == MS_OK) {
+        row = tally_row_of(&l->present, ms_buf_text(&key));
+    }
+    if (row == NULL) l->code = no_memory();
+    return row;
+}
+
+/* Reads the present facts of a location, once. Returns whether there are any. */
+static bool read_facts(leaks *l, ms_str location)
+{
+    ms_error err;
+    ms_str facts = {NULL, 0};
+    size_t before = arrlenu(l->looked.rows);
+    tally_row *row = tally_row_of(&l->looked, location);
+    if (row == NULL) l->code = no_memory();
+    if (row == NULL || arrlenu(l->looked.rows) == before) {
+        return row != NULL && row->count > 0;
+    }
+    ms_result result =
+        ms_location_get(l->job->store, location, &l->scratch, &facts, &err);
+    if (result != MS_OK && result != MS_E_DAMAGED) {
+        l->code = complain_of("reading facts", result, &err);
+    }
+    row->count = facts.ptr != NULL && !ms_str_equal(facts, MS_STR("{}"));
+    if (row->count == 0) return false;
+    secret_list list = secrets_of(l, ms_json(facts));
+    for (size_t i = 0; i < list.count; i++) {
+        tally_row *known = present_row(l, location, list.items[i].text);
+        if (known != NULL) known->count = 1;
+    }
+    return true;
+}
+
+/* Looks at a record of facts. Its secrets are present ones or replaced. */
 static void look_at_facts(leaks *l, const ms_msg *msg)
 {
-    ms_str facts = {NULL, 0};
-    ms_str text = ms_content(msg).text;
-    ms_location_get(l->job->store, location_of(msg), &l->job->arena, &facts, NULL);
-    bool now = false;
-    size_t from = 0;
-    secret s;
-    while (!now && secret_next(text, l->classes, &from, &s)) {
-        const char *at = find_bytes(facts.ptr, facts.len, text.ptr + s.at, s.len);
-        now = facts.ptr != NULL && at != NULL;
+    ms_str location = location_of(msg);
+    size_t before = arrlenu(l->looked.rows);
+    secret_list list = secrets_of(l, ms_text_n(location));
+    bool any = list.count > 0 && read_facts(l, location);
+    bool first = arrlenu(l->looked.rows) > before;
+    for (size_t i = 0; i < list.count && first; i++) {
+        count_leak(l, 0, any ? FACTS : EARLIER, "location", &list.items[i]);
     }
-    size_t n = look_at_field(l, msg, now ? "facts" : "earlier", "content", text);
-    if (n == 0) return;
-    if (now) add_location(l, location_of(msg));
-    else l->earlier += n;
+    if (any && first) l->kept += list.count;
+    if (any) mark_place(l, location, MOVE_FACTS);
+    list = secrets_of(l, ms_content(msg));
+    if (list.count == 0) return;
+    read_facts(l, location);
+    for (size_t i = 0; i < list.count; i++) {
+        const tally_row *row = present_row(l, location, list.items[i].text);
+        bool now = row != NULL && row->count > 0;
+        count_leak(l, 0, now ? FACTS : EARLIER, "content", &list.items[i]);
+        if (!now) continue;
+        l->kept++;
+        mark_place(l, location, MASK_FACTS);
+    }
 }
 
 static void look_at_record(leaks *l, const ms_msg *msg)
 {
+    ms_arena_reset(&l->scratch);
     switch (ms_kind_of(msg)) {
     case MS_KIND_MESSAGE:
     case MS_KIND_AMEND: look_at_words(l, msg); break;
     case MS_KIND_LOCATION: look_at_facts(l, msg); break;
-    case MS_KIND_NOTE:
-        if (look_at_field(l, msg, "note", "content", ms_content(msg).text) > 0) {
-            add_seq(l, ms_seq(msg));
-        }
-        break;
-    default: break; /* the text of a part is in its message, too */
+    case MS_KIND_NOTE: look_at_note(l, msg); break;
+    case MS_KIND_PART: look_at_stream(l, msg); break;
+    default: break;
     }
 }
 
@@ -159,43 +354,205 @@ static int resolve_locations(job *j)
     return code;
 }
 
-static int look_at_all(leaks *l)
+static int look_at_records(leaks *l)
 {
     ms_cursor it;
     ms_query q = {0};
     const ms_msg *msg;
     listing all = {l->job->store, &q, NULL, NULL, NULL};
-    q.raw = MS_RAW_ALL & ~(unsigned)MS_RAW_PARTS;
+    q.raw = MS_RAW_ALL;
     int code = listing_open(&all, &it);
     if (code != FINE) return code;
-    while (!l->failed && (msg = ms_next(&it)) != NULL) {
+    while (l->code == FINE && (msg = ms_next(&it)) != NULL) {
         if (is_wanted(l->job->options, location_of(msg))) look_at_record(l, msg);
     }
     code = listing_close(&it);
-    return l->failed ? no_memory() : code;
+    return l->code != FINE ? l->code : code;
+}
+
+
+/* ---- Bytes that no record has ------------------------------------------------------ */
+
+/* Searches an open file from a place on, a piece at a time. A secret of at most OVERLAP
+ * bytes is whole in one piece. */
+static size_t search_file(leaks *l, int file, uint64_t from, state where,
+                          const char *name)
+{
+    enum { STEP = 1 << 20, OVERLAP = 1 << 14 };
+    size_t n = 0, len = 0;
+    char *bytes = malloc(STEP + OVERLAP);
+    if (bytes == NULL) l->code = no_memory();
+    for (bool more = bytes != NULL; more && l->code == FINE;) {
+        ssize_t got = pread(file, bytes + len, STEP + OVERLAP - len,
+                            (off_t)(from + len));
+        if (got > 0) len += (size_t)got;
+        if (got > 0 && len < STEP + OVERLAP) continue;
+        more = got > 0;
+        ms_arena_reset(&l->scratch);
+        secret_list list = secrets_of(l, ms_text_n(ms_str_n(bytes, len)));
+        for (size_t i = 0; i < list.count; i++) {
+            if (more && list.items[i].at >= STEP) continue;
+            count_leak(l, 0, where, name, &list.items[i]);
+            n++;
+        }
+        size_t kept = len > STEP ? len - STEP : 0;
+        memmove(bytes, bytes + len - kept, kept);
+        from += len - kept;
+        len = kept;
+    }
+    free(bytes);
+    return n;
+}
+
+static int look_at_bytes(leaks *l, const char *path, uint64_t from, state where,
+                         const char *name, uint64_t *n)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT) return FINE;
+    if (file < 0) {
+        complain("%s: %s", path, strerror(errno));
+        return FAILED;
+    }
+    *n += search_file(l, file, from, where, name);
+    close(file);
+    return l->code;
+}
+
+/* Looks at a file beside the log. link: a name of the log's file, perhaps the other. */
+static int look_beside(leaks *l, const char *log, const char *link, size_t which)
+{
+    size_t len = strlen(beside[which]);
+    char *path = malloc(strlen(log) + len + 1), *seen = malloc(strlen(link) + len + 1);
+    int code = path == NULL || seen == NULL ? no_memory() : FINE;
+    if (code == FINE) {
+        sprintf(path, "%s%s", log, beside[which]);
+        sprintf(seen, "%s%s", link, beside[which]);
+        bool again = log != link && same_file(path, seen);
+        if (!again) code = look_at_bytes(l, path, 0, BESIDE, beside[which] + 1,
+                                         &l->in_file[which]);
+    }
+    free(path);
+    free(seen);
+    return code;
+}
+
+/* Looks at the bytes of a torn append, and at the files beside the log. */
+static int look_outside(leaks *l)
+{
+    ms_log_info info;
+    uint64_t n = 0;
+    const char *path = l->job->options->files[0];
+    if (!l->job->log) return FINE;
+    int code = FINE;
+    if (ms_log_stat(l->job->store, &info, NULL) == MS_OK) {
+        code = look_at_bytes(l, path, info.end, TORN, "bytes", &n);
+    }
+    char *real = realpath(path, NULL);
+    for (size_t i = 0; i < COUNT_OF(beside) && code == FINE; i++) {
+        code = look_beside(l, path, path, i);
+        if (code == FINE && real != NULL) code = look_beside(l, real, path, i);
+    }
+    free(real);
+    return code;
+}
+
+static int look_at_all(leaks *l)
+{
+    int code = look_at_records(l);
+    int outside = is_read(code) ? look_outside(l) : FINE;
+    return outside == FINE ? code : outside;
 }
 
 
 /* ---- Removing secrets from the log ------------------------------------------------- */
 
-static int mask_facts(leaks *l, ms_str location)
+/* Adds the member "name": value to an object. */
+static void put_fact(leaks *l, ms_json_writer *w, ms_str key, ms_str value)
+{
+    ms_str name;
+    if (ms_json_string(key, &l->scratch, &name) != MS_OK) return;
+    ms_json_key(w, name);
+    ms_json_put_raw(w, value);
+}
+
+static bool has_secret_in(const secret_list *list, ms_str text, ms_str value)
+{
+    size_t from = (size_t)(value.ptr - text.ptr);
+    bool any = false;
+    for (size_t i = 0; i < list->count && !any; i++) {
+        any = list->items[i].at >= from && list->items[i].at < from + value.len;
+    }
+    return any;
+}
+
+/* Writes the members that change facts into masked ones. A name that has a secret is
+ * removed. A number cannot be masked: the value around it is replaced. */
+static bool put_masked(leaks *l, ms_str facts, ms_json_writer *w)
+{
+    ms_value masked;
+    secret_list left;
+    if (!secrets_mask(ms_json(facts), l->classes, &l->scratch, NULL, NULL, &masked) ||
+        !secrets_find(masked, l->classes, &l->scratch, &left)) {
+        return false;
+    }
+    ms_json_iter was = ms_json_iterate(facts), is = ms_json_iterate(masked.text);
+    while (ms_json_next(&was) && ms_json_next(&is)) {
+        bool renamed = !ms_str_equal(was.key, is.key);
+        bool number = has_secret_in(&left, masked.text, is.value);
+        if (renamed) put_fact(l, w, was.key, MS_STR("null"));
+        if (!renamed && !number && ms_str_equal(was.value, is.value)) continue;
+        put_fact(l, w, is.key, number ? MS_STR("\"[masked]\"") : is.value);
+    }
+    return true;
+}
+
+/* Changes the facts of a location: masks them, or (all) removes them. */
+static int change_facts(leaks *l, ms_str location, ms_str facts, bool all)
 {
     ms_error err;
-    ms_str facts;
-    ms_value masked;
-    ms_arena *arena = &l->job->arena;
-    ms_result result = ms_location_get(l->job->store, location, arena, &facts, &err);
-    if (result != MS_OK) return complain_of("reading facts", result, &err);
-    if (!secrets_mask(ms_json(facts), l->classes, arena, NULL, NULL, &masked)) {
-        return no_memory();
-    }
-    result = ms_location_set(l->job->store, location, masked.text, &err);
+    ms_json_writer w;
+    ms_buf buf = {&l->scratch, NULL, 0, 0};
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_iter it = ms_json_iterate(facts);
+    while (all && ms_json_next(&it)) put_fact(l, &w, it.key, MS_STR("null"));
+    bool good = all || put_masked(l, facts, &w);
+    ms_json_end(&w);
+    if (!good || ms_json_finish(&w) != MS_OK) return no_memory();
+    ms_result result =
+        ms_location_set(l->job->store, location, ms_buf_text(&buf), &err);
     return result == MS_OK ? FINE : complain_of("setting facts", result, &err);
 }
 
-static void count_secret(void *ctx, const secret *found, ms_str text)
+/* Masks the facts of a location. If its name has a secret, the facts of a file that was
+ * synced move to another name. Other facts are removed, as the messages are hidden; where
+ * those are only masked they stay. */
+static int mask_facts(leaks *l, const tally_row *place)
 {
-    (void)found, (void)text;
+    ms_error err;
+    ms_str facts;
+    char other[MS_KEY_MAX + 1];
+    bool move = (place->count & MOVE_FACTS) != 0;
+    ms_arena_reset(&l->scratch);
+    ms_result result =
+        ms_location_get(l->job->store, place->text, &l->scratch, &facts, &err);
+    if (result != MS_OK) return complain_of("reading facts", result, &err);
+    ms_str to = move ? sync_other_name(place->text, facts, other) : ms_str_of(NULL);
+    if (to.ptr != NULL) {
+        ms_value masked;
+        if (!secrets_mask(ms_json(facts), l->classes, &l->scratch, NULL, NULL, &masked)) {
+            return no_memory();
+        }
+        result = ms_location_set(l->job->store, to, masked.text, &err);
+        if (result != MS_OK) return complain_of("setting facts", result, &err);
+    }
+    bool all = to.ptr != NULL || (move && !GIVEN(l->job->options, MASK_SECRETS));
+    return change_facts(l, place->text, facts, all);
+}
+
+static void count_secret(void *ctx, const secret *found)
+{
+    (void)found;
     ++*(uint64_t *)ctx;
 }
 
@@ -207,11 +564,12 @@ static int mask_message(leaks *l, uint64_t seq, bool *done)
     const ms_msg *msg;
     uint64_t n = 0;
     *done = false;
-    ms_result result = ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, &err);
+    ms_arena_reset(&l->scratch);
+    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, &msg, &err);
     if (result == MS_E_NOT_FOUND) return FINE;
     if (result != MS_OK) return complain_of("reading a message", result, &err);
     ms_envelope m = ms_envelope_of(msg);
-    if (!secrets_mask_message(&m, l->classes, &l->job->arena, count_secret, &n)) {
+    if (!secrets_mask_message(&m, l->classes, &l->scratch, count_secret, &n)) {
         return no_memory();
     }
     if (n == 0) return FINE;
@@ -225,35 +583,57 @@ static int mask_all(leaks *l)
 {
     uint64_t masked = 0, kept = 0;
     int code = FINE;
-    for (size_t i = 0; i < arrlenu(l->seqs) && code == FINE; i++) {
+    for (size_t i = 0; i < hmlenu(l->messages) && code == FINE; i++) {
         bool done;
-        code = mask_message(l, l->seqs[i], &done);
+        code = mask_message(l, l->messages[i].key, &done);
         if (done) masked++;
         else kept++;
     }
     emit_format(&l->out, "masked     %" PRIu64 " message%s\n", masked, plural(masked));
     if (kept > 0) {
         emit_format(&l->out, "kept       %" PRIu64 " message%s, hidden or with secrets "
-                    "in notes or ids:\n           --apply without --mask-secrets "
-                    "erases them\n", kept, plural(kept));
+                    "in notes, names or parts\n           of streams: --apply without "
+                    "--mask-secrets erases or hides them\n", kept, plural(kept));
     }
-    emit_text(&l->out, "Their earlier text stays in the file until\n"
-                       "msgstore compact LOG LOG --replace.\n");
     return code;
+}
+
+/* Erases a message, hides it, or both. What is damaged counts as erased. */
+static ms_result erase_message(leaks *l, const leaking *m, uint64_t *erased,
+                               uint64_t *hid, ms_error *err)
+{
+    ms_store *store = l->job->store;
+    ms_result result = MS_OK, shown = MS_E_HIDDEN;
+    if ((m->value & ERASE) != 0) result = ms_redact(store, m->key, err);
+    if (result != MS_OK && result != MS_E_DAMAGED) return result;
+    *erased += (m->value & ERASE) != 0;
+    if ((m->value & HIDE) != 0) {
+        ms_error other;
+        shown = ms_hide(store, m->key, &other);
+        if (shown != MS_OK && shown != MS_E_HIDDEN && shown != MS_E_NOT_FOUND) {
+            *err = other;
+            return shown;
+        }
+    }
+    *hid += shown == MS_OK;
+    return result;
 }
 
 static int erase_all(leaks *l)
 {
     ms_error err;
-    uint64_t erased = 0;
+    uint64_t erased = 0, hid = 0;
     ms_result worst = MS_OK;
-    for (size_t i = 0; i < arrlenu(l->seqs); i++) {
-        ms_result result = ms_redact(l->job->store, l->seqs[i], &err);
+    for (size_t i = 0; i < hmlenu(l->messages); i++) {
+        ms_result result = erase_message(l, &l->messages[i], &erased, &hid, &err);
         if (result != MS_OK) worst = result;
         if (result != MS_OK && result != MS_E_DAMAGED) break;
-        erased++;
     }
     emit_format(&l->out, "erased     %" PRIu64 " message%s\n", erased, plural(erased));
+    if (hid > 0) {
+        emit_format(&l->out, "hid        %" PRIu64 " message%s with secrets in ids or "
+                    "names\n", hid, plural(hid));
+    }
     return worst == MS_OK ? FINE : complain_of("erasing", worst, &err);
 }
 
@@ -261,8 +641,8 @@ static int apply(leaks *l)
 {
     ms_error err;
     int code = GIVEN(l->job->options, MASK_SECRETS) ? mask_all(l) : erase_all(l);
-    for (size_t i = 0; i < arrlenu(l->locations) && code == FINE; i++) {
-        code = mask_facts(l, l->locations[i]);
+    for (size_t i = 0; i < arrlenu(l->places.rows) && code == FINE; i++) {
+        code = mask_facts(l, &l->places.rows[i]);
     }
     ms_result result = ms_sync(l->job->store, NULL, &err);
     if (code == FINE && result != MS_OK) code = complain_of("syncing", result, &err);
@@ -271,40 +651,98 @@ static int apply(leaks *l)
 
 static void print_sum(leaks *l)
 {
+    uint64_t earlier = l->in_state[EARLIER];
     emit_format(&l->out, "found      %" PRIu64 " in %zu message%s", l->found,
-                arrlenu(l->seqs), plural(arrlenu(l->seqs)));
+                hmlenu(l->messages), plural(hmlenu(l->messages)));
     for (size_t i = 0; i < arrlenu(l->kinds.rows); i++) {
         const tally_row *row = &l->kinds.rows[i];
         emit_format(&l->out, "%s %" PRIu64 " %.*s", i == 0 ? ":" : ",", row->count,
                     (int)row->text.len, row->text.ptr);
     }
     emit_text(&l->out, "\n");
-    if (l->earlier > 0) {
+    if (earlier > 0) {
         emit_format(&l->out, "earlier    %" PRIu64 " of them no message has now: "
-                    "msgstore compact leaves them out\n", l->earlier);
+                    "msgstore compact leaves them out\n", earlier);
     }
+}
+
+/* Prints what is still there after all was done. Returns FAILED if there is any. */
+static int print_left(leaks *l)
+{
+    bool masking = GIVEN(l->job->options, MASK_SECRETS);
+    uint64_t compacted = l->found - l->kept - l->in_state[BESIDE];
+    if (compacted > 0) {
+        emit_format(&l->out, "left       %" PRIu64 " in the file, in earlier text, names "
+                    "of hidden messages, or torn bytes:\n           msgstore compact LOG "
+                    "LOG --replace leaves them out\n", compacted);
+    }
+    if (l->kept > 0) {
+        emit_format(&l->out, "left       %" PRIu64 " that views show%s\n", l->kept,
+                    masking ? ": --apply without --mask-secrets" : "");
+    }
+    for (size_t i = 0; i < COUNT_OF(beside); i++) {
+        if (l->in_file[i] == 0) continue;
+        emit_format(&l->out, "left       %" PRIu64 " in LOG%s: %s\n", l->in_file[i],
+                    beside[i], i == 0 ? "remove that file"
+                                      : "msgstore compact LOG LOG --replace removes it");
+    }
+    return l->found > 0 ? FAILED : FINE;
+}
+
+static void begin(leaks *l, job *j, bool quiet)
+{
+    memset(l, 0, sizeof *l);
+    l->job = j;
+    l->quiet = quiet;
+    l->out.file = stdout;
+    l->classes = GIVEN(j->options, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
+}
+
+static void end(leaks *l)
+{
+    hmfree(l->messages);
+    hmfree(l->streams);
+    tally_free(&l->kinds);
+    tally_free(&l->places);
+    tally_free(&l->looked);
+    tally_free(&l->present);
+    ms_arena_deinit(&l->scratch);
+}
+
+/* Removes what was found, and searches once more. */
+static int apply_and_look(leaks *l)
+{
+    leaks after;
+    int code = apply(l);
+    if (!is_read(code)) return code;
+    begin(&after, l->job, true);
+    int looked = look_at_all(&after);
+    int left = is_read(looked) ? print_left(&after) : FINE;
+    end(&after);
+    if (code == FINE) code = looked;
+    return code == FINE ? left : code;
 }
 
 int redact_secrets(job *j)
 {
     leaks l;
     const options *o = j->options;
-    memset(&l, 0, sizeof l);
-    l.job = j;
-    l.out.file = stdout;
-    l.classes = GIVEN(o, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
+    begin(&l, j, false);
     int code = resolve_locations(j);
     if (code == FINE) code = look_at_all(&l);
-    if (code == FINE || code == DAMAGED) print_sum(&l);
-    bool any = arrlenu(l.seqs) + arrlenu(l.locations) > 0;
-    if (code == FINE && any && GIVEN(o, APPLY)) code = apply(&l);
+    if (is_read(code)) print_sum(&l);
+    bool any = hmlenu(l.messages) + arrlenu(l.places.rows) > 0;
+    if (code == FINE && GIVEN(o, APPLY)) code = any ? apply_and_look(&l) : print_left(&l);
     if (code == FINE && any && !GIVEN(o, APPLY)) {
-        emit_text(&l.out, "--apply erases these messages, --mask-secrets --apply the "
-                          "secrets alone.\n");
+        emit_text(&l.out, "--apply erases these messages, and hides those with secrets "
+                          "in ids or names;\n--mask-secrets --apply masks the secrets "
+                          "alone.\n");
+    }
+    if (code == DAMAGED && GIVEN(o, APPLY)) {
+        emit_text(&l.out, "unchanged  since parts of it cannot be read: msgstore repair "
+                          "IN OUT comes first\n");
     }
     code = output_end(&l.out, code);
-    arrfree(l.seqs);
-    arrfree(l.locations);
-    tally_free(&l.kinds);
+    end(&l);
     return code;
 }

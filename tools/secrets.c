@@ -12,12 +12,18 @@
  *   %w letters, digits, _ -    %b letters, digits, + / =  %v as %w, and . ~ + / =
  *
  * A match never begins or ends inside a word. An escape counts as a boundary
- * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON. */
+ * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON.
+ *
+ * A text is searched as it is, then with its escapes decoded, then with the escapes of
+ * that decoded: a JSON string can hold JSON, whose strings hold JSON. Level 0 is the text
+ * itself; of JSON it is left out, since level 1 has the strings as they are meant. Each
+ * match is traced back to the bytes of level 0, and matches that overlap become one. */
 
 #include "secrets.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 
@@ -90,6 +96,21 @@ static bool contains_any_case(ms_str text, const char *word)
     return false;
 }
 
+/* Parses the four digits of an escape \u0022. */
+static bool hex_point(ms_str text, size_t at, unsigned *point)
+{
+    static const char digits[] = "0123456789abcdef";
+    *point = 0;
+    if (text.len - at < 4) return false;
+    for (size_t i = at; i < at + 4; i++) {
+        char c = to_lower(text.ptr[i]);
+        const char *d = c != '\0' ? strchr(digits, c) : NULL;
+        if (d == NULL) return false;
+        *point = *point << 4 | (unsigned)(d - digits);
+    }
+    return true;
+}
+
 static ms_str part_of(ms_str text, size_t at, size_t len)
 {
     return ms_str_n(text.ptr + at, len);
@@ -104,10 +125,37 @@ static double entropy(ms_str text)
     double bits = 0;
     for (size_t i = 0; i < text.len; i++) counts[(unsigned char)text.ptr[i]]++;
     for (size_t i = 0; i < 256; i++) {
+        if (counts[i] == 0) continue;
         double p = (double)counts[i] / (double)text.len;
-        if (counts[i] > 0) bits -= p * log2(p);
+        bits -= p * log2(p);
     }
     return bits;
+}
+
+/* Returns the part of a token that is measured. A search meets the same characters in
+ * many tokens, of which each ends where the last one does: sk-sk-sk-. */
+static ms_str measured(ms_str text)
+{
+    enum { MEASURED = 256 };
+    return part_of(text, 0, text.len < MEASURED ? text.len : MEASURED);
+}
+
+/* Returns whether one of n words in lower case is in a text. */
+static bool contains_one(ms_str text, const char *const *words, size_t n)
+{
+    uint64_t firsts[4] = {0, 0, 0, 0}; /* a bit for each first character */
+    for (size_t k = 0; k < n; k++) {
+        unsigned char c = (unsigned char)words[k][0];
+        firsts[c >> 6] |= (uint64_t)1 << (c & 63);
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = to_lower(text.ptr[i]);
+        bool may = (firsts[(unsigned char)c >> 6] >> ((unsigned char)c & 63) & 1) != 0;
+        for (size_t k = 0; may && k < n; k++) {
+            if (words[k][0] == c && holds_any_case(text, i, words[k])) return true;
+        }
+    }
+    return false;
 }
 
 /* Returns whether a text is a word of examples, or a mask in the place of a secret. */
@@ -118,10 +166,7 @@ static bool is_placeholder(ms_str text)
         "changeme", "redacted", "masked", "dummy", "insert", "deadbeef", "00000000",
         "sample", "foobar", "&lt;",
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (contains_any_case(text, words[i])) return true;
-    }
-    return false;
+    return contains_one(text, words, sizeof words / sizeof words[0]);
 }
 
 typedef struct makeup {
@@ -321,10 +366,34 @@ static void run_bounds(const char **at, size_t *least, size_t *most)
     }
 }
 
-/* Matches a pattern at a place. Returns the length; 0 if it does not match. */
-static size_t pattern_match(const char *pattern, ms_str text, size_t at)
+/* A text that is searched. It keeps where its runs of a set end: a run in which many
+ * tokens begin is walked once. The first runs of patterns are kept apart from the second
+ * ones, and so on. */
+static const char sets[] = "dxUAawbv";
+enum { SETS = sizeof sets - 1, RUNS = 4 };
+
+typedef struct scan {
+    ms_str text;
+    struct { size_t from, to; } runs[RUNS][SETS];
+} scan;
+
+/* Returns the end of the run of a set that is the nth one of a pattern. */
+static size_t run_end(scan *s, unsigned nth, char set, size_t at)
 {
+    size_t i = at, k = (size_t)(strchr(sets, set) - sets);
+    size_t *from = &s->runs[nth][k].from, *to = &s->runs[nth][k].to;
+    if (*from <= at && at < *to) return *to;
+    while (i < s->text.len && is_in_set(set, s->text.ptr[i])) i++;
+    *from = at;
+    return *to = i;
+}
+
+/* Matches a pattern at a place. Returns the length; 0 if it does not match. */
+static size_t pattern_match(const char *pattern, scan *s, size_t at)
+{
+    ms_str text = s->text;
     size_t i = at;
+    unsigned nth = 0;
     while (*pattern != '\0') {
         if (*pattern != '%') {
             if (i == text.len || text.ptr[i++] != *pattern++) return 0;
@@ -336,12 +405,10 @@ static size_t pattern_match(const char *pattern, ms_str text, size_t at)
         run_bounds(&pattern, &least, &most);
         /* Inside a pattern a run stops at its bound. At the end of a pattern the text
          * must end the run. */
-        size_t bound = *pattern != '\0' ? most : SIZE_MAX;
-        while (n < bound && i < text.len && is_in_set(set, text.ptr[i])) {
-            n++;
-            i++;
-        }
+        n = run_end(s, nth++, set, i) - i;
+        if (*pattern != '\0' && n > most) n = most;
         if (n < least || n > most) return 0;
+        i += n;
     }
     bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
     return ends ? i - at : 0;
@@ -373,26 +440,28 @@ static bool is_credentials(ms_str text)
 static bool is_random(const rule *r, ms_str match)
 {
     size_t fixed = strcspn(r->pattern, "%");
-    ms_str rest = part_of(match, fixed, match.len - fixed);
-    if (is_placeholder(rest)) return false;
-    if (strcmp(r->kind, "basic-auth") == 0) return is_credentials(rest);
-    makeup m = makeup_of(rest);
-    if (strcmp(r->kind, "bearer-token") == 0) {
-        return m.digit && (m.turns >= 3 || m.kinds >= 3) && entropy(rest) >= r->bits;
+    ms_str whole = part_of(match, fixed, match.len - fixed), rest = measured(whole);
+    if (strcmp(r->kind, "basic-auth") == 0) {
+        return is_credentials(whole) && !is_placeholder(rest);
     }
+    makeup m = makeup_of(rest);
     bool mixed = m.digit || m.kinds > 1 || strstr(r->pattern, "%U") != NULL;
-    return mixed && entropy(rest) >= r->bits;
+    if (strcmp(r->kind, "bearer-token") == 0) {
+        mixed = m.digit && (m.turns >= 3 || m.kinds >= 3);
+    }
+    return mixed && entropy(rest) >= r->bits && !is_placeholder(rest);
 }
 
-static bool find_by_form(ms_str text, size_t at, secret *out)
+static bool find_by_form(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     char first = text.ptr[at];
     if (!is_begin(text, at)) return false;
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
         if (r->pattern[0] < first) continue;
         if (r->pattern[0] > first) break;
-        size_t len = pattern_match(r->pattern, text, at);
+        size_t len = pattern_match(r->pattern, s, at);
         if (len == 0 || !is_random(r, part_of(text, at, len))) continue;
         size_t fixed = strcspn(r->pattern, "%");
         if (strchr(" =", r->pattern[fixed - 1]) == NULL) fixed = 0; /* part of it */
@@ -407,15 +476,19 @@ static bool find_by_form(ms_str text, size_t at, secret *out)
 
 /* ---- Private keys ------------------------------------------------------------------ */
 
+static bool is_label(char c)
+{
+    return is_alnum(c) || c == ' ';
+}
+
 /* Finds "-----BEGIN ... PRIVATE KEY...-----", base64 in lines (or with escapes for
  * their ends), "-----END ...-----". The end may be missing. */
 static bool find_private_key(ms_str text, size_t at, secret *out)
 {
     if (!holds(text, at, "-----BEGIN ")) return false;
     size_t i = at + 11, key = 0, digits = 0;
-    while (i < text.len && i - at < 60 && text.ptr[i] != '-') {
+    for (; i < text.len && i - at < 60 && is_label(text.ptr[i]); i++) {
         if (holds(text, i, "PRIVATE KEY")) key = i;
-        i++;
     }
     if (key == 0 || !holds(text, i, "-----")) return false;
     i += 5;
@@ -433,7 +506,7 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
     if (digits < 40) return false;
     if (i < text.len && holds(text, i, "-----END")) {
         size_t from = i + 8;
-        while (from < text.len && from - i < 60 && !holds(text, from, "-----")) from++;
+        while (from < text.len && from - i < 60 && is_label(text.ptr[from])) from++;
         if (from < text.len && holds(text, from, "-----")) i = from + 5;
     }
     out->at = at;
@@ -488,15 +561,42 @@ static int name_before(ms_str text, size_t at)
     return -1;
 }
 
-/* Returns the length of a value: in quotes to the same quote, else to a blank or a
- * bracket. */
-static size_t value_length(ms_str text, size_t at, char quote)
+enum { VALUE_MAX = 4096 };
+
+/* Returns whether a value ends before a character, in quotes or without. */
+static bool ends_value(char c, bool quoted)
+{
+    if (c <= ' ' || c == 0x7f || strchr("\"'`", c) != NULL) return true;
+    return !quoted && strchr("\\,;(){}[]<>&|", c) != NULL;
+}
+
+/* Returns the length of a value in quotes. A backslash belongs to it, except before a
+ * quote. nested: the first quote has a backslash, so that any backslash ends the value;
+ * the next level has the whole one. 0: too long. */
+static size_t quoted_length(ms_str text, size_t at, bool nested)
 {
     size_t i = at;
-    for (; i < text.len; i++) {
+    while (i < text.len && !ends_value(text.ptr[i], true)) {
+        size_t begin = i;
+        while (i < text.len && text.ptr[i] == '\\') i++;
+        bool last = i == text.len || strchr("\"'`", text.ptr[i]) != NULL;
+        if (i > begin && (nested || last)) return begin - at;
+        if (i == begin) i++;
+        if (i - at > VALUE_MAX) return 0;
+    }
+    return i - at;
+}
+
+/* Returns the length of a value without quotes, to a blank or a bracket. 0: too long, or
+ * an expression, a=b or a:b. So each byte is in few values: in token=token=token= the
+ * first one ends at the second =. */
+static size_t bare_length(ms_str text, size_t at)
+{
+    size_t i = at;
+    for (; i < text.len && !ends_value(text.ptr[i], false); i++) {
         char c = text.ptr[i];
-        if (c <= ' ' || c == 0x7f || strchr("\\\"'`", c) != NULL) break;
-        if (quote == '\0' && strchr(",;(){}[]<>&|", c) != NULL) break;
+        bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], false);
+        if (i - at >= VALUE_MAX || (inside && (c == ':' || c == '='))) return 0;
     }
     return i - at;
 }
@@ -505,25 +605,22 @@ static bool looks_like_code(ms_str value, bool quoted)
 {
     static const char *const marks[] = {"${", "{{", "$(", "%(", "<", "://", "()", "env.",
                                         "env[", "self."};
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        if (contains_any_case(value, marks[i])) return true;
-    }
+    if (contains_one(value, marks, sizeof marks / sizeof marks[0])) return true;
     if (value.ptr[0] == '$' || value.ptr[0] == '@') return true;
     if (value.ptr[0] == '/' && value.len != 40) return true; /* a path; 40: keys of AWS */
-    if (quoted) return false;
-    for (size_t i = 1; i + 1 < value.len; i++) { /* a member of something: a.b, a->b */
-        if (value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
-            is_letter(value.ptr[i + 1]) && entropy(value) < 4.5) return true;
-        if (value.ptr[i] == ':' || value.ptr[i] == '=') return true;
+    bool member = false;       /* of something: a.b */
+    for (size_t i = 1; i + 1 < value.len && !quoted && !member; i++) {
+        member = value.ptr[i] == '.' && is_alnum(value.ptr[i - 1]) &&
+                 is_letter(value.ptr[i + 1]);
     }
-    return false;
+    return member && entropy(value) < 4.5;
 }
 
 /* Returns whether a person or a program could have made this value as a password. */
 static bool is_password(ms_str value, bool quoted)
 {
-    makeup m = makeup_of(value);
     if (value.len < 8 || value.len > 128) return false;
+    makeup m = makeup_of(value);
     bool mixed = m.digit && (m.lower || m.upper);
     if (quoted) return (mixed || (m.other && m.kinds >= 3)) && entropy(value) >= 2.5;
     return mixed && m.kinds >= 3 && entropy(value) >= 2.7;
@@ -531,10 +628,10 @@ static bool is_password(ms_str value, bool quoted)
 
 static bool is_token(ms_str value)
 {
-    makeup m = makeup_of(value);
     size_t i = 0;
     while (i < value.len && is_in_set('v', value.ptr[i])) i++;
-    if (i < value.len || value.len < 16 || value.len > 4096) return false;
+    if (i < value.len || value.len < 16) return false;
+    makeup m = makeup_of(value);
     return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
 }
 
@@ -549,30 +646,40 @@ static size_t skip_scheme(ms_str text, size_t at)
 }
 
 /* Finds a secret by the name before it. at: a ':' or '=' */
-static bool find_by_name(ms_str text, size_t at, secret *out)
+static bool find_by_name(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     int name = name_before(text, at);
-    char quote = '\0';
+    bool quoted = false, nested = false;
     if (name < 0) return false;
     at++;
     if (at < text.len && text.ptr[at - 1] == ':' && text.ptr[at] == '=') at++;
     else if (at < text.len && text.ptr[at] == '=') return false;
     if (at < text.len && text.ptr[at] == '>') at++;
     while (at < text.len && text.ptr[at] == ' ') at++;
+    size_t before = at;
     while (at < text.len && text.ptr[at] == '\\') at++;
-    if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) quote = text.ptr[at++];
+    if (at < text.len && strchr("\"'`", text.ptr[at]) != NULL) {
+        nested = text.ptr[at - 1] == '\\';
+        quoted = true;
+        at++;
+    }
+    unsigned point;
+    bool escaped = !quoted && at > before; /* the first character, \n or \u0022 */
+    if (escaped && holds(text, at, "u") && hex_point(text, at + 1, &point)) return false;
+    size_t from = at;
     at = skip_scheme(text, at);
-    size_t len = value_length(text, at, quote);
+    size_t begin = escaped && at == from ? before : at;
+    size_t len = quoted ? quoted_length(text, at, nested) : bare_length(text, at);
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
-    if (is_placeholder(value) || looks_like_code(value, quote != '\0')) return false;
-    bool good = names[name].password ? is_password(value, quote != '\0')
-                                     : is_token(value);
-    out->at = at;
-    out->len = len;
+    if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
+    bool good = names[name].password ? is_password(value, quoted) : is_token(value);
+    out->at = begin;
+    out->len = at + len - begin;
     out->kind = names[name].password ? "password" : "secret-value";
     secret formed;
-    bool known = find_by_form(text, at, &formed);
+    bool known = find_by_form(s, at, &formed);
     if (known) *out = formed; /* the form names the issuer, the place does not */
     return known || good;
 }
@@ -614,8 +721,9 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
  * Telegram    123456789:AA...            at: the ':'
  * Discord     M....................... .XXXXXX.27 and more, at: the first '.'
  * Mailchimp   32 hexadecimal digits, -us1  at: the '-' */
-static bool find_around(ms_str text, size_t at, secret *out)
+static bool find_around(scan *s, size_t at, secret *out)
 {
+    ms_str text = s->text;
     static const struct {
         char mark, set;
         size_t least, most;   /* of the set before the mark */
@@ -630,16 +738,17 @@ static bool find_around(ms_str text, size_t at, secret *out)
     };
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         if (forms[i].mark != text.ptr[at]) continue;
-        size_t begin = at;
-        while (begin > 0 && is_in_set(forms[i].set, text.ptr[begin - 1])) begin--;
+        size_t begin = at, far = forms[i].most + 2;
+        while (begin > 0 && at - begin < far &&
+               is_in_set(forms[i].set, text.ptr[begin - 1])) begin--;
         size_t n = at - begin;
         if (n > 0 && begin > 0 && text.ptr[begin - 1] == '\\') begin++; /* an escape */
         n = at - begin;
         if (n < forms[i].least || n > forms[i].most) continue;
-        size_t len = pattern_match(forms[i].pattern, text, at);
+        size_t len = pattern_match(forms[i].pattern, s, at);
         if (len == 0 || strchr(forms[i].begins, text.ptr[begin]) == NULL) continue;
         ms_str match = part_of(text, begin, n + len);
-        if (is_placeholder(match) || entropy(match) < 3) continue;
+        if (is_placeholder(measured(match)) || entropy(measured(match)) < 3) continue;
         out->at = begin;
         out->len = n + len;
         out->kind = forms[i].kind;
@@ -706,21 +815,22 @@ static bool find_home(ms_str text, size_t at, secret *out)
 }
 
 
-/* ---- A whole text ------------------------------------------------------------------ */
+/* ---- A text of one level ----------------------------------------------------------- */
 
-static bool find_here(ms_str text, size_t at, unsigned classes, secret *out)
+static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
 {
+    ms_str text = s->text;
     char c = text.ptr[at];
     bool keys = (classes & SECRETS_KEYS) != 0;
-    if (is_letter(c)) return keys && find_by_form(text, at, out);
+    if (is_letter(c)) return keys && find_by_form(s, at, out);
     switch (c) {
     case '-':
-        return keys && (find_private_key(text, at, out) || find_around(text, at, out));
+        return keys && (find_private_key(text, at, out) || find_around(s, at, out));
     case ':':
-        return keys && (find_in_url(text, at, out) || find_around(text, at, out) ||
-                        find_by_name(text, at, out));
-    case '=': return keys && find_by_name(text, at, out);
-    case '.': return keys && find_around(text, at, out);
+        return keys && (find_in_url(text, at, out) || find_around(s, at, out) ||
+                        find_by_name(s, at, out));
+    case '=': return keys && find_by_name(s, at, out);
+    case '.': return keys && find_around(s, at, out);
     case '@': return (classes & SECRETS_MAIL) != 0 && find_mail(text, at, out);
     case '/':
     case '\\': return (classes & SECRETS_HOMES) != 0 && find_home(text, at, out);
@@ -728,16 +838,199 @@ static bool find_here(ms_str text, size_t at, unsigned classes, secret *out)
     }
 }
 
-bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out)
+/* Finds the next secret at or after *from and moves *from past it. */
+static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
 {
     size_t begin = *from;
-    for (size_t at = begin; at < text.len; at++) {
-        if (!find_here(text, at, classes, out) || out->at < begin) continue;
+    for (size_t at = begin; at < s->text.len; at++) {
+        if (!find_here(s, at, classes, out) || out->at < begin) continue;
         *from = out->at + out->len;
         return true;
     }
-    *from = text.len;
+    *from = s->text.len;
     return false;
+}
+
+
+/* ---- A whole text ------------------------------------------------------------------ */
+
+/* More levels are not decoded: no program nests JSON so deep. */
+enum { LEVELS = 6 };
+
+typedef struct decoded {
+    ms_str text;
+    size_t at, below;         /* a place, and the same one in the level below */
+} decoded;
+
+/* Writes a point of at most 16 bits as UTF-8; half of a pair as if it were a point. */
+static size_t put_point(unsigned point, char out[3])
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t n = point < 0x800 ? 2 : 3;
+    out[0] = (char)(n == 2 ? 0xc0 | point >> 6 : 0xe0 | point >> 12);
+    if (n == 3) out[1] = (char)(0x80 | (point >> 6 & 0x3f));
+    out[n - 1] = (char)(0x80 | (point & 0x3f));
+    return n;
+}
+
+/* Decodes the byte or the escape at a place, and sets *n to the number of bytes in out.
+ * Returns how many bytes it takes in the text. */
+static size_t decode_one(ms_str text, size_t at, char out[3], size_t *n)
+{
+    static const char spelled[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    unsigned point;
+    out[0] = text.ptr[at];
+    *n = 1;
+    if (out[0] != '\\' || at + 1 == text.len) return 1;
+    char c = text.ptr[at + 1];
+    const char *simple = c != '\0' ? strchr(spelled, c) : NULL;
+    if (simple != NULL) {
+        out[0] = meant[simple - spelled];
+        return 2;
+    }
+    if (c != 'u' || !hex_point(text, at + 2, &point)) return 1;
+    *n = put_point(point, out);
+    return 6;
+}
+
+/* Makes the text of the next level. *more: it differs. False: no memory. */
+static bool level_up(const decoded *below, decoded *l, ms_arena *arena, bool *more)
+{
+    ms_str text = below->text;
+    const char *first = text.len > 0 ? memchr(text.ptr, '\\', text.len) : NULL;
+    *more = false;
+    if (first == NULL) return true;
+    size_t at = (size_t)(first - text.ptr), len = at, n;
+    char *out = ms_arena_alloc(arena, text.len), bytes[3];
+    if (out == NULL) return false;
+    memcpy(out, text.ptr, at);
+    while (at < text.len) {
+        at += decode_one(text, at, bytes, &n);
+        memcpy(out + len, bytes, n);
+        len += n;
+    }
+    *more = len < text.len;
+    l->text = ms_str_n(out, len);
+    return true;
+}
+
+/* Returns where a place of level k is in level 0. Places must not go back. */
+static size_t place_of(decoded *levels, size_t k, size_t at)
+{
+    for (; k > 0; k--) {
+        decoded *l = &levels[k];
+        char bytes[3];
+        size_t n;
+        while (l->at < at) {
+            l->below += decode_one(levels[k - 1].text, l->below, bytes, &n);
+            l->at += n;
+        }
+        at = l->below;
+    }
+    return at;
+}
+
+static bool add_secret(secret_list *list, const secret *found, ms_arena *arena)
+{
+    if (list->count == list->cap) {
+        size_t cap = list->cap > 0 ? 2 * list->cap : 8;
+        secret *items = ms_arena_alloc(arena, cap * sizeof *items);
+        if (items == NULL) return false;
+        if (list->count > 0) memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+        list->cap = cap;
+    }
+    list->items[list->count++] = *found;
+    return true;
+}
+
+/* Returns whether a place is inside an escape \u0022, or inside that of a later level,
+ * \\u0022. A match that begins there is none: a later level has the character. */
+static bool is_in_escape(ms_str text, size_t at)
+{
+    unsigned point;
+    for (size_t i = 1; i < 6 && i <= at; i++) {
+        if (text.ptr[at - i] != '\\') continue;
+        return at - i + 1 < text.len && text.ptr[at - i + 1] == 'u' &&
+               hex_point(text, at - i + 2, &point);
+    }
+    return false;
+}
+
+static bool search_level(decoded *levels, size_t k, unsigned classes, ms_arena *arena,
+                         secret_list *out)
+{
+    scan s;
+    secret found;
+    size_t from = 0;
+    memset(&s, 0, sizeof s);
+    s.text = levels[k].text;
+    for (size_t i = 1; i <= k; i++) levels[i].at = levels[i].below = 0;
+    while (scan_next(&s, classes, &from, &found)) {
+        if (k < LEVELS && is_in_escape(s.text, found.at)) continue;
+        found.text = part_of(s.text, found.at, found.len);
+        size_t end = found.at + found.len;
+        found.at = place_of(levels, k, found.at);
+        found.len = place_of(levels, k, end) - found.at;
+        if (!add_secret(out, &found, arena)) return false;
+    }
+    return true;
+}
+
+/* Orders by place. */
+static int compare_secrets(const void *a, const void *b)
+{
+    const secret *x = a, *y = b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->len > y->len ? -1 : x->len < y->len;
+}
+
+/* Makes one of those that overlap: what the longest is, over the bytes of all. */
+static void join_secrets(secret_list *list)
+{
+    size_t n = 0, longest = 0;
+    if (list->count > 1) {
+        qsort(list->items, list->count, sizeof *list->items, compare_secrets);
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const secret found = list->items[i];
+        secret *last = n > 0 ? &list->items[n - 1] : NULL;
+        if (last == NULL || found.at >= last->at + last->len) {
+            longest = found.len;
+            list->items[n++] = found;
+            continue;
+        }
+        if (found.len > longest) {
+            longest = found.len;
+            last->kind = found.kind;
+            last->text = found.text;
+        }
+        size_t end = found.at + found.len;
+        if (end > last->at + last->len) last->len = end - last->at;
+    }
+    list->count = n;
+}
+
+bool secrets_find(ms_value value, unsigned classes, ms_arena *arena, secret_list *out)
+{
+    decoded levels[LEVELS + 1];
+    bool more = true;
+    memset(levels, 0, sizeof levels);
+    memset(out, 0, sizeof *out);
+    levels[0].text = value.text;
+    for (size_t k = 0; more; k++) {
+        more = false;
+        if (k < LEVELS && !level_up(&levels[k], &levels[k + 1], arena, &more)) {
+            return false;
+        }
+        if (k == 0 && value.json && more) continue;
+        if (!search_level(levels, k, classes, arena, out)) return false;
+    }
+    join_secrets(out);
+    return true;
 }
 
 
@@ -765,19 +1058,20 @@ bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn no
 {
     ms_buf buf = {arena, NULL, 0, 0};
     strings place = {0, false};
-    secret found;
-    size_t from = 0, done = 0;
-    bool good = true, any = false;
+    secret_list list;
+    size_t done = 0;
     *out = text;
-    while (good && secret_next(text.text, classes, &from, &found)) {
+    bool good = secrets_find(text, classes, arena, &list), any = false;
+    for (size_t i = 0; good && i < list.count; i++) {
         char mark[64];
-        if (text.json && !is_in_string(&place, text.text, &found)) continue;
-        int n = snprintf(mark, sizeof mark, "[masked %s]", found.kind);
-        good = ms_buf_write(&buf, text.text.ptr + done, found.at - done) == MS_OK &&
+        const secret *found = &list.items[i];
+        if (text.json && !is_in_string(&place, text.text, found)) continue;
+        int n = snprintf(mark, sizeof mark, "[masked %s]", found->kind);
+        good = ms_buf_write(&buf, text.text.ptr + done, found->at - done) == MS_OK &&
                ms_buf_write(&buf, mark, (size_t)n) == MS_OK;
-        done = found.at + found.len;
+        done = found->at + found->len;
         any = true;
-        if (note != NULL) note(ctx, &found, text.text);
+        if (note != NULL) note(ctx, found);
     }
     if (!any) return good;
     ms_result rest = ms_buf_write(&buf, text.text.ptr + done, text.text.len - done);
@@ -821,15 +1115,15 @@ bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
     return good && mask_source(&m->source, classes, arena, note, ctx);
 }
 
-const char *secret_hint(ms_str text, const secret *found, char out[SECRET_HINT])
+const char *secret_hint(const secret *found, char out[SECRET_HINT])
 {
     static const char *const whole[] = {"password", "url-password", "secret-value",
                                         "user-name", "e-mail"};
-    size_t shown = found->len >= 16 ? 4 : 0;
+    size_t len = found->text.len, shown = len >= 16 ? 4 : 0;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
-        if (strcmp(found->kind, whole[i]) == 0) shown = found->len >= 24 ? 2 : 0;
+        if (strcmp(found->kind, whole[i]) == 0) shown = len >= 24 ? 2 : 0;
     }
-    snprintf(out, SECRET_HINT, "%.*s..., %zu characters", (int)shown,
-             text.ptr + found->at, found->len);
+    snprintf(out, SECRET_HINT, "%.*s..., %zu characters", (int)shown, found->text.ptr,
+             len);
     return out;
 }

@@ -15,15 +15,23 @@ enum {
 #define SECRETS_PERSONAL (SECRETS_KEYS | SECRETS_MAIL | SECRETS_HOMES)
 
 typedef struct secret {
-    size_t at, len;           /* bytes of the text */
+    size_t at, len;           /* its bytes in the text, escapes included */
     const char *kind;         /* "github-token" */
+    ms_str text;              /* without escapes; in the text or in the arena */
 } secret;
 
-/* Finds the first secret at or after *from and moves *from past it. */
-bool secret_next(ms_str text, unsigned classes, size_t *from, secret *out);
+typedef struct secret_list {
+    secret *items;            /* in the order of the text; none overlaps another */
+    size_t count, cap;
+} secret_list;
+
+/* Finds all secrets of a text, also those that are spelled with the escapes of JSON, as
+ * in a JSON string that holds JSON. The list is in the arena. The time is linear in the
+ * length of the text. False: no memory. */
+bool secrets_find(ms_value value, unsigned classes, ms_arena *arena, secret_list *out);
 
 /* Reports each secret that was masked. */
-typedef void (*secret_fn)(void *ctx, const secret *found, ms_str text);
+typedef void (*secret_fn)(void *ctx, const secret *found);
 
 /* Writes "[masked KIND]" in the place of each secret. *out is text itself if it has no
  * secret, else a text in the arena. In JSON only strings change, so that it stays JSON.
@@ -38,6 +46,6 @@ bool secrets_mask_message(ms_envelope *m, unsigned classes, ms_arena *arena,
 
 /* Writes the beginning of a secret, and its length: "ghp_..., 40 characters". */
 enum { SECRET_HINT = 64 };
-const char *secret_hint(ms_str text, const secret *found, char out[SECRET_HINT]);
+const char *secret_hint(const secret *found, char out[SECRET_HINT]);
 
 #endif /* SECRETS_H */

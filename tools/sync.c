@@ -1,6 +1,7 @@
 /* See sync.h. */
 
 #define _GNU_SOURCE
+#include "secrets.h"
 #include "sync.h"
 
 #include <inttypes.h>
@@ -30,14 +31,44 @@ static uint64_t hash_bytes(ms_str text)
     return hash ^ hash_text(text);
 }
 
-static ms_str state_name(const char *kind, const char *path, char out[MS_KEY_MAX + 1])
+static bool has_secret(ms_str text)
+{
+    ms_arena arena = {0};
+    secret_list list;
+    bool found = secrets_find(ms_text_n(text), SECRETS_KEYS, &arena, &list);
+    found = found && list.count > 0;
+    ms_arena_deinit(&arena);
+    return found;
+}
+
+/* Names the state of a file: by its path; or by a hash of it, if the path is no name, or
+ * has a secret. other: the other one, in which the state can be from before. */
+static ms_str state_name(const char *kind, const char *path, bool other,
+                         char out[MS_KEY_MAX + 1])
 {
     int n = snprintf(out, MS_KEY_MAX + 1, "%s:%s", kind, path);
-    if (n > MS_KEY_MAX || !ms_utf8_check(ms_str_of(path), NULL)) {
+    bool hashed = has_secret(ms_str_of(path)) != other;
+    if (n > MS_KEY_MAX || !ms_utf8_check(ms_str_of(path), NULL) || hashed) {
         n = snprintf(out, MS_KEY_MAX + 1, "%s:%016" PRIx64, kind,
                      hash_text(ms_str_of(path)));
     }
     return ms_str_n(out, (size_t)n);
+}
+
+ms_str sync_other_name(ms_str name, ms_str facts, char out[MS_KEY_MAX + 1])
+{
+    static const json_key names[] = {KEY("size"), KEY("path")};
+    static const char *const kinds[] = {"file:", "name:"};
+    ms_str v[2];
+    pick(facts, names, 2, v);
+    for (size_t i = 0; i < 2; i++) {
+        if (v[i].ptr == NULL || !text_begins(name, ms_str_of(kinds[i]))) continue;
+        size_t len = strlen(kinds[i]);
+        int n = snprintf(out, MS_KEY_MAX + 1, "%s%016" PRIx64, kinds[i],
+                         hash_text(ms_str_n(name.ptr + len, name.len - len)));
+        return ms_str_n(out, (size_t)n);
+    }
+    return ms_str_of(NULL);
 }
 
 /* Parses "1-20,25". */
@@ -142,11 +173,15 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
 {
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
     ms_arena arena = {0};
-    ms_str facts, stem = stem_text(path);
+    ms_str facts, stem = stem_text(path), path_of = {NULL, 0};
     snprintf(old, sizeof old, "%.*s", (int)stem.len, stem.ptr);
-    ms_str key = state_name("name", old, name);
-    if (ms_location_get(s->in.store, key, &arena, &facts, NULL) == MS_OK) {
-        ms_str from = text_of(&arena, member(facts, "path"));
+    for (unsigned other = 0; other < 2 && path_of.ptr == NULL; other++) {
+        ms_str key = state_name("name", old, other > 0, name);
+        if (ms_location_get(s->in.store, key, &arena, &facts, NULL) != MS_OK) break;
+        path_of = member(facts, "path");
+    }
+    if (path_of.ptr != NULL) {
+        ms_str from = text_of(&arena, path_of);
         if (from.len > 0 && from.len <= MS_KEY_MAX) {
             snprintf(old, sizeof old, "%.*s", (int)from.len, from.ptr);
             read_state(s, ms_str_of(old), st);
@@ -174,7 +209,8 @@ static void note_name(syncing *s, const char *path, ms_str state_key)
     json_piece(&buf, "{\"path\":");
     json_quoted(&buf, state_key);
     json_piece(&buf, "}");
-    ms_location_set(s->in.store, state_name("name", stem, name), ms_buf_text(&buf), NULL);
+    ms_location_set(s->in.store, state_name("name", stem, false, name),
+                    ms_buf_text(&buf), NULL);
     ms_arena_deinit(&arena);
 }
 
@@ -359,8 +395,15 @@ int sync_unit(syncing *s, const unit *u)
 {
     state st;
     char text[MS_KEY_MAX + 1], *real = realpath(u->path, NULL);
-    ms_str name = state_name("file", real != NULL ? real : u->path, text);
+    const char *path = real != NULL ? real : u->path;
+    ms_str name = state_name("file", path, false, text);
     read_state(s, name, &st);
+    if (!st.known) {
+        free_state(&st);
+        name = state_name("file", path, true, text);
+        read_state(s, name, &st);
+        if (!st.known) name = state_name("file", path, false, text);
+    }
     int code = FINE;
     if (st.known && st.size == u->size && st.changed == u->changed) {
         s->unchanged++; /* (SY1) */

@@ -35,6 +35,9 @@ int sync_path(syncing *s, const char *path);
 /* Does the same for one transcript or file of messages. */
 int sync_unit(syncing *s, const unit *u);
 void sync_free(syncing *s);
+/* Returns the name by the hash of a path for the facts of a synced file that are named by
+ * the path; absent for facts of another kind. */
+ms_str sync_other_name(ms_str name, ms_str facts, char out[MS_KEY_MAX + 1]);
 /* Returns whether a file or folder has transcripts. Standard input does not. */
 bool is_transcript(const char *path);
 

@@ -1,6 +1,7 @@
 /* Secrets in texts (tools/secrets.c): that planted ones of many kinds are found in many
- * places, that masking takes all of a secret and nothing else, that JSON stays JSON, that
- * placeholders and code raise no alarm, and how many alarms recorded transcripts raise.
+ * places, that masking takes all of a secret and nothing else, however it is spelled,
+ * that JSON stays JSON, that placeholders and code raise no alarm, that a search takes
+ * linear time, and how many alarms recorded transcripts raise.
  * Every secret is drawn when the test runs: none of them ever worked.
  */
 
@@ -10,6 +11,7 @@
 #include "tools/secrets.c"
 
 #include <ftw.h>
+#include <time.h>
 
 
 /* ---- planted secrets ---- */
@@ -107,6 +109,17 @@ static size_t plant(uint64_t *rng, size_t kind, size_t nth, char *drawn, char *o
     return (size_t)sprintf(out, "%.*s%s%s", (int)(at - place), place, drawn, at + 2);
 }
 
+/* Finds the first secret of a plain text. Its text is not kept. */
+static bool find_first(ms_str text, unsigned classes, secret *out)
+{
+    ms_arena arena = {0};
+    secret_list list;
+    assert_true(secrets_find(ms_text_n(text), classes, &arena, &list));
+    if (list.count > 0) *out = list.items[0];
+    ms_arena_deinit(&arena);
+    return list.count > 0;
+}
+
 TEST(planted_secrets_are_found_when_drawn_by_chance)
 {
     uint64_t rng = test_seed();
@@ -114,9 +127,9 @@ TEST(planted_secrets_are_found_when_drawn_by_chance)
     for (size_t round = 0; round < 16; round++) {
         for (size_t kind = 0; kind < kinds; kind++, n++) {
             char drawn[2048], text[4096];
-            size_t from = 0, len = plant(&rng, kind, round, drawn, text);
-            secret found = {0, 0, ""};
-            bool any = secret_next(ms_str_n(text, len), SECRETS_KEYS, &from, &found);
+            size_t len = plant(&rng, kind, round, drawn, text);
+            secret found = {0, 0, "", {NULL, 0}};
+            bool any = find_first(ms_str_n(text, len), SECRETS_KEYS, &found);
             bool whole = any && found.len == strlen(drawn) &&
                          memcmp(text + found.at, drawn, found.len) == 0;
             if (!whole) {
@@ -180,6 +193,140 @@ TEST(masked_json_stays_json_when_secrets_are_in_strings)
     ms_arena_deinit(&arena);
 }
 
+/* Writes a text as a member of an object, in one of its spellings: .NET writes \u002B for
+ * +, PHP \/ for /, and each character may be written so. */
+static ms_str spelled_in_json(ms_str text, uint64_t *rng, ms_arena *arena)
+{
+    ms_buf buf = {arena, NULL, 0, 0};
+    ms_buf_write(&buf, "{\"text\":\"", 9);
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i], as[8];
+        bool must = c == '"' || c == '\\' || (unsigned char)c < ' ';
+        const char *form = test_one_in(rng, 2) ? "\\u%04x" : "\\u%04X";
+        if (must || test_one_in(rng, c == '/' ? 2 : 4))
+            snprintf(as, sizeof as, form, (unsigned)(unsigned char)c);
+        else snprintf(as, sizeof as, c == '/' ? "\\%c" : "%c", c);
+        ms_buf_write(&buf, as, strlen(as));
+    }
+    ms_buf_write(&buf, "\"}", 2);
+    return ms_buf_text(&buf);
+}
+
+static ms_str masked_text(ms_value value, ms_arena *arena)
+{
+    ms_value out;
+    assert_true(secrets_mask(value, SECRETS_KEYS, arena, NULL, NULL, &out));
+    return out.text;
+}
+
+/* However often a text is written as JSON in JSON, and however that is spelled, masking
+ * it equals masking the text. */
+TEST(secrets_are_masked_whole_when_escapes_spell_them)
+{
+    uint64_t rng = test_seed() + 5;
+    ms_arena arena = {0};
+    for (size_t i = 0; i < test_times(4000); i++) {
+        char drawn[2048], text[4096];
+        size_t kind = (size_t)test_below(&rng, COUNT(planted)), depth = 1 + i % 3;
+        plant(&rng, kind, i, drawn, text);
+        ms_str want = masked_text(ms_text(text), &arena), json = ms_str_of(text);
+        for (size_t k = 0; k < depth; k++) json = spelled_in_json(json, &rng, &arena);
+        ms_str is = masked_text(ms_json(json), &arena);
+        for (size_t k = 0; k < depth; k++) {
+            ms_str member;
+            ms_error err;
+            if (ms_json_check(is, NULL, NULL, &err) != MS_OK)
+                fail_msg("%s: %.*s", err.message, (int)is.len, is.ptr);
+            assert_true(ms_json_member(is, MS_STR("text"), &member));
+            assert_int_equal(ms_json_string(member, &arena, &is), MS_OK);
+        }
+        if (!ms_str_equal(is, want))
+            fail_msg("%s: \"%.*s\" instead of \"%.*s\"", text, (int)is.len, is.ptr,
+                     (int)want.len, want.ptr);
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* What begins or ends a secret, and what an escape is made of, in any order. */
+static const char *const likely_parts[] = {
+    "password", "token", "=", ":", " ", "\"", "'", "\\", "\\\\", "\\n", "\\u0022", "u00",
+    "/",
+    "h7Kq2Zp!m9", "wJ4lrXUtnF3MI7K9", "jane@host.org", "://u:", "/home/jane", "Bearer ",
+    "gh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5", "-----BE" "GIN PRIVATE KEY-----",
+    "-----END", "-----", "wJ4lrXUtnF3MI7K9wJ4lrXUtnF3MI7K9wJ4lrXUtnF3MI7K9",
+};
+
+TEST(masked_json_stays_json_when_texts_in_it_are_random)
+{
+    uint64_t rng = test_seed() + 6;
+    ms_arena arena = {0};
+    size_t n_masked = 0;
+    for (size_t i = 0; i < test_times(20000); i++) {
+        char text[1024] = "";
+        size_t len = 0;
+        for (size_t n = 1 + (size_t)test_below(&rng, 10); n > 0; n--) {
+            const char *part = likely_parts[test_below(&rng, COUNT(likely_parts))];
+            len += (size_t)sprintf(text + len, "%s", part);
+        }
+        ms_str json = in_json(ms_str_n(text, len), &arena), inner;
+        bool twice = i % 2 == 1;
+        if (twice) json = spelled_in_json(json, &rng, &arena);
+        ms_value masked, value = ms_json(json);
+        assert_true(secrets_mask(value, SECRETS_PERSONAL, &arena, NULL, NULL, &masked));
+        n_masked += masked.text.ptr != json.ptr;
+        assert_int_equal(ms_json_check(masked.text, NULL, &json, NULL), MS_OK);
+        assert_true(ms_json_member(masked.text, MS_STR("text"), &inner));
+        assert_int_equal(ms_json_string(inner, &arena, &inner), MS_OK);
+        if (twice && ms_json_check(inner, NULL, NULL, NULL) != MS_OK)
+            fail_msg("%s: %.*s", text, (int)inner.len, inner.ptr);
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+    test_tally("random texts with secrets", n_masked);
+}
+
+static const struct {
+    const char *text, *masked;
+    bool json;
+} spellings[] = {
+    {"{\"aws_secret_access_key\":\"wJ4lrXUtnF3MI7K9\\u002BMDENGbPxRf1CYzK3yQ8pL2mNaB\"}",
+     "{\"aws_secret_access_key\":\"[masked secret-value]\"}", true},
+    {"{\"aws_secret_access_key\":\"wJ4lrXUtnF3MI7K9\\/MDENGbPxRf1CYzK3yQ8pL2mNaB\"}",
+     "{\"aws_secret_access_key\":\"[masked secret-value]\"}", true},
+    {"aws_secret_access_key: wJ4lrXUtnF3MI7K9\\u002bMDENGbPxRf1CYzK3yQ8pL2mNaB, that",
+     "aws_secret_access_key: [masked secret-value], that", false},
+    {"{\"t\":\"\\u0067hp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5\"}",
+     "{\"t\":\"[masked github-token]\"}", true},
+    {"{\"t\":\"\\u00e9gh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5\\u20ac\"}",
+     "{\"t\":\"\\u00e9[masked github-token]\\u20ac\"}", true},
+    {"{\"t\":\"\\u00zzgh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}",
+     "{\"t\":\"\\u00zzgh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}", false},
+    {"{\"password\":\"h7Kq\\\\x2Zp!m9\",\"n\":1}",
+     "{\"password\":\"[masked password]\",\"n\":1}", true},
+    {"{\"password\":\"h7Kqx2Zp!m9\\\"\",\"n\":1}",
+     "{\"password\":\"[masked password]\\\"\",\"n\":1}", true},
+    {"{\"a\":\"{\\\"password\\\":\\\"h7Kq\\\\\\\\x2Zp!m9\\\"}\"}",
+     "{\"a\":\"{\\\"password\\\":\\\"[masked password]\\\"}\"}", true},
+    {"password='h7Kq\\x2Zp!m9' and", "password='[masked password]' and", false},
+    {"-----BE" "GIN \",\"PRIVATE KEY-----aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "-----BE" "GIN \",\"PRIVATE KEY-----aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     false},
+};
+
+TEST(mask_leaves_no_tail_when_a_secret_has_escapes)
+{
+    ms_arena arena = {0};
+    for (size_t i = 0; i < COUNT(spellings); i++) {
+        ms_value value = ms_text(spellings[i].text);
+        value.json = spellings[i].json;
+        ms_str is = masked_text(value, &arena);
+        if (!ms_str_equal(is, ms_str_of(spellings[i].masked)))
+            fail_msg("%s: %.*s", spellings[i].text, (int)is.len, is.ptr);
+    }
+    ms_arena_deinit(&arena);
+}
+
 TEST(masking_changes_nothing_else_when_a_text_has_secrets)
 {
     uint64_t rng = test_seed() + 2;
@@ -226,9 +373,8 @@ TEST(numbers_stay_when_they_look_like_secrets)
 /* The first secret of a text; NULL: there is none. */
 static void must_find(const char *text, unsigned classes, const char *want)
 {
-    secret found = {0, 0, ""};
-    size_t from = 0;
-    bool any = secret_next(ms_str_of(text), classes, &from, &found);
+    secret found = {0, 0, "", {NULL, 0}};
+    bool any = find_first(ms_str_of(text), classes, &found);
     bool right = any && want != NULL && found.len == strlen(want) &&
                  memcmp(text + found.at, want, found.len) == 0;
     if (any != (want != NULL) || (any && !right))
@@ -290,22 +436,74 @@ TEST(search_stays_inside_when_bytes_are_random)
 {
     static const char likely[] = "-----BEGIN PRIVATE KEY://:@=\"'\\npassword token sk_.%";
     uint64_t rng = test_seed() + 4;
+    ms_arena arena = {0};
     for (size_t i = 0; i < test_times(20000); i++) {
-        size_t len = (size_t)test_below(&rng, 120), from = 0;
+        size_t len = (size_t)test_below(&rng, 120);
         char *text = (char *)malloc(len > 0 ? len : 1);
         assert_non_null(text);
         for (size_t k = 0; k < len; k++) {
             text[k] = test_one_in(&rng, 3) ? (char)test_random(&rng)
                                            : likely[test_below(&rng, sizeof likely)];
         }
-        secret found;
+        secret_list list;
         size_t before = 0;
-        while (secret_next(ms_str_n(text, len), SECRETS_PERSONAL, &from, &found)) {
-            assert_true(found.at >= before && found.len > 0);
-            assert_true(found.at + found.len <= len);
-            before = found.at + found.len;
+        ms_value value = ms_text_n(ms_str_n(text, len));
+        assert_true(secrets_find(value, SECRETS_PERSONAL, &arena, &list));
+        for (size_t k = 0; k < list.count; k++) {
+            const secret *found = &list.items[k];
+            assert_true(found->at >= before && found->len > 0);
+            assert_true(found->at + found->len <= len);
+            assert_true(found->text.len > 0 && found->text.len <= found->len);
+            before = found->at + found->len;
         }
+        ms_arena_reset(&arena);
         free(text);
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* Texts in which many places begin something that might be a secret, and is none. */
+static const char *const slow[] = {
+    "token=", "secret:", "eyJ", "eyJ-", "a@", "password=a", "Authorization: ", "AKIA",
+    "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
+    "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
+    "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
+};
+
+/* Returns the processor time of a search in a text that repeats a unit: the least of
+ * some, since other programs share the processor. */
+static double time_of_search(const char *unit, size_t size)
+{
+    size_t len = strlen(unit), n = size / len;
+    char *text = (char *)malloc(n * len);
+    double least = 1e9;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) memcpy(text + i * len, unit, len);
+    for (size_t round = 0; round < 3; round++) {
+        ms_arena arena = {0};
+        secret_list list;
+        ms_value value = ms_text_n(ms_str_n(text, n * len));
+        clock_t began = clock();
+        assert_true(secrets_find(value, SECRETS_PERSONAL, &arena, &list));
+        ms_arena_deinit(&arena);
+        double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+        if (seconds < least) least = seconds;
+    }
+    free(text);
+    return least;
+}
+
+TEST(search_takes_twice_the_time_when_a_text_is_twice_as_long)
+{
+    for (size_t i = 0; i < COUNT(slow); i++) {
+        double one = 0, two = 0;
+        for (size_t tries = 0; tries < 5; tries++) {
+            one = time_of_search(slow[i], 20000);
+            two = time_of_search(slow[i], 40000);
+            if (two <= 2.6 * one + 0.001) break;
+        }
+        if (two > 2.6 * one + 0.001)
+            fail_msg("\"%s\": %.4f s, twice the text %.4f s", slow[i], one, two);
     }
 }
 
@@ -327,15 +525,20 @@ static int look_at_file(const char *path, const struct stat *st, int kind,
                         struct FTW *ftw)
 {
     if (kind != FTW_F || strstr(path, "json-test-suite") != NULL) return 0;
-    size_t size, from = 0;
+    size_t size;
     char *text = read_file(path, &size);
     assert_non_null(text);
-    secret found;
-    while (secret_next(ms_str_n(text, size), SECRETS_KEYS, &from, &found)) {
-        int len = found.len < 80 ? (int)found.len : 80;
-        printf("%s: %s: %.*s\n", path, found.kind, len, text + found.at);
+    ms_arena arena = {0};
+    secret_list list;
+    ms_value value = ms_text_n(ms_str_n(text, size));
+    assert_true(secrets_find(value, SECRETS_KEYS, &arena, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        const secret *found = &list.items[i];
+        int len = found->len < 80 ? (int)found->len : 80;
+        printf("%s: %s: %.*s\n", path, found->kind, len, text + found->at);
         data.alarms++;
     }
+    ms_arena_deinit(&arena);
     data.bytes += size;
     free(text);
     return 0;

@@ -183,6 +183,10 @@ done
 grep -q 'host 2' "$out/got" && fail "a message that was left out reaches another one"
 "$tool" view --raw "$url" --location keys >"$out/got" 2>&1
 grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/got")"
+"$tool" amend "$out/one.msl" 1 "of host 1, gh""p_R7kq2ZpX9vLm4TnB8wYc3HsJ6dFgQ1aEuV5o" >/dev/null
+"$tool" ship "$out/one.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
+"$tool" redact --secrets "$url" >"$out/got" 2>&1
+grep -q ' now .* github-token' "$out/got" || fail "a secret in an amendment: $(cat "$out/got")"
 "$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
 bash $server stop "$folder/ship"
 echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"
