@@ -1089,7 +1089,9 @@ typedef struct ms_log_desc {
                                  that it zeroes to the file PATH.torn, at the same
                                  offsets, after a copy of the superblock. If whole
                                  messages are among them, it does so in any case.
-                                 MS_OPEN_SALVAGE reads verified records from it. While
+                                 MS_OPEN_SALVAGE reads verified records from it. (Where
+                                 the name of that file, or of another beside the log,
+                                 exceeds 255 bytes, a hash replaces its end.) While
                                  that file cannot be written, appends fail and zero
                                  nothing */
     bool ticked;              /* the caller calls ms_tick: appends leave to it index
@@ -1112,7 +1114,8 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_IO: a system call failed, see err->sys_errno.
+ * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse
+ * copy, which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
  * A file of size 0 counts as missing, and so does an incomplete superblock, which an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
@@ -1786,10 +1789,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. Readers of the old file may go on
- *     reading it; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. A symbolic link is replaced
- *     itself: its target stays as it was, so give the path of the target.
+ *     become its owner if the group may read and write. A reader of the old file learns
+ *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
+ *     loss can bring it back until the new name is durable. Through a symbolic link the
+ *     file that it leads to is replaced, and the link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -2458,6 +2462,7 @@ typedef struct ms_os_stat {
     uint64_t device, inode;   /* which file it is, under any of its names */
     bool regular;             /* not a folder, pipe or device */
     bool keeps_room;          /* a write into allocated room never lacks space */
+    uint64_t holes;           /* bytes for which the disk has no space yet; 0: unknown */
 } ms_os_stat;
 
 struct ms_os {
@@ -2497,6 +2502,9 @@ struct ms_os {
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+    /* Copies to `to` where the symbolic link `path` leads, and a zero byte. EINVAL: it is
+     * no link; ENAMETOOLONG: that takes more than `size` bytes. NULL: there are none. */
+    int (*read_link)(void *ctx, const char *path, char *to, size_t size);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */
@@ -13610,7 +13618,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            chown chmod getpid clock_gettime nanosleep
+ *            readlink chown chmod getrlimit getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
@@ -13629,7 +13637,9 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
- *                write into this room finds space.
+ *                write into this room finds space. EFBIG where a write there would
+ *                exceed a limit of the process: the log asks before it writes, so that no
+ *                signal comes.
  *   sync         When it returns 0, the disk has all bytes that any process had stored
  *                before, by calls or maps, and the size that they need. If it fails, the
  *                state of the disk is not known: see [log-sync] for what follows.
@@ -13858,6 +13868,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
 }
 
 #define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
+#define MS__OS_READ_LINK NULL
 
 /* Returns the number of this boot: the BootId of KUSER_SHARED_DATA, a page that every
  * process may read. Before Windows 10 it is zero. Then the result is the time of the last
@@ -13889,6 +13900,7 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <fcntl.h>
 #include <stdio.h> /* rename */
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if MS__LINUX
@@ -13913,6 +13925,7 @@ extern ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
 extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallocate");
 extern int fdatasync(int fd);
 extern int fsync(int fd);
+extern ssize_t readlink(const char *path, char *to, size_t size);
 extern int madvise(void *at, size_t size, int advice);
 extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
     MS__WIDE("posix_fadvise");
@@ -13942,15 +13955,16 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Returns whether the file system can always write an allocated block. On others (copy on
- * write, network) a store into a map may raise SIGBUS. */
+/* Returns whether the file system can always write an allocated block. On others (of the
+ * network, or where files share blocks: btrfs, XFS) a store into a map may raise
+ * SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return false;
-    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
-    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, tmpfs */
+    return type == 0xEF53u || type == 0x01021994u;
 #else
     return false;
 #endif
@@ -13966,6 +13980,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)st.st_ino;
     out->regular = S_ISREG(st.st_mode);
     out->keeps_room = ms__keeps_room((int)file);
+    uint64_t room = (uint64_t)st.st_blocks * 512;
+    out->holes = room < out->size ? out->size - room : 0;
     return 0;
 }
 
@@ -13987,10 +14003,14 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
 
 /* posix_fallocate is no substitute: it may store zeros in each block, where another
  * process stores records meanwhile. Without allocation the log is written by calls, which
- * report a full disk. */
-static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
-                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
+ * report a full disk. A call beyond the limit of a process (ulimit -f) raises SIGXFSZ. */
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file, uint64_t offset,
+                           uint64_t size)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        offset + size > limit.rlim_cur)
+        return EFBIG;
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
@@ -14106,6 +14126,17 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
 
 #define MS__OS_ACCESS_LIKE ms__os_access_like
 
+static int ms__os_read_link(MS__UNUSED void *ctx, const char *path, char *to, size_t size)
+{
+    ssize_t n = readlink(path, to, size);
+    if (n < 0) return errno;
+    if ((size_t)n == size) return ENAMETOOLONG;
+    to[n] = 0;
+    return 0;
+}
+
+#define MS__OS_READ_LINK ms__os_read_link
+
 /* Syncs the folder: the path up to its last slash. A folder that may not be read cannot
  * be synced (EACCES); the caller decides what that means. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
@@ -14177,7 +14208,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -14208,11 +14239,23 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                       : code == ENOLCK                   ? "the file system has no locks"
                       : code == ENODEV                   ? "the file cannot be mapped"
                       : code == EISDIR                   ? "the path is a folder"
+                      : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
     return result;
+}
+
+/* Reads the status of the file at a path; returns errno. */
+static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
+{
+    ms_file file;
+    int code = os->open(os->ctx, path, MS_OS_READ, &file);
+    if (code != 0) return code;
+    code = os->stat(os->ctx, file, st);
+    (void)os->close(os->ctx, file);
+    return code;
 }
 
 /* Writes all bytes, or returns a code; then a part of them may be written. */
@@ -14256,24 +14299,100 @@ static int ms__os_sync_done(const ms_os *os, ms_file file)
     return code;
 }
 
-static int ms__os_folder_done(const ms_os *os, const char *path)
+#define MS__NAME_MOST 255u /* bytes of a name in a folder */
+
+/* Returns how many bytes of a path stay when `more` are added to its name: less than all
+ * if the name becomes too long. Never a part of a UTF-8 character. */
+static size_t ms__path_kept(const char *path, size_t n, size_t more, size_t *name)
 {
-    int code = os->sync_folder(os->ctx, path);
-    while (code == EINTR) code = os->sync_folder(os->ctx, path);
-    return code;
+    *name = n;
+    while (*name > 0 && path[*name - 1] != '/' && path[*name - 1] != '\\') --*name;
+    if (n - *name <= MS__NAME_MOST - more) return n;
+    n = *name + MS__NAME_MOST - more - 17;
+    while (n > *name && ((unsigned char)path[n] & 0xC0) == 0x80) n--;
+    return n;
 }
 
-/* Returns the path with `ending` added; *size bytes of the allocator. */
+/* Returns the path with `ending` added; *size bytes of the allocator. The end of a name
+ * that becomes too long is replaced by its hash. */
 static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char *ending,
                              size_t *size)
 {
-    size_t n = strlen(path), more = strlen(ending) + 1;
+    static const uint64_t key[2] = {0x6e616d65, 0x73};
+    size_t name = 0, n = strlen(path), more = strlen(ending);
+    size_t kept = more > 0 ? ms__path_kept(path, n, more, &name) : n;
+    *size = kept + (kept < n ? 17 : 0) + more + 1;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, kept);
+    uint64_t hash = kept < n ? ms__hash(key, 0, path + name, n - name) : 0;
+    for (size_t i = kept + 1; kept < n && i < kept + 17; i++, hash >>= 4)
+        p[i] = "0123456789abcdef"[hash & 15];
+    if (kept < n) p[kept] = '-';
+    memcpy(p + *size - more - 1, ending, more + 1);
+    return p;
+}
+
+/* ---- Symbolic links. The folder of a file is that of the path at which links end, and a
+ * rename would replace a link, not the file. */
+
+#define MS__LINKS_MOST 40
+#define MS__LINK_SIZE  4096u
+
+/* Replaces the last part of a path by what a link there leads to. */
+static char *ms__path_linked(const ms_alloc *alloc, const char *path, const char *to,
+                             size_t *size)
+{
+    size_t n = to[0] == '/' ? 0 : strlen(path), more = strlen(to) + 1;
+    while (n > 0 && path[n - 1] != '/') n--;
     *size = n + more;
     char *p = (char *)ms__resize(alloc, NULL, 0, *size);
     if (!p) return NULL;
     memcpy(p, path, n);
-    memcpy(p + n, ending, more);
+    memcpy(p + n, to, more);
     return p;
+}
+
+/* Finds the path at which symbolic links end; a file need not be there. *size bytes of
+ * the allocator. Returns an errno value. */
+static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *path,
+                         char **real, size_t *size)
+{
+    char *to = (char *)ms__resize(alloc, NULL, 0, MS__LINK_SIZE);
+    char *p = ms__path_beside(alloc, path, "", size);
+    int code = to && p ? 0 : ENOMEM;
+    for (int links = 0; code == 0; links++) {
+        code = os->read_link ? os->read_link(os->ctx, p, to, MS__LINK_SIZE) : EINVAL;
+        if (code == 0 && links == MS__LINKS_MOST) code = ELOOP;
+        if (code != 0) break;
+        size_t more;
+        char *next = ms__path_linked(alloc, p, to, &more);
+        if (!next) code = ENOMEM;
+        if (!next) break;
+        (void)ms__resize(alloc, p, *size, 0);
+        p = next;
+        *size = more;
+    }
+    if (to) (void)ms__resize(alloc, to, MS__LINK_SIZE, 0);
+    bool wrong = code == ENOMEM || code == ELOOP || code == ENAMETOOLONG;
+    *real = p;
+    if (!wrong) return 0; /* opening it tells what else may be wrong */
+    if (p) (void)ms__resize(alloc, p, *size, 0);
+    *real = NULL;
+    return code;
+}
+
+/* Syncs the folder of the file that a path leads to. */
+static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char *path)
+{
+    char *real;
+    size_t size;
+    int code = ms__path_real(os, alloc, path, &real, &size);
+    if (code != 0) return code;
+    do code = os->sync_folder(os->ctx, real);
+    while (code == EINTR);
+    (void)ms__resize(alloc, real, size, 0);
+    return code;
 }
 
 static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
@@ -14281,6 +14400,27 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
     return code;
+}
+
+/* Returns whether allocate failed because the file system has no such call. */
+static bool ms__os_no_allocate(int code)
+{
+    return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
+}
+
+/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
+ * limit of the process raises a signal. */
+static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;
+    return ms__os_no_allocate(code) ? 0 : code;
+}
+
+static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                             const unsigned char *from, size_t size)
+{
+    int code = ms__os_may_write(os, file, offset, size);
+    return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);
 }
 
 /* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to
@@ -14523,9 +14663,14 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
-/* [log-recover] The turn of a shared writer, and the damage found. */
+/* [log-recover] The turn of a shared writer, and what a reader has to be told. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
+    bool told;           /* a reader's call has returned that the file was replaced */
+    uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
+                            untrusted watermark, */
+    uint64_t doubt_end;  /* to here */
+    uint32_t doubt_check; /* of the bytes between, or of the last ones */
 } ms__log_recovery;
 
 typedef struct ms__log {
@@ -16299,8 +16444,8 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  *     A writer that closed the log has left nothing above the durable end. After a
  *     restart nothing needs it: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
- *     that by the number of the boot (MS__AT_UNCONFIRMED), until a writer has settled the
- *     file before its next append (ms__log_settle).
+ *     that (MS__AT_UNCONFIRMED), until a writer has settled the file before its next
+ *     append (ms__log_settle).
  * A handle that never syncs writes nothing again: a kill of its process costs the next
  * one nothing.
  *
@@ -16326,6 +16471,20 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
                     "close it and open it again",
                     log->file.path, log->durable.end);
+}
+
+static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
+{
+    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
+}
+
+/* Returns whether the path still names the open file. Another process may have renamed a
+ * file to it before this one had the lock. */
+static bool ms__log_in_place(const ms__log *log)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
 }
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
@@ -16428,13 +16587,12 @@ static bool ms__sync_due(const ms__log *log)
 
 #define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
 
-/* Returns whether a sync failed in this boot, or zeroing is unfinished. Then the content
- * of the disk above the durable end is unknown. */
+/* Returns whether a sync failed, or zeroing is unfinished, perhaps in this boot. Then the
+ * content of the disk above the durable end is unknown. The number of the boot does not
+ * tell: containers on one machine see different ones. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
-    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
-    bool unknown = boot == MS__BOOT_UNKNOWN || log->file.boot == 0;
-    return boot != 0 && (boot == log->file.boot || unknown);
+    return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
 }
 
 /* Returns whether the last writer may have written since the machine started: unless
@@ -16530,7 +16688,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
+            failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
             return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
@@ -16555,7 +16713,8 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
     }
-    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_folder_done(os, &log->opts.alloc, path);
     if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
     (void)ms__resize(&log->opts.alloc, path, size, 0);
     return code;
@@ -16579,7 +16738,7 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
     if (apart) ms__lock_release(&log->lock);
-    int failed = ms__os_folder_done(log->os, log->file.path);
+    int failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
@@ -16652,7 +16811,9 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
     if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
         MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
-    int failed = ms__unconfirmed_set(log, true);
+    int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
+    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
@@ -16818,7 +16979,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *
  *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
  *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
- *    2 Bounds the dead bytes by the size of the file.
+ *    2 Bounds the dead bytes by the size of the file, and allocates up to there: on tmpfs
+ *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
@@ -16858,6 +17020,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
+#define MS__HOLES_MOST ((uint64_t)8 << 20) /* that are filled */
+
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
@@ -16871,10 +17035,10 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 /* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
  * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
- * store into room without disk blocks may raise SIGBUS. Nothing visible changes. */
+ * store into a page without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
+    if (upto <= log->append.allocated) return MS_OK;
     uint64_t from = log->append.allocated > log->end ? log->append.allocated : log->end;
     uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
     if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
@@ -16890,10 +17054,10 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
         goal = goals[i] < upto ? upto : goals[i];
         code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
     }
-    if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
+    if (ms__os_no_allocate(code)) {
         log->append.no_allocate = true;
         log->append.engine = MS_ENGINE_WRITE;
-        return MS_OK;
+        code = 0;
     }
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
@@ -17041,6 +17205,34 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
+/* Allocates the page of the superblock, and the holes of a sparse copy, before anything
+ * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
+ * may, too. A file with larger holes, by accident, is written by calls. */
+static ms_result ms__holes_fill(ms__log *log, ms_error *err)
+{
+    uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
+    if (holes > 0 && holes <= MS__HOLES_MOST) size = log->file.stat.size;
+    int failed = ms__os_allocated(log->os, log->file.handle, 0, size);
+    bool full = failed == ENOSPC || failed == MS__EDQUOT;
+    if (failed == EFBIG || (full && size > MS__SUPER_SIZE))
+        return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    if (failed != 0 || holes > MS__HOLES_MOST) log->append.engine = MS_ENGINE_WRITE;
+    return MS_OK;
+}
+
+/* Allocates the bytes after the end, which the handle reads through a map and stores to:
+ * the system may not tell of a small hole. */
+static ms_result ms__room_fill(ms__log *log, ms_error *err)
+{
+    uint64_t from = log->end & ~(uint64_t)4095;
+    if (log->append.stop <= from || log->append.stop - from > MS__HOLES_MOST)
+        return MS_OK;
+    int failed = ms__os_allocated(log->os, log->file.handle, from,
+                                  log->append.stop - from);
+    if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
+    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+}
+
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
  * are those of the essay. */
 static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
@@ -17057,6 +17249,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
+    MS__TRY(ms__room_fill(log, err));
     /* 3 */
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
@@ -17111,7 +17304,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned char *bytes,
                                size_t size, ms_error *err)
 {
-    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    int failed = ms__os_write_anew(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);
@@ -17391,7 +17584,10 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * A check for appends compares the watermark with the last one taken in, and the epoch of
  * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
  * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored.
+ * (ms__mark_current). Until then an untrusted watermark is ignored. If a reader has taken
+ * in records after it, and they differ then, it fails with MS_E_CONFLICT. A reader whose
+ * file has the mark REPLACED compares the path with its file, and tells once that they
+ * differ.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -17402,7 +17598,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
  *     must not leave records without a superblock.
- *   3 Maps the superblock.
+ *   3 Maps the superblock. A writer first allocates its page, and holes of the file.
  *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
  *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
  *     and its line after its first watermark. So the size suffices for the watermark, and
@@ -17417,7 +17613,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
  *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
- *     writer then clears REPLACED.
+ *     writer then clears REPLACED. A shared writer that has found records after the
+ *     watermark is prepared at once (ms__mark_behind).
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.
@@ -17720,6 +17917,36 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
+#define MS__DOUBT_SIZE 4096u
+
+static uint32_t ms__doubt_check(const ms__log *log)
+{
+    uint64_t n = log->recovery.doubt_end - log->recovery.doubt;
+    if (n > MS__DOUBT_SIZE) n = MS__DOUBT_SIZE;
+    return ms__crc32c(0, ms__log_at(log, log->recovery.doubt_end - n), (size_t)n);
+}
+
+/* Notes that a reader shows records which a walk found after the watermark. If a writer
+ * lives that sees another boot number, they may be dead, and it writes over them. */
+static void ms__doubt_begin(ms__log *log, uint64_t mark)
+{
+    if (log->writer || mark >= log->end || mark < MS__SUPER_SIZE) return;
+    log->recovery.doubt = mark;
+    log->recovery.doubt_end = log->end;
+    log->recovery.doubt_check = ms__doubt_check(log);
+}
+
+/* Finds out, when a writer has stored a watermark, whether those records are visible. */
+static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
+{
+    ms__log_recovery *r = &log->recovery;
+    if (mark < r->doubt_end || ms__doubt_check(log) != r->doubt_check)
+        return ms__fail(err, MS_E_CONFLICT, "a writer of '%s' has written over messages "
+                        "of one that was killed: open it again", log->file.path);
+    r->doubt = 0;
+    return MS_OK;
+}
+
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
@@ -17752,6 +17979,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
+    if (!same && !salvage) ms__doubt_begin(log, mark);
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
@@ -17903,9 +18131,21 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 {
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0 && folder)
+        failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Removes the file that the path of a log leads to. */
+static void ms__log_remove(const ms__log *log)
+{
+    char *real;
+    size_t size;
+    const ms_alloc *alloc = &log->opts.alloc;
+    if (ms__path_real(log->os, alloc, log->file.path, &real, &size) != 0) return;
+    (void)log->os->remove(log->os->ctx, real);
+    (void)ms__resize(alloc, real, size, 0);
 }
 
 /* Makes an empty file a log: step 2 of an opening. */
@@ -17948,8 +18188,9 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
+    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
@@ -17999,8 +18240,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
-    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
-        (void)log->os->remove(log->os->ctx, log->file.path);
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
 }
@@ -18029,10 +18269,12 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
+    if (log->recovery.doubt && ms__mark_current(log))
+        MS__TRY(ms__doubt_over(log, mark, err));
     if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
-        uint64_t size = log->append.allocated;
+        uint64_t size = log->append.no_allocate ? 0 : log->append.allocated;
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
@@ -18051,9 +18293,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
-/* Takes in the appends of other processes before a query. Without new appends it takes no
- * lock. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+/* Takes in the appends of other processes. Without new appends it takes no lock. */
+static ms_result ms__log_look(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer && !log->opts.shared) return MS_OK;
@@ -18068,6 +18309,33 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     ms_result code = ms__log_follow(log, err);
     ms__lock_release(&log->lock);
     return code;
+}
+
+/* Fails once if a compaction has replaced the file of a reader. It may go on reading:
+ * what it has seen stays. While the copy is made, the path has the old file. */
+static ms_result ms__reader_told(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms__lock_acquire(&log->lock);
+    if (!log->recovery.told && !ms__log_in_place(log)) {
+        log->recovery.told = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+                        "file: open it again", log->file.path);
+    }
+    ms__lock_release(&log->lock);
+    return code;
+}
+
+/* Does the same before a query, and tells a reader that its file was replaced. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_look(log, err));
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (log->writer || !super) return MS_OK;
+    const void *replaced = super + MS__AT_REPLACED;
+    if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
+    return ms__reader_told(log, err);
 }
 
 /* ---- The turn of a shared writer. */
@@ -18463,7 +18731,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * handle that has not appended or is poisoned, and for a file that a rewrite has
  * replaced. The lock of the file ends with the descriptor.
  *
- * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
+ * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that.
+ * PATH is where symbolic links end.
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
  *      |  by the lock of the      |  again and again, while         replaced is marked,
@@ -18529,7 +18798,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
- * The visible bytes of the old file keep their values, so readers may go on reading it.
+ * The visible bytes of the old file keep their values, so readers may go on reading it
+ * after they were told (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -18713,31 +18983,6 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Reads the status of the file at a path; returns errno. */
-static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
-{
-    ms_file file;
-    int code = os->open(os->ctx, path, MS_OS_READ, &file);
-    if (code != 0) return code;
-    code = os->stat(os->ctx, file, st);
-    (void)os->close(os->ctx, file);
-    return code;
-}
-
-static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
-{
-    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
-}
-
-/* Returns whether the path still names the open file. Another process may have renamed a
- * file to it before this one had the lock. */
-static bool ms__log_in_place(const ms__log *log)
-{
-    ms_os_stat st;
-    int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
-}
-
 /* Marks a file that a compaction replaces, so that its writers refuse appends. */
 static int ms__replaced_set(ms__log *log, uint32_t replaced)
 {
@@ -18745,6 +18990,15 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     ms__put32(word, replaced);
     if (ms__get32(log->map.super + MS__AT_REPLACED) == replaced) return 0;
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
+}
+
+/* Returns whether an opening has taken in records after the watermark: a walk found them,
+ * since the watermark is not trusted. Another shared writer, with another boot number,
+ * may trust it, and would zero them: so they become visible to all at once. */
+static bool ms__mark_behind(const ms__log *log)
+{
+    return !ms__mark_trusted(log) &&
+           ms__load_mark(log->map.super + MS__AT_MARK) < log->end;
 }
 
 /* Opens the file, locks it, and takes in its content. A rewrite may rename another file
@@ -18761,6 +19015,8 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     }
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
+    if (code == MS_OK && log->opts.shared && ms__mark_behind(log))
+        code = ms__writer_prepare(log, err);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;
 }
@@ -19056,7 +19312,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_look(log, err));
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
@@ -19112,7 +19368,7 @@ typedef struct ms__rewriting {
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, and until then */
+    char *path, *part;    /* of the new log in the end, without links, and until then */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
@@ -19170,6 +19426,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
+    d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
@@ -19200,10 +19457,11 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
                                                bool replace, ms_error *err)
 {
     ms_store *store;
-    w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
-    w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
-    if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
-    w->to.path = w->path;
+    int failed =
+        ms__path_real(w->to.os, &w->to.alloc, w->to.path, &w->path, &w->path_size);
+    if (failed != 0) return ms__os_fail(err, failed, "following", w->to.path);
+    w->part = ms__path_beside(&w->to.alloc, w->path, MS__NEW, &w->part_size);
+    if (!w->part) return ms__no_memory(err, w->part_size);
     /* 1 */
     MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
@@ -19394,17 +19652,18 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
             return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
-    char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
-    if (!path) return ms__no_memory(err, w->path_size);
-    memcpy(path, w->path, w->path_size);
+    size_t size = strlen(w->to.path) + 1;
+    char *path = (char *)ms__log_resize(fresh, NULL, 0, size);
+    if (!path) return ms__no_memory(err, size);
+    memcpy(path, w->to.path, size);
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
-        (void)ms__log_resize(fresh, path, w->path_size, 0);
+        (void)ms__log_resize(fresh, path, size, 0);
         return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
-    fresh->file.path_size = w->path_size;
+    fresh->file.path_size = size;
     fresh->file.folder_synced = false; /* the next sync syncs the folder */
     fresh->opts.sync = w->to.sync;
     return MS_OK;
@@ -19439,7 +19698,7 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
-        ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
+        ms__os_folder_done(w->to.os, &w->to.alloc, w->path) == 0;
     return MS_OK;
 }
 
@@ -19489,7 +19748,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
+    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

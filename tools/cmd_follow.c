@@ -192,6 +192,15 @@ static int follow_file(follower *f)
     return open_to_read(j);
 }
 
+/* After MS_E_CONFLICT: opens the new file. Returns `code` if the path has no other. */
+static int follow_replaced(follower *f, int code)
+{
+    struct stat before = f->file;
+    int opened = follow_file(f);
+    bool other = f->file.st_ino != before.st_ino || f->file.st_dev != before.st_dev;
+    return opened == FINE && !other ? code : opened;
+}
+
 /* Prints the new messages of each location. q NULL: only remembers where each ends. */
 static int follow_each(follower *f, ms_query *q)
 {
@@ -237,7 +246,12 @@ static int follow_on(follower *f, ms_query *q, double left)
     ms_error err;
     bool server = is_postgres(f->job->options->files[0]);
     uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
-    ms_result result = ms_wait(f->job->store, f->newest, pause, &f->newest, &err);
+    uint64_t newest = f->newest;
+    ms_result result = ms_wait(f->job->store, newest, pause, &f->newest, &err);
+    if (result == MS_E_CONFLICT && follow_replaced(f, CONFLICT) == FINE) {
+        f->newest = newest;
+        return FINE;
+    }
     if (result != MS_OK) return complain_of("waiting", result, &err);
     if (server && !follow_moved(f)) return FINE;
     int code = follow_changes(f, q, false);
@@ -326,6 +340,7 @@ static int run_follow(job *j)
         double left = end - clock_seconds();
         if (left <= 0) break;
         code = follow_on(&f, &q, left);
+        if (code == CONFLICT) code = follow_replaced(&f, code);
     }
     ms_arena_deinit(&f.arena);
     tally_free(&f.places);

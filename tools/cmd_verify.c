@@ -100,15 +100,11 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
     return output_end(&out, code);
 }
 
-/* Rewrites a log to the second argument. A symbolic link stays; its target is written. */
+/* Rewrites a log to the second argument. */
 static int rewrite(job *j, const ms_keep *keep)
 {
     const options *o = j->options;
-    const char *path = o->n_files > 1 ? o->files[1] : NULL;
-    char *real = path != NULL ? realpath(path, NULL) : NULL;
-    int code = rewrite_into(j, real != NULL ? real : path, keep);
-    free(real);
-    return code;
+    return rewrite_into(j, o->n_files > 1 ? o->files[1] : NULL, keep);
 }
 
 static int run_repair(job *j)

@@ -72,7 +72,9 @@ typedef struct ms_log_desc {
                                  that it zeroes to the file PATH.torn, at the same
                                  offsets, after a copy of the superblock. If whole
                                  messages are among them, it does so in any case.
-                                 MS_OPEN_SALVAGE reads verified records from it. While
+                                 MS_OPEN_SALVAGE reads verified records from it. (Where
+                                 the name of that file, or of another beside the log,
+                                 exceeds 255 bytes, a hash replaces its end.) While
                                  that file cannot be written, appends fail and zero
                                  nothing */
     bool ticked;              /* the caller calls ms_tick: appends leave to it index
@@ -95,7 +97,8 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_IO: a system call failed, see err->sys_errno.
+ * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse
+ * copy, which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
  * A file of size 0 counts as missing, and so does an incomplete superblock, which an
  * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */

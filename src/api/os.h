@@ -17,6 +17,7 @@ typedef struct ms_os_stat {
     uint64_t device, inode;   /* which file it is, under any of its names */
     bool regular;             /* not a folder, pipe or device */
     bool keeps_room;          /* a write into allocated room never lacks space */
+    uint64_t holes;           /* bytes for which the disk has no space yet; 0: unknown */
 } ms_os_stat;
 
 struct ms_os {
@@ -56,6 +57,9 @@ struct ms_os {
     /* Begins to read a part of the file into memory, and does not wait. NULL: nothing to
      * do. */
     int (*read_ahead)(void *ctx, ms_file file, uint64_t offset, uint64_t size);
+    /* Copies to `to` where the symbolic link `path` leads, and a zero byte. EINVAL: it is
+     * no link; ENAMETOOLONG: that takes more than `size` bytes. NULL: there are none. */
+    int (*read_link)(void *ctx, const char *path, char *to, size_t size);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */

@@ -67,7 +67,8 @@
  *
  *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
  *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
- *    2 Bounds the dead bytes by the size of the file.
+ *    2 Bounds the dead bytes by the size of the file, and allocates up to there: on tmpfs
+ *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
  *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
@@ -107,6 +108,8 @@
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
+#define MS__HOLES_MOST ((uint64_t)8 << 20) /* that are filled */
+
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 {
@@ -120,10 +123,10 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 /* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
  * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
- * store into room without disk blocks may raise SIGBUS. Nothing visible changes. */
+ * store into a page without disk blocks may raise SIGBUS. Nothing visible changes. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
-    if (upto <= log->append.allocated || log->append.no_allocate) return MS_OK;
+    if (upto <= log->append.allocated) return MS_OK;
     uint64_t from = log->append.allocated > log->end ? log->append.allocated : log->end;
     uint64_t ahead = from / 4 & ~(MS__GRAIN - 1);
     if (ahead < MS__ROOM_LEAST) ahead = MS__ROOM_LEAST;
@@ -139,10 +142,10 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
         goal = goals[i] < upto ? upto : goals[i];
         code = ms__os_allocated(log->os, log->file.handle, from, goal - from);
     }
-    if (code == EOPNOTSUPP || code == ENOSYS || code == EINVAL) {
+    if (ms__os_no_allocate(code)) {
         log->append.no_allocate = true;
         log->append.engine = MS_ENGINE_WRITE;
-        return MS_OK;
+        code = 0;
     }
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
@@ -290,6 +293,34 @@ static int ms__blocks_own(ms__log *log)
     return ms__log_zero(log, page - 8, page); /* these bytes are zero already */
 }
 
+/* Allocates the page of the superblock, and the holes of a sparse copy, before anything
+ * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
+ * may, too. A file with larger holes, by accident, is written by calls. */
+static ms_result ms__holes_fill(ms__log *log, ms_error *err)
+{
+    uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
+    if (holes > 0 && holes <= MS__HOLES_MOST) size = log->file.stat.size;
+    int failed = ms__os_allocated(log->os, log->file.handle, 0, size);
+    bool full = failed == ENOSPC || failed == MS__EDQUOT;
+    if (failed == EFBIG || (full && size > MS__SUPER_SIZE))
+        return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    if (failed != 0 || holes > MS__HOLES_MOST) log->append.engine = MS_ENGINE_WRITE;
+    return MS_OK;
+}
+
+/* Allocates the bytes after the end, which the handle reads through a map and stores to:
+ * the system may not tell of a small hole. */
+static ms_result ms__room_fill(ms__log *log, ms_error *err)
+{
+    uint64_t from = log->end & ~(uint64_t)4095;
+    if (log->append.stop <= from || log->append.stop - from > MS__HOLES_MOST)
+        return MS_OK;
+    int failed = ms__os_allocated(log->os, log->file.handle, from,
+                                  log->append.stop - from);
+    if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
+    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+}
+
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
  * are those of the essay. */
 static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
@@ -306,6 +337,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (log->append.stop > st.size) log->append.stop = st.size;
+    MS__TRY(ms__room_fill(log, err));
     /* 3 */
     uint64_t dead = ms__log_dead_end(log, log->end);
     if (unsure && log->append.stop > dead) dead = log->append.stop;
@@ -360,7 +392,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned char *bytes,
                                size_t size, ms_error *err)
 {
-    int failed = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
+    int failed = ms__os_write_anew(log->os, log->file.handle, offset, bytes, size);
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);

@@ -196,9 +196,14 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
-/* [log-recover] The turn of a shared writer, and the damage found. */
+/* [log-recover] The turn of a shared writer, and what a reader has to be told. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
+    bool told;           /* a reader's call has returned that the file was replaced */
+    uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
+                            untrusted watermark, */
+    uint64_t doubt_end;  /* to here */
+    uint32_t doubt_check; /* of the bytes between, or of the last ones */
 } ms__log_recovery;
 
 typedef struct ms__log {

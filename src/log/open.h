@@ -25,7 +25,8 @@
  * handle that has not appended or is poisoned, and for a file that a rewrite has
  * replaced. The lock of the file ends with the descriptor.
  *
- * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that:
+ * A rewrite (compaction, retention) copies a log to PATH.compacting and renames that.
+ * PATH is where symbolic links end.
  *
  *    begin: the place is held -> run: copied, synced, verified --> end: the log that is
  *      |  by the lock of the      |  again and again, while         replaced is marked,
@@ -91,7 +92,8 @@
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
- * The visible bytes of the old file keep their values, so readers may go on reading it.
+ * The visible bytes of the old file keep their values, so readers may go on reading it
+ * after they were told (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -275,31 +277,6 @@ static ms_result ms__log_file_once(ms__log *log, ms_error *err)
     return MS_OK;
 }
 
-/* Reads the status of the file at a path; returns errno. */
-static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
-{
-    ms_file file;
-    int code = os->open(os->ctx, path, MS_OS_READ, &file);
-    if (code != 0) return code;
-    code = os->stat(os->ctx, file, st);
-    (void)os->close(os->ctx, file);
-    return code;
-}
-
-static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
-{
-    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
-}
-
-/* Returns whether the path still names the open file. Another process may have renamed a
- * file to it before this one had the lock. */
-static bool ms__log_in_place(const ms__log *log)
-{
-    ms_os_stat st;
-    int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
-}
-
 /* Marks a file that a compaction replaces, so that its writers refuse appends. */
 static int ms__replaced_set(ms__log *log, uint32_t replaced)
 {
@@ -307,6 +284,15 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
     ms__put32(word, replaced);
     if (ms__get32(log->map.super + MS__AT_REPLACED) == replaced) return 0;
     return ms__super_write(log, MS__AT_REPLACED, word, sizeof word);
+}
+
+/* Returns whether an opening has taken in records after the watermark: a walk found them,
+ * since the watermark is not trusted. Another shared writer, with another boot number,
+ * may trust it, and would zero them: so they become visible to all at once. */
+static bool ms__mark_behind(const ms__log *log)
+{
+    return !ms__mark_trusted(log) &&
+           ms__load_mark(log->map.super + MS__AT_MARK) < log->end;
 }
 
 /* Opens the file, locks it, and takes in its content. A rewrite may rename another file
@@ -323,6 +309,8 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     }
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
+    if (code == MS_OK && log->opts.shared && ms__mark_behind(log))
+        code = ms__writer_prepare(log, err);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;
 }
@@ -618,7 +606,7 @@ MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
     memset(out, 0, sizeof *out);
     MS__TRY(ms__log_only(store, err));
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    MS__TRY(ms__log_look(log, err));
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
@@ -674,7 +662,7 @@ typedef struct ms__rewriting {
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, and until then */
+    char *path, *part;    /* of the new log in the end, without links, and until then */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
@@ -732,6 +720,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
     ms_log_desc d = w->to; /* this fails if the file is not a log */
+    d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
     d.shared = false;
@@ -762,10 +751,11 @@ static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *sourc
                                                bool replace, ms_error *err)
 {
     ms_store *store;
-    w->path = ms__path_beside(&w->to.alloc, w->to.path, "", &w->path_size);
-    w->part = ms__path_beside(&w->to.alloc, w->to.path, MS__NEW, &w->part_size);
-    if (!w->path || !w->part) return ms__no_memory(err, w->part_size);
-    w->to.path = w->path;
+    int failed =
+        ms__path_real(w->to.os, &w->to.alloc, w->to.path, &w->path, &w->path_size);
+    if (failed != 0) return ms__os_fail(err, failed, "following", w->to.path);
+    w->part = ms__path_beside(&w->to.alloc, w->path, MS__NEW, &w->part_size);
+    if (!w->part) return ms__no_memory(err, w->part_size);
     /* 1 */
     MS__TRY(ms__hold_both(w, source, replace, err));
     /* 2: 1 keeps other rewrites away, so a file of this name is of a killed one */
@@ -956,17 +946,18 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
             return ms__os_fail(err, code, "copying the owner and permissions of",
                                w->path);
     }
-    char *path = (char *)ms__log_resize(fresh, NULL, 0, w->path_size);
-    if (!path) return ms__no_memory(err, w->path_size);
-    memcpy(path, w->path, w->path_size);
+    size_t size = strlen(w->to.path) + 1;
+    char *path = (char *)ms__log_resize(fresh, NULL, 0, size);
+    if (!path) return ms__no_memory(err, size);
+    memcpy(path, w->to.path, size);
     int failed = os->rename(os->ctx, w->part, w->path);
     if (failed != 0) {
-        (void)ms__log_resize(fresh, path, w->path_size, 0);
+        (void)ms__log_resize(fresh, path, size, 0);
         return ms__os_fail(err, failed, "renaming the new file to", w->path);
     }
     (void)ms__log_resize(fresh, fresh->file.path, fresh->file.path_size, 0);
     fresh->file.path = path;
-    fresh->file.path_size = w->path_size;
+    fresh->file.path_size = size;
     fresh->file.folder_synced = false; /* the next sync syncs the folder */
     fresh->opts.sync = w->to.sync;
     return MS_OK;
@@ -1001,7 +992,7 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     /* 12: if it fails, the next sync tries again and reports it */
     if (w->own && !w->unsure && *copied == MS_OK) return MS_OK;
     w->fresh->file.folder_synced =
-        ms__os_folder_done(w->to.os, w->fresh->file.path) == 0;
+        ms__os_folder_done(w->to.os, &w->to.alloc, w->path) == 0;
     return MS_OK;
 }
 
@@ -1051,7 +1042,7 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     if (report) *report = w.report;
     if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, to->path);
+    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

@@ -3,7 +3,7 @@
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            chown chmod getpid clock_gettime nanosleep
+ *            readlink chown chmod getrlimit getpid clock_gettime nanosleep
  *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
  *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
@@ -22,7 +22,9 @@
  *   write, map   A map shows what calls have written, at once and to all processes: the
  *                engine WRITE stores by calls, and every handle reads through maps.
  *   allocate     Changes no byte that is there. On a file system with keeps_room, a later
- *                write into this room finds space.
+ *                write into this room finds space. EFBIG where a write there would
+ *                exceed a limit of the process: the log asks before it writes, so that no
+ *                signal comes.
  *   sync         When it returns 0, the disk has all bytes that any process had stored
  *                before, by calls or maps, and the size that they need. If it fails, the
  *                state of the disk is not known: see [log-sync] for what follows.
@@ -251,6 +253,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, MS__UNUSED const char *path)
 }
 
 #define MS__OS_ACCESS_LIKE NULL /* the folder decides who may use its files */
+#define MS__OS_READ_LINK NULL
 
 /* Returns the number of this boot: the BootId of KUSER_SHARED_DATA, a page that every
  * process may read. Before Windows 10 it is zero. Then the result is the time of the last
@@ -282,6 +285,7 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <fcntl.h>
 #include <stdio.h> /* rename */
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if MS__LINUX
@@ -306,6 +310,7 @@ extern ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
 extern int fallocate(int fd, int mode, off_t offset, off_t size) MS__WIDE("fallocate");
 extern int fdatasync(int fd);
 extern int fsync(int fd);
+extern ssize_t readlink(const char *path, char *to, size_t size);
 extern int madvise(void *at, size_t size, int advice);
 extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
     MS__WIDE("posix_fadvise");
@@ -335,15 +340,16 @@ static int ms__os_close(MS__UNUSED void *ctx, ms_file file)
     return close((int)file) == 0 ? 0 : errno;
 }
 
-/* Returns whether the file system can always write an allocated block. On others (copy on
- * write, network) a store into a map may raise SIGBUS. */
+/* Returns whether the file system can always write an allocated block. On others (of the
+ * network, or where files share blocks: btrfs, XFS) a store into a map may raise
+ * SIGBUS. */
 static bool ms__keeps_room(MS__UNUSED int fd)
 {
 #if MS__LINUX
     struct statfs fs;
     if (fstatfs(fd, &fs) != 0) return false;
-    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, XFS, tmpfs */
-    return type == 0xEF53u || type == 0x58465342u || type == 0x01021994u;
+    uint32_t type = (uint32_t)fs.f_type; /* ext2 to ext4, tmpfs */
+    return type == 0xEF53u || type == 0x01021994u;
 #else
     return false;
 #endif
@@ -359,6 +365,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     out->inode = (uint64_t)st.st_ino;
     out->regular = S_ISREG(st.st_mode);
     out->keeps_room = ms__keeps_room((int)file);
+    uint64_t room = (uint64_t)st.st_blocks * 512;
+    out->holes = room < out->size ? out->size - room : 0;
     return 0;
 }
 
@@ -380,10 +388,14 @@ static int ms__os_write(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
 
 /* posix_fallocate is no substitute: it may store zeros in each block, where another
  * process stores records meanwhile. Without allocation the log is written by calls, which
- * report a full disk. */
-static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file,
-                           MS__UNUSED uint64_t offset, MS__UNUSED uint64_t size)
+ * report a full disk. A call beyond the limit of a process (ulimit -f) raises SIGXFSZ. */
+static int ms__os_allocate(MS__UNUSED void *ctx, MS__UNUSED ms_file file, uint64_t offset,
+                           uint64_t size)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        offset + size > limit.rlim_cur)
+        return EFBIG;
 #if MS__LINUX
     return fallocate((int)file, 0, (off_t)offset, (off_t)size) == 0 ? 0 : errno;
 #else
@@ -499,6 +511,17 @@ static int ms__os_access_like(MS__UNUSED void *ctx, const char *path, const char
 
 #define MS__OS_ACCESS_LIKE ms__os_access_like
 
+static int ms__os_read_link(MS__UNUSED void *ctx, const char *path, char *to, size_t size)
+{
+    ssize_t n = readlink(path, to, size);
+    if (n < 0) return errno;
+    if ((size_t)n == size) return ENAMETOOLONG;
+    to[n] = 0;
+    return 0;
+}
+
+#define MS__OS_READ_LINK ms__os_read_link
+
 /* Syncs the folder: the path up to its last slash. A folder that may not be read cannot
  * be synced (EACCES); the caller decides what that means. */
 static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
@@ -570,7 +593,7 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -601,11 +624,23 @@ static ms_result ms__os_fail(ms_error *err, int code, const char *what, const ch
                       : code == ENOLCK                   ? "the file system has no locks"
                       : code == ENODEV                   ? "the file cannot be mapped"
                       : code == EISDIR                   ? "the path is a folder"
+                      : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
     (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
                    (uint64_t)code);
     if (err) err->sys_errno = code;
     return result;
+}
+
+/* Reads the status of the file at a path; returns errno. */
+static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
+{
+    ms_file file;
+    int code = os->open(os->ctx, path, MS_OS_READ, &file);
+    if (code != 0) return code;
+    code = os->stat(os->ctx, file, st);
+    (void)os->close(os->ctx, file);
+    return code;
 }
 
 /* Writes all bytes, or returns a code; then a part of them may be written. */
@@ -649,24 +684,100 @@ static int ms__os_sync_done(const ms_os *os, ms_file file)
     return code;
 }
 
-static int ms__os_folder_done(const ms_os *os, const char *path)
+#define MS__NAME_MOST 255u /* bytes of a name in a folder */
+
+/* Returns how many bytes of a path stay when `more` are added to its name: less than all
+ * if the name becomes too long. Never a part of a UTF-8 character. */
+static size_t ms__path_kept(const char *path, size_t n, size_t more, size_t *name)
 {
-    int code = os->sync_folder(os->ctx, path);
-    while (code == EINTR) code = os->sync_folder(os->ctx, path);
-    return code;
+    *name = n;
+    while (*name > 0 && path[*name - 1] != '/' && path[*name - 1] != '\\') --*name;
+    if (n - *name <= MS__NAME_MOST - more) return n;
+    n = *name + MS__NAME_MOST - more - 17;
+    while (n > *name && ((unsigned char)path[n] & 0xC0) == 0x80) n--;
+    return n;
 }
 
-/* Returns the path with `ending` added; *size bytes of the allocator. */
+/* Returns the path with `ending` added; *size bytes of the allocator. The end of a name
+ * that becomes too long is replaced by its hash. */
 static char *ms__path_beside(const ms_alloc *alloc, const char *path, const char *ending,
                              size_t *size)
 {
-    size_t n = strlen(path), more = strlen(ending) + 1;
+    static const uint64_t key[2] = {0x6e616d65, 0x73};
+    size_t name = 0, n = strlen(path), more = strlen(ending);
+    size_t kept = more > 0 ? ms__path_kept(path, n, more, &name) : n;
+    *size = kept + (kept < n ? 17 : 0) + more + 1;
+    char *p = (char *)ms__resize(alloc, NULL, 0, *size);
+    if (!p) return NULL;
+    memcpy(p, path, kept);
+    uint64_t hash = kept < n ? ms__hash(key, 0, path + name, n - name) : 0;
+    for (size_t i = kept + 1; kept < n && i < kept + 17; i++, hash >>= 4)
+        p[i] = "0123456789abcdef"[hash & 15];
+    if (kept < n) p[kept] = '-';
+    memcpy(p + *size - more - 1, ending, more + 1);
+    return p;
+}
+
+/* ---- Symbolic links. The folder of a file is that of the path at which links end, and a
+ * rename would replace a link, not the file. */
+
+#define MS__LINKS_MOST 40
+#define MS__LINK_SIZE  4096u
+
+/* Replaces the last part of a path by what a link there leads to. */
+static char *ms__path_linked(const ms_alloc *alloc, const char *path, const char *to,
+                             size_t *size)
+{
+    size_t n = to[0] == '/' ? 0 : strlen(path), more = strlen(to) + 1;
+    while (n > 0 && path[n - 1] != '/') n--;
     *size = n + more;
     char *p = (char *)ms__resize(alloc, NULL, 0, *size);
     if (!p) return NULL;
     memcpy(p, path, n);
-    memcpy(p + n, ending, more);
+    memcpy(p + n, to, more);
     return p;
+}
+
+/* Finds the path at which symbolic links end; a file need not be there. *size bytes of
+ * the allocator. Returns an errno value. */
+static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *path,
+                         char **real, size_t *size)
+{
+    char *to = (char *)ms__resize(alloc, NULL, 0, MS__LINK_SIZE);
+    char *p = ms__path_beside(alloc, path, "", size);
+    int code = to && p ? 0 : ENOMEM;
+    for (int links = 0; code == 0; links++) {
+        code = os->read_link ? os->read_link(os->ctx, p, to, MS__LINK_SIZE) : EINVAL;
+        if (code == 0 && links == MS__LINKS_MOST) code = ELOOP;
+        if (code != 0) break;
+        size_t more;
+        char *next = ms__path_linked(alloc, p, to, &more);
+        if (!next) code = ENOMEM;
+        if (!next) break;
+        (void)ms__resize(alloc, p, *size, 0);
+        p = next;
+        *size = more;
+    }
+    if (to) (void)ms__resize(alloc, to, MS__LINK_SIZE, 0);
+    bool wrong = code == ENOMEM || code == ELOOP || code == ENAMETOOLONG;
+    *real = p;
+    if (!wrong) return 0; /* opening it tells what else may be wrong */
+    if (p) (void)ms__resize(alloc, p, *size, 0);
+    *real = NULL;
+    return code;
+}
+
+/* Syncs the folder of the file that a path leads to. */
+static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char *path)
+{
+    char *real;
+    size_t size;
+    int code = ms__path_real(os, alloc, path, &real, &size);
+    if (code != 0) return code;
+    do code = os->sync_folder(os->ctx, real);
+    while (code == EINTR);
+    (void)ms__resize(alloc, real, size, 0);
+    return code;
 }
 
 static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
@@ -674,6 +785,27 @@ static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
     return code;
+}
+
+/* Returns whether allocate failed because the file system has no such call. */
+static bool ms__os_no_allocate(int code)
+{
+    return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
+}
+
+/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
+ * limit of the process raises a signal. */
+static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+{
+    int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;
+    return ms__os_no_allocate(code) ? 0 : code;
+}
+
+static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                             const unsigned char *from, size_t size)
+{
+    int code = ms__os_may_write(os, file, offset, size);
+    return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);
 }
 
 /* ---- Fork. The kernel wipes a page of each child, so a child needs no system call to

@@ -37,7 +37,10 @@
  * A check for appends compares the watermark with the last one taken in, and the epoch of
  * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
  * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored.
+ * (ms__mark_current). Until then an untrusted watermark is ignored. If a reader has taken
+ * in records after it, and they differ then, it fails with MS_E_CONFLICT. A reader whose
+ * file has the mark REPLACED compares the path with its file, and tells once that they
+ * differ.
  *
  * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
  * none, so a writer may be at work during each of its steps.
@@ -48,7 +51,7 @@
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
  *     must not leave records without a superblock.
- *   3 Maps the superblock.
+ *   3 Maps the superblock. A writer first allocates its page, and holes of the file.
  *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
  *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
  *     and its line after its first watermark. So the size suffices for the watermark, and
@@ -63,7 +66,8 @@
  *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
  *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
- *     writer then clears REPLACED.
+ *     writer then clears REPLACED. A shared writer that has found records after the
+ *     watermark is prepared at once (ms__mark_behind).
  *
  * If a step fails, ms__log_detach drops what was read, and nothing has been written but
  * by 2, 7 and 8, which may be repeated.
@@ -366,6 +370,36 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
+#define MS__DOUBT_SIZE 4096u
+
+static uint32_t ms__doubt_check(const ms__log *log)
+{
+    uint64_t n = log->recovery.doubt_end - log->recovery.doubt;
+    if (n > MS__DOUBT_SIZE) n = MS__DOUBT_SIZE;
+    return ms__crc32c(0, ms__log_at(log, log->recovery.doubt_end - n), (size_t)n);
+}
+
+/* Notes that a reader shows records which a walk found after the watermark. If a writer
+ * lives that sees another boot number, they may be dead, and it writes over them. */
+static void ms__doubt_begin(ms__log *log, uint64_t mark)
+{
+    if (log->writer || mark >= log->end || mark < MS__SUPER_SIZE) return;
+    log->recovery.doubt = mark;
+    log->recovery.doubt_end = log->end;
+    log->recovery.doubt_check = ms__doubt_check(log);
+}
+
+/* Finds out, when a writer has stored a watermark, whether those records are visible. */
+static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
+{
+    ms__log_recovery *r = &log->recovery;
+    if (mark < r->doubt_end || ms__doubt_check(log) != r->doubt_check)
+        return ms__fail(err, MS_E_CONFLICT, "a writer of '%s' has written over messages "
+                        "of one that was killed: open it again", log->file.path);
+    r->doubt = 0;
+    return MS_OK;
+}
+
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
@@ -398,6 +432,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
+    if (!same && !salvage) ms__doubt_begin(log, mark);
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);
@@ -549,9 +584,21 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
 {
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
-    if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);
+    if (failed == 0 && folder)
+        failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
+/* Removes the file that the path of a log leads to. */
+static void ms__log_remove(const ms__log *log)
+{
+    char *real;
+    size_t size;
+    const ms_alloc *alloc = &log->opts.alloc;
+    if (ms__path_real(log->os, alloc, log->file.path, &real, &size) != 0) return;
+    (void)log->os->remove(log->os->ctx, real);
+    (void)ms__resize(alloc, real, size, 0);
 }
 
 /* Makes an empty file a log: step 2 of an opening. */
@@ -594,8 +641,9 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     /* 3 */
+    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
@@ -645,8 +693,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
     if (empty) code = ms__log_create(log, err);
-    if (code != MS_OK && log->opts.mode == MS_LOG_NEW)
-        (void)log->os->remove(log->os->ctx, log->file.path);
+    if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
     return ms__log_attach_file(log, empty, err);
 }
@@ -675,10 +722,12 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     uint32_t line = ms__log_line(log->map.super);
     uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool salvage = log->opts.opening == MS_OPEN_SALVAGE; /* its end is its own */
+    if (log->recovery.doubt && ms__mark_current(log))
+        MS__TRY(ms__doubt_over(log, mark, err));
     if (mark != log->end && !salvage && ms__mark_current(log)) {
         ms__fence();
         mark = ms__load_mark(log->map.super + MS__AT_MARK);
-        uint64_t size = log->append.allocated;
+        uint64_t size = log->append.no_allocate ? 0 : log->append.allocated;
         if (mark > size) { /* a reader; or others made room, or truncated the file */
             int failed = log->os->stat(log->os->ctx, log->file.handle, &st);
             if (failed != 0)
@@ -697,9 +746,8 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
-/* Takes in the appends of other processes before a query. Without new appends it takes no
- * lock. */
-static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+/* Takes in the appends of other processes. Without new appends it takes no lock. */
+static ms_result ms__log_look(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer && !log->opts.shared) return MS_OK;
@@ -714,6 +762,33 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     ms_result code = ms__log_follow(log, err);
     ms__lock_release(&log->lock);
     return code;
+}
+
+/* Fails once if a compaction has replaced the file of a reader. It may go on reading:
+ * what it has seen stays. While the copy is made, the path has the old file. */
+static ms_result ms__reader_told(ms__log *log, ms_error *err)
+{
+    ms_result code = MS_OK;
+    ms__lock_acquire(&log->lock);
+    if (!log->recovery.told && !ms__log_in_place(log)) {
+        log->recovery.told = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+                        "file: open it again", log->file.path);
+    }
+    ms__lock_release(&log->lock);
+    return code;
+}
+
+/* Does the same before a query, and tells a reader that its file was replaced. */
+static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
+{
+    MS__TRY(ms__log_look(log, err));
+    const unsigned char *super =
+        (const unsigned char *)ms__load_ptr(&log->map.super_now);
+    if (log->writer || !super) return MS_OK;
+    const void *replaced = super + MS__AT_REPLACED;
+    if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
+    return ms__reader_told(log, err);
 }
 
 /* ---- The turn of a shared writer. */

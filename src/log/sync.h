@@ -41,8 +41,8 @@
  *     A writer that closed the log has left nothing above the durable end. After a
  *     restart nothing needs it: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
- *     that by the number of the boot (MS__AT_UNCONFIRMED), until a writer has settled the
- *     file before its next append (ms__log_settle).
+ *     that (MS__AT_UNCONFIRMED), until a writer has settled the file before its next
+ *     append (ms__log_settle).
  * A handle that never syncs writes nothing again: a kill of its process costs the next
  * one nothing.
  *
@@ -68,6 +68,20 @@ static ms_result ms__log_poison_check(const ms__log *log, ms_error *err)
                     "a sync of '%s' failed: what is durable after byte %u is not known; "
                     "close it and open it again",
                     log->file.path, log->durable.end);
+}
+
+static bool ms__log_is(const ms__log *log, const ms_os_stat *st)
+{
+    return st->device == log->file.stat.device && st->inode == log->file.stat.inode;
+}
+
+/* Returns whether the path still names the open file. Another process may have renamed a
+ * file to it before this one had the lock. */
+static bool ms__log_in_place(const ms__log *log)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
 }
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
@@ -170,13 +184,12 @@ static bool ms__sync_due(const ms__log *log)
 
 #define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
 
-/* Returns whether a sync failed in this boot, or zeroing is unfinished. Then the content
- * of the disk above the durable end is unknown. */
+/* Returns whether a sync failed, or zeroing is unfinished, perhaps in this boot. Then the
+ * content of the disk above the durable end is unknown. The number of the boot does not
+ * tell: containers on one machine see different ones. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
-    uint64_t boot = ms__get64(log->map.super + MS__AT_UNCONFIRMED);
-    bool unknown = boot == MS__BOOT_UNKNOWN || log->file.boot == 0;
-    return boot != 0 && (boot == log->file.boot || unknown);
+    return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
 }
 
 /* Returns whether the last writer may have written since the machine started: unless
@@ -272,7 +285,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         int failed = ms__os_read_all(log->os, log->file.handle, from, log->map.staging,
                                      n, &got);
         if (failed == 0)
-            failed = ms__os_write_all(log->os, to, from, log->map.staging, got);
+            failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
             return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
         from = got == n ? from + n : upto;
@@ -297,7 +310,8 @@ static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_erro
         if (code == MS_OK) failed = ms__os_sync_done(os, file);
         (void)os->close(os->ctx, file);
     }
-    if (code == MS_OK && failed == 0) failed = ms__os_folder_done(os, path);
+    if (code == MS_OK && failed == 0)
+        failed = ms__os_folder_done(os, &log->opts.alloc, path);
     if (code == MS_OK && failed != 0) code = ms__os_fail(err, failed, "syncing", path);
     (void)ms__resize(&log->opts.alloc, path, size, 0);
     return code;
@@ -321,7 +335,7 @@ static ms_result ms__log_folder_now(ms__log *log, bool apart, ms_error *err)
 {
     if (log->file.folder_synced) return MS_OK;
     if (apart) ms__lock_release(&log->lock);
-    int failed = ms__os_folder_done(log->os, log->file.path);
+    int failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
     if (apart) ms__lock_acquire(&log->lock);
     if (failed == EMFILE || failed == ENFILE || failed == ENOMEM)
         return ms__os_fail(err, failed, "syncing the folder of", log->file.path);
@@ -394,7 +408,9 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
     if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
         MS__TRY(ms__torn_keep(log, dead, err));
     if (ms__log_unconfirmed(log)) MS__TRY(ms__log_rewrite_range(log, err));
-    int failed = ms__unconfirmed_set(log, true);
+    int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
+    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);

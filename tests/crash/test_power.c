@@ -174,6 +174,7 @@ static void the_disk_loses_names_until_the_folder_is_synced(void **state)
 typedef struct power {
     crash_images l;
     ms_store *store, *reader;
+    bool told;                /* the reader knows that its file was replaced */
     ms_store *other;          /* shared: a second writer, now and then */
     ms_rewrite rewrite;       /* of the store, while it goes on */
     uint64_t fresh;           /* inode of its file */
@@ -331,9 +332,12 @@ static void life_rewrite_on(power *p)
 /* A second handle sees what is visible, always. */
 static void life_look(power *p)
 {
-    if (p->reader == NULL) p->reader = images_read(&p->l, 0, true);
+    if (p->reader == NULL) {
+        p->reader = images_read(&p->l, 0, true);
+        p->told = false;
+    }
     images_claims(&p->l, 0, p->reader);
-    images_refresh(&p->l, 0, p->reader);
+    images_refresh_reader(&p->l, 0, p->reader, &p->told);
     if (images_one_in(&p->l, 2)) close_handle(p, &p->reader);
 }
 

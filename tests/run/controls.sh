@@ -279,13 +279,14 @@ controls()
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
     control name_of_a_new_log_not_synced gcc test_log_sync \
         a_new_log_keeps_its_name_when_power_is_lost 100 ms__super_durable \
-        'if (failed == 0 && folder) failed = ms__os_folder_done(log->os, log->file.path);' ''
+        'if (failed == 0 && folder)' 'if (false)'
     control name_of_a_log_not_synced gcc test_log_sync \
         a_log_keeps_its_name_when_its_creator_synced_nothing 100 \
-        ms__log_folder_now 'ms__os_folder_done(log->os, log->file.path);' '0;'
+        ms__log_folder_now 'ms__os_folder_done(log->os, &log->opts.alloc, log->file.path)' \
+        '0'
     control name_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_keeps_its_place_when_power_is_lost 100 \
-        ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, to->path);' '0;'
+        ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path)' '0'
     control rewrite_not_synced gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
         ms__rewrite_sync 'ms_result code = ms_sync(fresh, NULL, err);' \
@@ -333,6 +334,54 @@ controls()
     control blocks_of_a_copy_stored_to gcc test_log_recover \
         an_append_finds_no_room_when_zeros_cannot_be_written_ahead 100 \
         ms__writer_prepare 'failed = ms__blocks_own(log);' '(void)ms__blocks_own;'
+    control holes_of_a_file_overlooked gcc test_log_place \
+        holes_of_a_file_are_filled_when_it_is_opened 100 ms__os_stat \
+        'room < out->size ? out->size - room : 0' '0'
+    control large_holes_mapped gcc test_log_place \
+        a_file_with_large_holes_is_written_by_calls 100 ms__holes_fill \
+        'if (failed != 0 || holes > MS__HOLES_MOST)' 'if (failed != 0)'
+    control limit_of_the_process_overlooked gcc test_log_place \
+        a_log_is_full_when_the_process_may_not_write_that_far 100 ms__os_allocate \
+        'limit.rlim_cur != RLIM_INFINITY &&' 'false &&'
+    control bytes_written_again_beyond_a_limit gcc test_log_place \
+        a_limit_of_the_process_is_a_code_when_bytes_are_written_again 100 \
+        ms__os_may_write 'return ms__os_no_allocate(code) ? 0 : code;' 'return 0;'
+    control superblock_not_allocated gcc test_log_state \
+        a_log_is_written_by_calls_when_its_superblock_cannot_be_allocated 100 \
+        ms__log_attach_file 'if (log->writer && !fresh)' 'if (false)'
+    control holes_mapped_on_a_full_disk gcc test_log_state \
+        a_log_is_full_when_its_holes_cannot_be_filled 100 ms__holes_fill \
+        '(full && size > MS__SUPER_SIZE)' 'false'
+    control page_of_the_end_not_allocated gcc test_log_state \
+        pages_that_are_stored_to_are_allocated_as_a_whole 100 ms__room_fill \
+        'log->end & ~(uint64_t)4095;' 'log->end;'
+    control room_read_before_it_is_allocated gcc test_log_state \
+        bytes_after_the_end_are_allocated_before_they_are_read 100 ms__writer_prepare \
+        'MS__TRY(ms__room_fill(log, err));' ''
+    control replaced_reader_not_told gcc test_log_place \
+        a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
+        'return ms__reader_told(log, err);' 'return MS_OK;'
+    control reader_told_of_a_running_copy gcc test_log_writers \
+        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_told \
+        '!log->recovery.told && !ms__log_in_place(log)' '!log->recovery.told'
+    control folder_of_a_link_synced gcc test_log_sync \
+        durable_messages_stay_when_a_log_was_created_through_a_symbolic_link 100 \
+        ms__os_folder_done 'os->sync_folder(os->ctx, real)' 'os->sync_folder(os->ctx, path)'
+    control link_replaced_by_a_rewrite gcc test_log_place \
+        a_rewrite_through_a_symbolic_link_replaces_the_file 100 ms__rewrite_place \
+        'os->rename(os->ctx, w->part, w->path)' 'os->rename(os->ctx, w->part, w->to.path)'
+    control link_removed gcc test_log_place \
+        a_symbolic_link_stays_when_a_log_cannot_be_made 100 ms__log_remove \
+        'log->os->remove(log->os->ctx, real)' 'log->os->remove(log->os->ctx, log->file.path)'
+    control long_names_not_shortened gcc test_log_place \
+        a_log_is_compacted_when_its_name_is_long 100 ms__path_kept \
+        'if (n - *name <= MS__NAME_MOST - more) return n;' 'return n;'
+    control long_names_taken_for_one gcc test_log_place \
+        a_log_is_compacted_when_its_name_is_long 100 ms__path_beside \
+        'ms__hash(key, 0, path + name, n - name)' 'n'
+    control long_name_cut_in_a_character gcc test_log_place \
+        torn_bytes_are_kept_when_the_name_of_a_log_is_long 100 ms__path_kept \
+        'while (n > *name &&' 'while (false &&'
     control torn_epoch_left gcc test_log_recover \
         readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
         ms__writer_prepare 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
@@ -433,8 +482,26 @@ controls()
         ms__log_sync_to 'd->syncing = false;' 'if (code != MS_OK) continue; d->syncing = false;'
     control unknown_boot_forgotten gcc test_log_writers \
         a_sync_that_was_seen_to_fail_is_made_good_when_the_boot_number_was_unknown 100 \
-        ms__log_unconfirmed 'boot == MS__BOOT_UNKNOWN || ' '' \
+        ms__log_unconfirmed '!= 0;' '== log->file.boot;' \
         ms__may_be_of_boot 'w.boot == 0' 'false'
+    control failed_sync_of_another_boot_forgotten gcc test_log_writers \
+        a_sync_that_failed_is_made_good_by_a_writer_that_sees_another_boot 100 \
+        ms__log_unconfirmed '!= 0;' '== log->file.boot;'
+    control watermark_of_another_device_ignored gcc test_log_writers \
+        shared_writers_lose_nothing_when_they_see_different_devices 100 ms__mark_current \
+        'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
+    control records_after_the_watermark_not_shown gcc test_log_writers \
+        a_dead_append_is_of_all_writers_when_they_see_different_boots 100 \
+        ms__log_file_open 'log->opts.shared && ms__mark_behind(log)' 'false'
+    control records_of_a_walk_not_compared gcc test_log_writers \
+        a_reader_of_another_boot_is_told_when_a_dead_append_is_as_long_as_the_next 100 \
+        ms__doubt_over 'ms__doubt_check(log) != r->doubt_check' 'false'
+    control records_of_a_walk_believed gcc test_log_writers \
+        a_reader_of_another_boot_is_told_when_a_dead_append_is_written_over 100 \
+        ms__log_follow 'if (log->recovery.doubt && ms__mark_current(log))' 'if (false)'
+    control reader_of_another_device_stays_behind gcc test_log_writers \
+        a_reader_of_another_device_follows 100 ms__mark_current \
+        'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
     control redaction_lost_in_a_rewrite gcc test_log_sync a_redaction_ends_a_rewrite 100 \
         ms__rewrite_sound 'w->old->append.erasures == w->erasures' 'w->old'
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
@@ -817,7 +884,7 @@ controls()
         ms__os_sync_done 'while (code == EINTR) code = os->sync(os->ctx, file);' ''
     control interrupted_folder_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
-        ms__os_folder_done 'while (code == EINTR) code = os->sync_folder(os->ctx, path);' ''
+        ms__os_folder_done 'while (code == EINTR);' 'while (false);'
     control interrupted_lock_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
         ms__log_lock 'if (code == EINTR) continue;' ''

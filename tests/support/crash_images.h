@@ -417,6 +417,17 @@ static inline void images_promise(crash_images *l, int level, const sequence_cra
     sequence_replay(&l->d[level - 1], is->least, &l->d[level]);
 }
 
+/* Refreshes a reader, which learns once that its file was replaced. */
+static inline void images_refresh_reader(crash_images *l, int level, ms_store *reader,
+                                         bool *told)
+{
+    bool learns = !*told && images_info(l, level, reader).replaced;
+    *told = *told || learns;
+    if (learns && test_refresh(reader, NULL, NULL) != MS_E_CONFLICT)
+        images_fails(l, level, "a reader does not learn that its file was replaced");
+    images_refresh(l, level, reader);
+}
+
 /* Finds the steps that a reader shows. Returns it; NULL: there is no log. */
 static inline ms_store *images_look(crash_images *l, int level, sequence_crash *is)
 {
@@ -467,6 +478,7 @@ static inline void images_stands(crash_images *l, int level)
                          l->begun[level - 1], l->redacting[level - 1], 0, false, NULL};
     bool fit = !is.redacting && level + 1 < IMAGES_LEVELS;
     uint64_t file = l->d[level - 1].file;
+    bool told = false;
     l->damage = 0;
     images_promise(l, level, &is, killed);
     if (images_garbage(l, level, is.least > 0)) {
@@ -486,7 +498,7 @@ static inline void images_stands(crash_images *l, int level)
     if (!is.redacting && images_one_in(l, 10)) images_keys(l, level, store);
     if (fit && l->goes_on != NULL) l->goes_on(l, level, store);
     l->one_in[level] = 0;
-    if (fit && reader != NULL) images_refresh(l, level, reader);
+    if (fit && reader != NULL) images_refresh_reader(l, level, reader, &told);
     ms_close(reader);
     ms_close(store);
     images_is_idle(l, level);

@@ -211,6 +211,12 @@ static inline uint64_t os_fault_process(void *ctx)
     return below->process(below->ctx);
 }
 
+static inline int os_fault_read_link(void *ctx, const char *path, char *to, size_t size)
+{
+    const ms_os *below = ((os_faults *)ctx)->below;
+    return below->read_link(below->ctx, path, to, size);
+}
+
 static inline void os_fault_init(os_faults *t, const ms_os *below)
 {
     const ms_os os = {t, os_fault_open, os_fault_close, os_fault_stat, os_fault_read,
@@ -218,7 +224,8 @@ static inline void os_fault_init(os_faults *t, const ms_os *below)
                       os_fault_unlock, os_fault_map, os_fault_unmap, os_fault_rename,
                       os_fault_remove, os_fault_sync_folder, os_fault_boot,
                       os_fault_micros, os_fault_sleep, os_fault_process,
-                      below->exact_maps, NULL, NULL};
+                      below->exact_maps, NULL, NULL,
+                      below->read_link != NULL ? os_fault_read_link : NULL};
     memset(t, 0, sizeof *t);
     t->os = os;
     t->below = below;

@@ -58,6 +58,9 @@
  *   restart                   all handles are closed, the machine boots
  *   boot N                    the boot number that handles see which are opened from here
  *                             on; the machine goes on, as it does under containers
+ *   device N [M]              this handle sees numbers of the device, and the inode, that
+ *                             are larger by N and M, as containers may for one file
+ *   link PATH                 the name of the log is a symbolic link to there
  *   at CALL N fail CODE       the N-th call from here on fails ("N+": and all after it);
  *   at CALL N {..} {..}       it runs these scripts first, one at each hit; `after CALL`
  *                             runs them after it; CALL can be write@OFFSET, `any`, or
@@ -123,6 +126,7 @@ struct world {
     int at;                   /* the disk in use */
     int looked;               /* the disk that a new reader opens */
     ms_store *stores[HANDLES];
+    uint64_t device[HANDLES], inode[HANDLES]; /* added to what each of them sees */
     int handle;               /* of the step */
     ms_log_engine engine;
     const scenario *row;
@@ -755,6 +759,20 @@ static inline void step_restart(world *w)
     w->disks[w->at].boot++;
 }
 
+/* The log's name is a symbolic link from here on. */
+static inline void step_link(world *w)
+{
+    sim_disk *d = &w->disks[w->at];
+    snprintf(d->link, sizeof d->link, "%s", SCENARIO_LOG);
+    snprintf(d->link_to, sizeof d->link_to, "%.*s", SIM_PATH - 1, w->words[1]);
+}
+
+static inline void step_device(world *w)
+{
+    w->device[w->handle] = number(w, 1);
+    w->inode[w->handle] = number_or(w, 2, 0);
+}
+
 static inline void step_boot(world *w) { w->disks[w->at].boot = number(w, 1); }
 
 static inline void step_sync_fails(world *w) { w->disks[w->at].fails = true; }
@@ -973,8 +991,10 @@ static inline const scenario_step *step_find(const char *word)
         {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
         {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},
         {"keep", step_keep}, {"on", step_on}, {"cuts", step_cuts},
-        {"restart", step_restart}, {"boot", step_boot}, {"fails", step_sync_fails}, {"at", step_at},
-        {"after", step_at}, {"mark", step_mark}, {"flip", step_flip},
+        {"restart", step_restart}, {"boot", step_boot}, {"link", step_link},
+        {"device", step_device},
+        {"fails", step_sync_fails}, {"at", step_at}, {"after", step_at},
+        {"mark", step_mark}, {"flip", step_flip},
         {"put64", step_put64}, {"zero", step_zero}, {"truncate", step_truncate},
         {"damage", step_damage}, {"keeps", step_keeps}, {"has", step_has_kept},
         {"says", step_says}, {"sound", step_sound}, {"unsynced", step_unsynced},
@@ -1068,6 +1088,8 @@ static inline void run_step(world *w, const char *p, const char *end)
         w->n_words -= 2;
         step_expects(w, w->words[w->n_words + 1]);
     }
+    w->disks[w->at].device_more = w->device[w->handle];
+    w->disks[w->at].inode_more = w->inode[w->handle];
     const scenario_step *s = step_find(w->words[0]);
     for (size_t i = 0; s == NULL && i < n_scenarios; i++)
         if (strcmp(scenarios[i].name, w->words[0]) == 0) {
@@ -1109,6 +1131,8 @@ static world *the_world(void)
 static inline void world_begin(world *w)
 {
     memset(w->stores, 0, sizeof w->stores);
+    memset(w->device, 0, sizeof w->device);
+    memset(w->inode, 0, sizeof w->inode);
     for (int i = 0; i < SCENARIO_DISKS; i++) {
         if (!sim_idle(&w->disks[i])) { /* after a test that failed */
             sim_deinit(&w->disks[i]);

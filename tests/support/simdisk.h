@@ -137,6 +137,9 @@ struct sim_disk {
     /* NULL, or called before such a call has any effect */
     void (*moment)(void *ctx, sim_disk *d, sim_call call);
     void *ctx;
+    uint64_t device_more, inode_more; /* what stat adds to the numbers of a file */
+    char link[SIM_PATH], link_to[SIM_PATH]; /* a symbolic link, on the disk; "": none */
+    const char *synced_folder; /* a path in it */
     const unsigned char *stale; /* SIM_ROOM bytes of an older file; NULL: zeros */
 };
 
@@ -395,9 +398,26 @@ static inline bool sim_writes(const sim_disk *d, ms_file file)
     return (d->handles[file - 1].how & MS_OS_WRITE) != 0;
 }
 
+/* Returns where a path leads. */
+static inline const char *sim_linked(const sim_disk *d, const char *path)
+{
+    bool link = d->link_to[0] != '\0' && strcmp(path, d->link) == 0;
+    return link ? d->link_to : path;
+}
+
+static inline int sim_read_link(void *ctx, const char *path, char *to, size_t size)
+{
+    const sim_disk *d = (const sim_disk *)ctx;
+    const char *end = sim_linked(d, path);
+    if (end == path) return EINVAL;
+    snprintf(to, size, "%s", end);
+    return 0;
+}
+
 static inline int sim_open(void *ctx, const char *path, unsigned how, ms_file *file)
 {
     sim_disk *d = (sim_disk *)ctx;
+    path = sim_linked(d, path);
     int i = sim_find(&d->folder, path), h = 0;
     if (i < 0 && !(how & MS_OS_CREATE)) return ENOENT;
     while (h < SIM_OPEN && d->handles[h].file >= 0) h++;
@@ -430,7 +450,8 @@ static inline int sim_close(void *ctx, ms_file file)
 static inline int sim_stat(void *ctx, ms_file file, ms_os_stat *out)
 {
     const sim_file *f = sim_of((sim_disk *)ctx, file);
-    *out = stat_in_memory(f->size, f->inode);
+    *out = stat_in_memory(f->size, f->inode + ((sim_disk *)ctx)->inode_more);
+    out->device += ((sim_disk *)ctx)->device_more;
     return 0;
 }
 
@@ -501,14 +522,32 @@ static inline int sim_sync(void *ctx, ms_file file)
     return 0;
 }
 
+/* Returns how long the part of a path is that names the folder. */
+static inline size_t sim_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) : 0;
+}
+
+/* Returns whether a unit is of another folder than that which is synced. */
+static inline bool sim_elsewhere(const sim_disk *d, int unit)
+{
+    const char *name = d->units[unit].name;
+    size_t n = sim_folder_of(d->synced_folder);
+    return sim_folder_of(name) != n || memcmp(name, d->synced_folder, n) != 0;
+}
+
 static inline int sim_sync_folder(void *ctx, const char *path)
 {
     sim_disk *d = (sim_disk *)ctx;
     sim_moment(d, SIM_AT_SYNC_FOLDER);
     d->syncs++;
     if (d->folder_lies) return 0;
-    d->base = d->folder;
-    sim_forget(d, -1, NULL);
+    d->synced_folder = path;
+    for (int i = 0; i < d->n_units; i++)
+        if (d->units[i].kind >= SIM_CREATE && !sim_elsewhere(d, i))
+            sim_rename_in(&d->base, &d->units[i], false);
+    sim_forget(d, -1, sim_elsewhere);
     sim_sweep(d);
     return 0;
 }
@@ -615,7 +654,8 @@ static inline void sim_init(sim_disk *d)
                       sim_read, sim_write,  sim_allocate,    sim_sync,
                       sim_lock, sim_unlock, sim_map,         sim_unmap,
                       sim_rename, sim_remove, sim_sync_folder,
-                      sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL};
+                      sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL,
+                      sim_read_link};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->boot = 1001;
@@ -665,12 +705,14 @@ static inline void sim_clear(sim_disk *d)
     d->moment = NULL;
     d->fails = false;
     d->changes = d->syncs = 0;
+    d->link_to[0] = '\0';
+    d->device_more = d->inode_more = 0;
 }
 
 /* The file that a path names now; NULL: none. */
 static inline sim_file *sim_at(sim_disk *d, const char *path)
 {
-    int i = sim_find(&d->folder, path);
+    int i = sim_find(&d->folder, sim_linked(d, path));
     return i < 0 ? NULL : &d->files[d->folder.names[i].file];
 }
 
@@ -1118,6 +1160,8 @@ static inline void sim_go_on(sim_disk *to, const sim_disk *from)
     to->next_inode = from->next_inode;
     to->micros = from->micros;
     to->stale = from->stale;
+    memcpy(to->link, from->link, sizeof to->link);
+    memcpy(to->link_to, from->link_to, sizeof to->link_to);
     to->lies = from->lies;
     to->folder_lies = from->folder_lies;
     to->moment = NULL;

@@ -1,5 +1,5 @@
-/* The program of tests/platform/ext4.sh and tests/platform/cow.sh: a writer of numbered
- * messages on a file system of its own, and what looks at the log.
+/* The program of tests/platform/ext4.sh, cow.sh, full.sh and boots.sh: a writer of
+ * numbered messages on a file system of its own, and what looks at the log.
  *
  *     ext4 write LOG ACK SEED       appends, syncs now and then, until it is killed; the
  *                                   number of the last durable message is in ACK, as text
@@ -9,6 +9,11 @@
  *     ext4 wait LOG ENGINE          appends ten, prints "ready", reads a line of standard
  *                                   input, then goes on as fill does
  *     ext4 count LOG                prints how many messages a reader finds
+ *     ext4 share LOG NAME N         appends N messages as one of several writers, each
+ *                                   durable; prints a line for each that is acknowledged
+ *     ext4 await LOG N              follows until it sees N messages, or for a minute;
+ *                                   prints "ready", then how many
+ *     ext4 names LOG                prints a line for each message
  *
  * A store through a map that the file system has no block for would be a signal: the exit
  * status shows it.
@@ -169,6 +174,82 @@ static int count(const char *log)
     return 0;
 }
 
+static int share(const char *log, const char *name, unsigned n)
+{
+    ms_store *store;
+    ms_error err;
+    ms_log_desc desc;
+    const struct timespec nap = {0, 5000000};
+    memset(&desc, 0, sizeof desc);
+    desc.path = log;
+    desc.shared = true;
+    desc.sync = MS_SYNC_EACH;
+    desc.lock_wait_ms = 60000;
+    desc.segment_size = MS_LOG_SEGMENT_MIN;
+    if (ms_log_open(&store, &desc, &err) != MS_OK) return stop("opening", &err);
+    for (unsigned i = 1; i <= n; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "%s-%u", name, i);
+        ms_envelope m = ms_user_message(ms_text(text));
+        if (ms_append(store, MS_STR("place"), &m, NULL, &err) != MS_OK)
+            return stop("appending", &err);
+        puts(text);
+        fflush(stdout);
+        nanosleep(&nap, NULL);
+    }
+    ms_close(store);
+    return 0;
+}
+
+/* Counts the messages; prints their texts. */
+static ms_result look(ms_store *store, bool prints, unsigned *n, ms_error *err)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    memset(&q, 0, sizeof q);
+    *n = 0;
+    ms_result result = ms_query_open(store, &q, &it, err);
+    if (result != MS_OK) return result;
+    for (; (msg = ms_next(&it)) != NULL; ++*n) {
+        ms_str text = ms_content(msg).text;
+        if (prints) printf("%.*s\n", (int)text.len, text.ptr);
+    }
+    return ms_cursor_close(&it, err);
+}
+
+static int await(const char *log, unsigned wanted)
+{
+    ms_store *store;
+    ms_error err;
+    unsigned n = 0;
+    time_t end = time(NULL) + 60;
+    if (open_log(log, MS_LOG_READ, MS_ENGINE_AUTO, &store, &err) != MS_OK)
+        return stop("opening", &err);
+    puts("ready");
+    fflush(stdout);
+    while (n < wanted && time(NULL) < end) {
+        uint64_t last;
+        if (ms_wait(store, n, 1000, &last, &err) != MS_OK) return stop("waiting", &err);
+        if (look(store, false, &n, &err) != MS_OK) return stop("reading", &err);
+    }
+    ms_close(store);
+    printf("%u\n", n);
+    return 0;
+}
+
+static int names(const char *log)
+{
+    ms_store *store;
+    ms_error err;
+    unsigned n;
+    if (open_log(log, MS_LOG_READ, MS_ENGINE_AUTO, &store, &err) != MS_OK)
+        return stop("opening", &err);
+    if (look(store, true, &n, &err) != MS_OK) return stop("reading", &err);
+    ms_close(store);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 5 && strcmp(argv[1], "write") == 0)
@@ -179,7 +260,13 @@ int main(int argc, char **argv)
         return fill(argv[2], argv[3], (size_t)strtoul(argv[4], NULL, 10), false);
     if (argc == 4 && strcmp(argv[1], "wait") == 0) return fill(argv[2], argv[3], 300, true);
     if (argc == 3 && strcmp(argv[1], "count") == 0) return count(argv[2]);
+    if (argc == 5 && strcmp(argv[1], "share") == 0)
+        return share(argv[2], argv[3], (unsigned)strtoul(argv[4], NULL, 10));
+    if (argc == 4 && strcmp(argv[1], "await") == 0)
+        return await(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "names") == 0) return names(argv[2]);
     fprintf(stderr, "ext4 write LOG ACK SEED | check LOG LEAST | fill LOG ENGINE SIZE |\n"
-                    "     wait LOG ENGINE | count LOG\n");
+                    "     wait LOG ENGINE | count LOG | share LOG NAME N | await LOG N |\n"
+                    "     names LOG\n");
     return 2;
 }

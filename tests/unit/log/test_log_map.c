@@ -83,6 +83,7 @@ TEST_WITH(ON_LOGS, pointers_hold_until_close)
     for (size_t i = 0; i < more; i++) must_append(s.store, MS_STR("job"), &m);
     ms_keep keep = {.newest = 1};
     must_give(MS_OK, ms_log_rewrite(s.store, &s.log, true, &keep, NULL, NULL));
+    must_give(MS_E_CONFLICT, ms_tick(stores[1], 0, NULL)); /* the reader is told */
     for (size_t i = 0; i < KEPT; i++) {
         for (size_t k = 0; k < 2; k++) {
             const ms_msg *now;

@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 static char target[320];      /* where a rewrite goes */
 static ms_os os;              /* the system's, with functions of a test */
@@ -238,6 +240,337 @@ TEST(a_rewrite_is_refused_when_its_bytes_are_wrong)
 }
 
 
+/* ---- readers of a file that is replaced ---- */
+
+enum { TOLD_QUERY, TOLD_GET, TOLD_LIST, TOLD_STAT, TOLD_TICK, TOLD_WAIT, TOLD_CALLS };
+
+/* Asks a reader; returns how the call ends. */
+static ms_result ask(ms_store *store, int call, ms_error *err)
+{
+    ms_query all;
+    ms_cursor it;
+    ms_arena arena;
+    ms_listing listing;
+    ms_stat is;
+    const ms_msg *msg;
+    uint64_t seq;
+    ms_result result;
+    memset(&all, 0, sizeof all);
+    memset(&arena, 0, sizeof arena);
+    switch (call) {
+    case TOLD_QUERY: result = ms_query_open(store, &all, &it, err); break;
+    case TOLD_GET: result = ms_get_by_seq(store, 2, NULL, &msg, err); break;
+    case TOLD_LIST: result = ms_list(store, NULL, &arena, &listing, err); break;
+    case TOLD_STAT: result = ms_store_stat(store, &is, err); break;
+    case TOLD_TICK: result = ms_tick(store, 0, err); break;
+    default: result = ms_wait(store, 3, 1, &seq, err);
+    }
+    if (call == TOLD_QUERY && result == MS_OK) result = ms_cursor_close(&it, err);
+    ms_arena_deinit(&arena);
+    return result;
+}
+
+/* Another process replaces the file, after some milliseconds. */
+static pid_t replace_later(unsigned pause)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child != 0) return child;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_store *store = must_open(&desc);
+    ms_keep keep = {.newest = 1};
+    usleep(pause * 1000);
+    _exit(ms_log_rewrite(store, &desc, true, &keep, NULL, NULL) == MS_OK ? 0 : 1);
+}
+
+static void must_end(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Whatever it asks first. A cursor that was open goes on to its end. */
+TEST(a_reader_learns_that_another_process_has_replaced_its_file)
+{
+    for (int call = 0; call < TOLD_CALLS; call++) {
+        ms_error err;
+        ms_query all;
+        ms_cursor it;
+        size_t n = 0;
+        make_log(3);
+        ms_log_desc desc = desc_of(MS_LOG_READ);
+        ms_store *store = must_open(&desc);
+        memset(&all, 0, sizeof all);
+        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+        must_end(replace_later(0));
+        assert_int_equal(ask(store, call, &err), MS_E_CONFLICT);
+        assert_non_null(strstr(err.message, "open it again"));
+        while (ms_next(&it) != NULL) n++;
+        assert_int_equal(n, 3);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(count_of(store, false), 3);
+        ms_close(store);
+        assert_int_equal(count_at(path, false), 1);
+    }
+}
+
+TEST(a_waiting_reader_wakes_when_its_file_is_replaced)
+{
+    uint64_t seq;
+    make_log(3);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    ms_store *store = must_open(&desc);
+    pid_t child = replace_later(50);
+    time_t begun = time(NULL);
+    assert_int_equal(ms_wait(store, 3, 60000, &seq, NULL), MS_E_CONFLICT);
+    assert_true(time(NULL) - begun < 30);
+    must_end(child);
+    ms_close(store);
+}
+
+
+/* ---- symbolic links ---- */
+
+static char link_path[340], far_folder[340], far_path[400];
+
+/* A link in the folder of the log that leads, by another link, to another folder. */
+static void make_links(void)
+{
+    char middle[400];
+    (void)remove(path);
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    snprintf(far_folder, sizeof far_folder, "%s/far", folder);
+    snprintf(far_path, sizeof far_path, "%s/log.msl", far_folder);
+    snprintf(middle, sizeof middle, "%s/middle", far_folder);
+    assert_int_equal(mkdir(far_folder, 0700), 0);
+    assert_int_equal(symlink("far/middle", link_path), 0);
+    assert_int_equal(symlink(far_path, middle), 0);
+}
+
+static void remove_links(void)
+{
+    struct stat st;
+    assert_int_equal(lstat(link_path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode)); /* whatever came, it is a link */
+    scratch_empty(far_folder);
+    assert_int_equal(rmdir(far_folder), 0);
+    assert_int_equal(remove(link_path), 0);
+}
+
+/* Both of one log: by its handle, and of another one into it. */
+TEST(a_rewrite_through_a_symbolic_link_replaces_the_file)
+{
+    struct stat before, after;
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    ms_store *store = must_open(&desc), *other_store;
+    for (int i = 0; i < 3; i++) assert_int_equal(append(store, "x", NULL), MS_OK);
+    assert_int_equal(stat(far_path, &before), 0);
+    assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(stat(far_path, &after), 0);
+    assert_int_not_equal(before.st_ino, after.st_ino);
+    assert_int_equal(count_at(far_path, false), 3);
+    assert_int_equal(count_at(link_path, false), 3);
+    assert_int_equal(files_in(far_folder), 2);
+    make_log(5);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    other_store = must_open(&from);
+    assert_int_equal(ms_log_rewrite(other_store, &desc, false, NULL, NULL, NULL),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_log_rewrite(other_store, &desc, true, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(count_at(far_path, false), 5);
+    ms_close(other_store);
+    remove_links();
+}
+
+/* A handle of a running rewrite: the new store has the caller's path. */
+TEST(the_new_log_is_in_place_when_its_path_is_a_symbolic_link)
+{
+    bool more = true;
+    ms_log_info info;
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    ms_store *store = must_open(&desc), *fresh;
+    assert_int_equal(append(store, "x", NULL), MS_OK);
+    ms_rewrite w = {.source = store, .to = &desc, .replace = true};
+    while (more) assert_int_equal(ms_rewrite_run(&w, 0, &more, NULL), MS_OK);
+    assert_int_equal(ms_rewrite_end(&w, &fresh, NULL), MS_OK);
+    assert_int_equal(ms_log_stat(fresh, &info, NULL), MS_OK);
+    assert_false(info.replaced);
+    assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+    assert_true(info.replaced);
+    ms_close(store);
+    assert_int_equal(append(fresh, "y", NULL), MS_OK);
+    ms_close(fresh);
+    assert_int_equal(count_at(far_path, false), 2);
+    remove_links();
+}
+
+TEST(a_file_is_made_where_a_symbolic_link_leads)
+{
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    ms_store *source = must_open(&from);
+    make_links();
+    ms_log_desc desc = {.path = link_path};
+    assert_int_equal(ms_log_rewrite(source, &desc, false, NULL, NULL, NULL), MS_OK);
+    assert_int_equal(count_at(far_path, false), 3);
+    assert_int_equal(files_in(far_folder), 2);
+    ms_close(source);
+    remove_links();
+}
+
+static int sync_nothing(void *ctx, ms_file file) { return EIO; }
+
+/* What was made is removed again, not the link. */
+TEST(a_symbolic_link_stays_when_a_log_cannot_be_made)
+{
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ);
+    ms_store *source = must_open(&from), *store;
+    make_links();
+    os = *ms_os_default();
+    ms_log_desc desc = {.path = link_path, .mode = MS_LOG_NEW, .os = &os};
+    os.sync = sync_nothing;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_E_IO);
+    assert_int_equal(files_in(far_folder), 1);
+    os = *ms_os_default();
+    os.access_like = no_access;
+    assert_int_equal(ms_log_rewrite(source, &desc, false, NULL, NULL, NULL), MS_E_IO);
+    assert_int_equal(files_in(far_folder), 1);
+    ms_close(source);
+    remove_links();
+}
+
+TEST(a_circle_of_symbolic_links_is_a_code)
+{
+    ms_error err;
+    ms_store *store;
+    make_log(3);
+    ms_log_desc from = desc_of(MS_LOG_READ), desc = {.path = link_path};
+    ms_store *source = must_open(&from);
+    snprintf(link_path, sizeof link_path, "%s/circle", folder);
+    assert_int_equal(symlink("circle", link_path), 0);
+    assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_IO);
+    assert_int_equal(err.sys_errno, ELOOP);
+    assert_non_null(strstr(err.message, "circle"));
+    for (int replace = 0; replace < 2; replace++) {
+        assert_int_equal(ms_log_rewrite(source, &desc, replace == 1, NULL, NULL, &err),
+                         MS_E_IO);
+        assert_int_equal(err.sys_errno, ELOOP);
+    }
+    ms_close(source);
+    assert_int_equal(remove(link_path), 0);
+}
+
+
+/* ---- names as long as a folder takes them ---- */
+
+/* A name of so many bytes, of letters or of characters of three bytes. */
+static void long_path(char *to, size_t room, size_t bytes, bool wide)
+{
+    size_t n = (size_t)snprintf(to, room, "%s/", folder), end = n + bytes;
+    assert_true(end < room);
+    while (n < end && wide && end - n >= 3) {
+        memcpy(to + n, "\xE2\x82\xAC", 3);
+        n += 3;
+    }
+    while (n < end) to[n++] = 'n';
+    to[n] = '\0';
+}
+
+/* Names of files that are not `name`: checks that they are UTF-8, and removes them. */
+static size_t remove_others(const char *name)
+{
+    char file[700];
+    size_t n = 0;
+    struct dirent *e;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while ((e = readdir(dir)) != NULL) {
+        if (e->d_name[0] == '.' || strcmp(e->d_name, name) == 0) continue;
+        assert_true(ms_utf8_check(ms_str_of(e->d_name), NULL));
+        snprintf(file, sizeof file, "%s/%s", folder, e->d_name);
+        assert_int_equal(remove(file), 0);
+        n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+static int no_rename(void *ctx, const char *from, const char *to)
+{
+    _exit(9);
+}
+
+/* A compaction is killed before its file has the name; the next one removes what it has
+ * left. Another log differs in the last byte of its name alone. */
+TEST(a_log_is_compacted_when_its_name_is_long)
+{
+    static char name[600], other_name[600];
+    for (size_t bytes = 243; bytes <= 255; bytes++)
+        for (int wide = 0; wide < 2; wide++) {
+            (void)remove(path);
+            long_path(name, sizeof name, bytes, wide == 1);
+            long_path(other_name, sizeof other_name, bytes, false);
+            other_name[strlen(other_name) - 1] = 'o';
+            ms_log_desc desc = {.path = name}, beside = {.path = other_name};
+            os = *ms_os_default();
+            os.rename = no_rename;
+            ms_store *store = must_open(&desc), *second = must_open(&beside);
+            for (int i = 0; i < 3; i++) assert_int_equal(append(store, "x", NULL), MS_OK);
+            ms_close(store);
+            fflush(stdout);
+            int status;
+            pid_t child = fork();
+            if (child == 0) {
+                desc.os = &os;
+                store = must_open(&desc);
+                (void)ms_log_rewrite(store, &desc, true, NULL, NULL, NULL);
+                _exit(1);
+            }
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_int_equal(WEXITSTATUS(status), 9);
+            assert_int_equal(files_in(folder), 3);
+            assert_int_equal(ms_log_rewrite(second, &beside, true, NULL, NULL, NULL),
+                             MS_OK);
+            ms_close(second);
+            assert_int_equal(files_in(folder), 3); /* that of the other log is there */
+            store = must_open(&desc);
+            assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+            ms_close(store);
+            assert_int_equal(files_in(folder), 2);
+            assert_int_equal(count_at(name, false), 3);
+            assert_int_equal(remove(other_name), 0);
+            assert_int_equal(remove(name), 0);
+        }
+}
+
+TEST(torn_bytes_are_kept_when_the_name_of_a_log_is_long)
+{
+    static char name[600];
+    char *usual = path;
+    for (int wide = 0; wide < 2; wide++) {
+        long_path(name, sizeof name, 255, wide == 1);
+        ms_log_desc desc = {.path = name, .keep_torn = true};
+        path = name;
+        make_log(3);
+        write_at(craft_of().end + 8, "dead", 4);
+        restart();
+        ms_store *store = must_open(&desc);
+        assert_int_equal(append(store, "x", NULL), MS_OK);
+        ms_close(store);
+        path = usual;
+        assert_int_equal(remove_others(strrchr(name, '/') + 1), 1);
+        assert_int_equal(remove(name), 0);
+    }
+}
+
+
 /* ---- files that are truncated, slow, or too large ---- */
 
 /* Maps of real files: a touch after the end would be a signal. Several writers go on as
@@ -356,6 +689,177 @@ TEST(a_file_is_refused_when_it_has_three_exbibytes)
     alarm(0);
     assert_non_null(strstr(err.message, path));
     assert_int_equal(truncate(path, 0), 0);
+}
+
+
+/* ---- holes, and limits of a process ---- */
+
+/* How many bytes of the file have no space on the disk. */
+static uint64_t holes_of_file(void)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    uint64_t room = (uint64_t)st.st_blocks * 512, size = (uint64_t)st.st_size;
+    return room < size ? size - room : 0;
+}
+
+/* Makes a log with a hole after its records; false: not possible here. */
+static bool log_with_hole(void)
+{
+    make_log(3);
+    uint64_t from = (craft_of().end + 4095) & ~(uint64_t)4095;
+    int file = open(path, O_RDWR);
+    struct stat st;
+    assert_true(file >= 0 && fstat(file, &st) == 0 && (uint64_t)st.st_size > from);
+    (void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                    st.st_size - (off_t)from);
+    assert_int_equal(close(file), 0);
+    if (holes_of_file() > 0) return true;
+    print_message("no file with holes can be made here\n");
+    return false;
+}
+
+/* Opens the log with the engine MAP, and returns the engine that it has. */
+static ms_log_engine engine_of_map(ms_store **store)
+{
+    ms_log_info info;
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    desc.engine = MS_ENGINE_MAP;
+    *store = must_open(&desc);
+    assert_int_equal(ms_log_stat(*store, &info, NULL), MS_OK);
+    return info.engine;
+}
+
+/* On a full disk a store into a map of such a file would raise SIGBUS. */
+TEST(holes_of_a_file_are_filled_when_it_is_opened)
+{
+    ms_store *store;
+    if (!log_with_hole()) skip();
+    ms_log_engine usual = engine_of_map(&store);
+    assert_int_equal(holes_of_file(), 0);
+    for (int i = 0; i < 2000; i++) assert_int_equal(append(store, "more", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(engine_of_map(&store), usual);
+    ms_close(store);
+    assert_int_equal(count_at(path, false), 2003);
+}
+
+/* They stay: to fill them could take all of a disk. */
+TEST(a_file_with_large_holes_is_written_by_calls)
+{
+    ms_store *store;
+    if (!log_with_hole()) skip();
+    assert_int_equal(truncate(path, 100 << 20), 0);
+    assert_int_equal(engine_of_map(&store), MS_ENGINE_WRITE);
+    assert_true(holes_of_file() > 90 << 20);
+    for (int i = 0; i < 2000; i++) assert_int_equal(append(store, "more", NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(count_at(path, false), 2003);
+}
+
+/* Allocates for a file system that cannot, but asks whether the process may. */
+static int allocate_nothing(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_FSIZE, &now) != 0) abort();
+    return offset + size > now.rlim_cur ? EFBIG : EOPNOTSUPP;
+}
+
+/* Runs in a child what a limit would end by a signal: returns the child's result. */
+static int limited(uint64_t bytes, ms_result (*act)(void))
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit now = {(rlim_t)bytes, RLIM_INFINITY};
+        if (setrlimit(RLIMIT_FSIZE, &now) != 0) _exit(99);
+        _exit((int)act());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status))
+        fail_msg("%d bytes: signal %d", (int)bytes, WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+static ms_log_desc limited_desc;
+
+/* Appends until that is refused. */
+static ms_result append_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    for (int i = 0; i < 5000 && result == MS_OK; i++)
+        result = append(store, "more", NULL);
+    ms_close(store);
+    return result;
+}
+
+static ms_result sync_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    result = ms_sync(store, NULL, NULL);
+    ms_close(store);
+    return result;
+}
+
+static ms_result redact_in_limit(void)
+{
+    ms_store *store;
+    ms_result result = ms_log_open(&store, &limited_desc, NULL);
+    if (result != MS_OK) return result;
+    result = ms_redact(store, 1, NULL);
+    ms_close(store);
+    return result;
+}
+
+/* The limit is before the file, in its superblock, in its records and in its room. */
+TEST(a_log_is_full_when_the_process_may_not_write_that_far)
+{
+    static const uint64_t limits[] = {0, 1024, 4095, 4096, 9000, 70000, 200001};
+    os = *ms_os_default();
+    os.allocate = allocate_nothing;
+    for (int way = 0; way < 3; way++)
+        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+            limited_desc = desc_of(MS_LOG_CREATE);
+            limited_desc.engine = way == 0 ? MS_ENGINE_MAP : MS_ENGINE_WRITE;
+            if (way == 2) limited_desc.os = &os;
+            (void)remove(path);
+            assert_int_equal(limited(limits[i], append_in_limit), MS_E_FULL);
+            make_log(700); /* 40 KB of records */
+            assert_int_equal(limited(limits[i], append_in_limit), MS_E_FULL);
+            assert_true(count_at(path, false) >= 700);
+        }
+}
+
+/* A writer was killed, so that a sync writes its bytes again; another left dead ones. */
+TEST(a_limit_of_the_process_is_a_code_when_bytes_are_written_again)
+{
+    limited_desc = desc_of(MS_LOG_WRITE);
+    make_log(3);
+    pid_t child = fork();
+    if (child == 0) {
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        ms_store *store = must_open(&desc);
+        for (int i = 0; i < 700; i++) (void)append(store, "not synced", NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(limited(9000, sync_in_limit), MS_E_FULL);
+    assert_int_equal(limited(9000, redact_in_limit), MS_E_FULL);
+    uint64_t end = craft_of().end;
+    write_at(end + 8, "dead", 4);
+    restart();
+    for (int torn = 0; torn < 2; torn++) {
+        limited_desc.keep_torn = torn == 1;
+        assert_int_equal(limited(9000, append_in_limit), MS_E_FULL);
+    }
+    assert_int_equal(limited(RLIM_INFINITY, sync_in_limit), MS_OK);
+    assert_int_equal(count_at(path, false), 703);
+    (void)remove(strcat(strcpy(target, path), ".torn"));
 }
 
 

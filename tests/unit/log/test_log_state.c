@@ -258,6 +258,92 @@ TEST(tick_makes_room_up_to_the_limit_when_a_file_may_not_grow)
     finish(store);
 }
 
+static uint64_t room_from;
+
+static int allocate_from(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    room_from = offset;
+    return allocate_some(ctx, file, offset, size);
+}
+
+/* A file system may have blocks of 1 KiB, and the file holes of that size; a store into a
+ * page needs all of its blocks. */
+TEST(pages_that_are_stored_to_are_allocated_as_a_whole)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_store *store = make_log(40);
+    finish(store);
+    desc.engine = MS_ENGINE_MAP;
+    room_ends_at(drive.size, ENOSPC);
+    traps.os.allocate = allocate_from;
+    room_from = 1;
+    store = open_with(&desc);
+    assert_int_equal(room_from, 0); /* the superblock, before its first store */
+    uint64_t end = ms__log_of(store)->end;
+    assert_int_not_equal(end % 4096, 0);
+    assert_int_equal(ms__room_fill(ms__log_of(store), NULL), MS_OK);
+    assert_int_equal(room_from, end - end % 4096);
+    say_some(store, 1);
+    assert_int_equal(ms__log_of(store)->append.engine, MS_ENGINE_MAP);
+    finish(store);
+}
+
+/* What follows the end is read through a map, for which tmpfs needs space in a hole. */
+TEST(bytes_after_the_end_are_allocated_before_they_are_read)
+{
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_store *store = make_log(40);
+    finish(store);
+    room_ends_at(drive.size - 1, ENOSPC);
+    store = open_with(&desc);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    assert_int_equal(ms_append(store, MS_STR("x"), &m, NULL, NULL), MS_E_FULL);
+    room_ends = drive.size;
+    say_some(store, 1);
+    finish(store);
+}
+
+TEST(a_log_is_written_by_calls_when_its_superblock_cannot_be_allocated)
+{
+    ms_store *store = make_log(3);
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_error err;
+    finish(store);
+    desc.engine = MS_ENGINE_MAP;
+    room_ends_at(0, ENOSPC);
+    store = open_with(&desc);
+    assert_int_equal(ms__log_of(store)->append.engine, MS_ENGINE_WRITE);
+    room_ends = drive.room;
+    say_some(store, 3);
+    finish(store);
+    room_ends_at(0, EFBIG); /* the process may not write to it */
+    assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_FULL);
+    assert_non_null(strstr(err.message, "would be too large"));
+}
+
+static int stat_with_holes(void *ctx, ms_file file, ms_os_stat *out)
+{
+    int code = os_fault_stat(ctx, file, out);
+    out->holes = 4096;
+    return code;
+}
+
+TEST(a_log_is_full_when_its_holes_cannot_be_filled)
+{
+    ms_store *store = make_log(3);
+    ms_log_desc desc = desc_of(MS_LOG_WRITE);
+    ms_error err;
+    finish(store);
+    traps.os.stat = stat_with_holes;
+    room_ends_at(drive.size - 1, ENOSPC);
+    assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_FULL);
+    assert_non_null(strstr(err.message, "allocating room"));
+    room_ends = drive.size;
+    store = open_with(&desc);
+    say_some(store, 3);
+    finish(store);
+}
+
 TEST(segment_is_not_sealed_when_there_is_no_room_for_the_next)
 {
     begin();
