@@ -632,7 +632,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 /* Returns the newest valid checkpoint; zeros if none is valid, or page 0 is lost. */
 static ms__checkpoint ms__log_checkpoint(const ms__log *log)
 {
-    static const ms__checkpoint none;
+    static const ms__checkpoint none = {0, 0, 0, 0};
     return log->file.super_lost ? none : ms__checkpoint_newest(log->map.super);
 }
 

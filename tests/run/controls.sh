@@ -717,10 +717,10 @@ controls()
         ms__log_holds '!ms__holds_at(log->id.crc, offset, r) ||' ''
     control body_check_dropped gcc test_record every_flipped_bit_is_found 20 \
         ms__check_fields \
-        'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + 24))' 'if (0)'
+        'if (!ms__is_erased(r) && ms__body_check(r) != ms__get32(r + MS__AT_BODY_CHECK))' 'if (0)'
     control index_check_dropped gcc test_corrupt \
         log_loses_one_message_when_a_bit_flips 50 \
-        ms__index_holds 'ms__body_check(r) == ms__get32(r + 24)' 'true'
+        ms__index_holds 'ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK)' 'true'
     control block_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'

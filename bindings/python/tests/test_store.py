@@ -180,7 +180,7 @@ def test_verify_reports_damage(tmp_path):
     with msgstore.open(path) as log:
         log.append(msgstore.user("damaged"), "l")
     data = bytearray(path.read_bytes())
-    data[4096 + 40] ^= 0x55
+    data[8192 + 48] ^= 0x55
     path.write_bytes(data)
     with pytest.raises(msgstore.DamagedError) as caught:
         msgstore.verify(path)
