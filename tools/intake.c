@@ -85,7 +85,7 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.rename = in->rename;
     desc.known = *known;
     desc.done = before;
-    desc.stored = in->stored;
+    desc.put = in->put;
     desc.ctx = in->ctx;
     trace *t = trace_begin(&desc);
     *done = text.len;

@@ -10,10 +10,13 @@
  * copy shares the messages of its original while that is there, and hides none of them.
  * (SY5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
- * (SY6) The facts are written while messages are stored, too: a sync that ended early
- * stores none of them again, and writes the notes that are missing.
+ * (SY6) A batch of messages and the facts that name them are one append. A sync that
+ * ended early stores none of them again, writes the notes that are missing, and hides
+ * what was to be hidden.
  * (SY7) A session can go on from a branch that was taken back. What is hidden stays so:
- * the branch is stored again, and after it what follows. */
+ * the branch is stored again, and after it what follows.
+ * (SY8) Numbers are facts in pieces of 16 messages, of which a sync writes those that
+ * changed: what the log notes of a file grows as its messages do. */
 
 #ifndef SYNC_H
 #define SYNC_H
