@@ -15,6 +15,7 @@ typedef struct intake {
     const sink *messages;     /* for messages outside of transcripts */
     bool guess_agent;
     bool rename;              /* --location names sessions of transcripts */
+    bool whole;               /* a file that ends early is damaged; else it may grow */
     ms_result (*put)(void *ctx, const trace *t, const trace_batch *b, ms_error *err);
                               /* see trace_desc */
     void *ctx;

@@ -16,10 +16,10 @@ typedef struct said {
     uint64_t noted;           /* UINT64_MAX: not said */
     size_t in_pieces;         /* of the numbers, from the first on */
     bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
-    bool leaving;
+    bool leaving, early;
 } said;
 
-static const said said_nothing = {0, 0, UINT64_MAX, 0, false, false};
+static const said said_nothing = {0, 0, UINT64_MAX, 0, false, false, false};
 
 typedef struct state {
     uint64_t size, done, hash;
@@ -28,6 +28,7 @@ typedef struct state {
     uint64_t *leaving;        /* messages that are to be hidden: an stb_ds array */
     said said;
     bool known;
+    bool early;               /* it ended early, or was damaged */
     bool impossible;          /* no file has such numbers */
 } state;
 
@@ -174,13 +175,14 @@ static bool read_lists(state *st, ms_arena *arena, ms_str facts)
 static void read_state(syncing *s, ms_str name, state *st)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
-                                     KEY("hash"), KEY("noted"), KEY("shared")};
-    ms_str facts, v[6];
+                                     KEY("hash"), KEY("noted"), KEY("shared"),
+                                     KEY("early")};
+    ms_str facts, v[7];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     st->said = said_nothing;
     if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
-        pick(facts, names, 6, v);
+        pick(facts, names, 7, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
@@ -195,6 +197,7 @@ static void read_state(syncing *s, ms_str name, state *st)
         st->messages.shared = shared < n ? (size_t)shared : n;
         st->said.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
         st->said.shared = shared;
+        st->early = st->said.early = v[6].ptr != NULL;
     }
     ms_arena_deinit(&arena);
 }
@@ -336,7 +339,8 @@ static void note_done_bytes(noting *n, uint64_t done)
     json_piece(&n->buf, hash);
 }
 
-static int write_state(noting *n, const unit *u, const trace *t, uint64_t done)
+static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
+                       bool early)
 {
     ms_error err;
     char changed[40];
@@ -346,6 +350,9 @@ static int write_state(noting *n, const unit *u, const trace *t, uint64_t done)
     snprintf(changed, sizeof changed, ",\"changed\":%" PRId64, u->changed);
     json_piece(&n->buf, changed);
     note_done_bytes(n, done);
+    if (early != n->said.early) {
+        json_piece(&n->buf, early ? ",\"early\":true" : ",\"early\":null");
+    }
     if (t != NULL) note_trace(n, t, &none, NULL);
     ms_result result = ms_location_set(n->s->in.store, n->name, note_end(n), &err);
     if (result != MS_OK) return complain_of("noting what was read", result, &err);
@@ -656,7 +663,7 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
-static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
+static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
     int code = FINE;
@@ -698,7 +705,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
     bool added = s->in.counts->messages - s->in.counts->known > before;
-    int written = kept && !emptied ? write_state(&n, u, t, done) : FINE;
+    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len;
+    int written = kept && !emptied ? write_state(&n, u, t, done, early) : FINE;
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
     ms_arena_deinit(&n.arena);
@@ -716,7 +724,7 @@ static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
     }
     int code = unit_load(u, &s->text);
     if (!is_read(code)) return code;
-    int put = sync_loaded(s, u, name, st);
+    int put = sync_loaded(s, u, name, st, code);
     return put != FINE ? put : code;
 }
 
@@ -728,6 +736,7 @@ int sync_unit(syncing *s, const unit *u)
     read_state(s, name, &st);
     int code = FINE;
     bool same = st.known && st.size == u->size && st.changed == u->changed;
+    if (st.early && s->in.whole) same = false;
     if (same) s->unchanged++; /* (SY1) */
     else code = sync_changed(s, u, name, &st);
     free_state(&st);
@@ -745,7 +754,7 @@ int sync_path(syncing *s, const char *path)
         complain("%s: no such file or folder", path);
         return NOT_FOUND;
     }
-    unit *units = units_of(path);
+    unit *units = units_of(path, &s->others);
     s->all += arrlenu(units);
     for (size_t i = 0; i < arrlenu(units); i++) s->bytes_all += units[i].size;
     for (size_t i = 0; i < arrlenu(units); i++) {

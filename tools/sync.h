@@ -2,7 +2,8 @@
  * location "file:PATH", which has no messages: size and time of the file, the bytes
  * that were read, the numbers of its messages, and how many of them have their notes.
  *
- * (SY1) A file of the same size and time is not opened.
+ * (SY1) A file of the same size and time is not opened; by an import it is if it ended
+ * early, or was damaged, so that the import says so each time.
  * (SY2) A file of lines that grew is recognised by the hash of its earlier bytes.
  * (SY3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
@@ -26,6 +27,7 @@
 typedef struct syncing {
     intake in;
     uint64_t unchanged, ignored, failed;
+    uint64_t others;          /* pipes, sockets and devices in folders */
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;
     double began, reported;

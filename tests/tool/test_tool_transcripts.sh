@@ -524,7 +524,12 @@ import $tmp/cut.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: lin
 convert --to openai $tmp/cut.jsonl =1> => "content":"one" -> 3 cut.jsonl: line 2
 convert --strict --to openai $tmp/cut.jsonl => * -> 1 cut.jsonl: line 2
 sync $tmp/grows.log $tmp/cut.jsonl => ^messages   1 new
-import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages
+import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages => ^known      1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+sync $tmp/grows.log $tmp/cut.jsonl => ^messages   0 new
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^known      1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+$ cat <<<$torn >$tmp/cut.jsonl
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^appended   1 message, -> 3 line 2
 
 == dangling_parent_hangs_on_the_entry_before
 view --json - <<<$dangling =2>
@@ -552,8 +557,13 @@ doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends ea
 == compressed_transcript_is_imported_once_by_keys
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 *
-import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
-import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   0 messages -> 0 *
+import --keys $tmp/part.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
+import --keys $tmp/part.log $zst/half.jsonl.zst => ^appended   0 messages => ^known      [5-9][0-9][0-9] messages -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/part.log $zst => ^files      0 read, 1 unchanged
+$ mkdir $tmp/rest; cp $tmp/whole.jsonl.zst $tmp/rest/half.jsonl.zst
+import --keys $tmp/part.log $tmp/rest/half.jsonl.zst => ^appended   [3-7][0-9][0-9] messages
+import --keys $tmp/part.log $tmp/rest/half.jsonl.zst => ^appended   0 messages
+info $tmp/part.log => ^messages +1200,
 
 == compressed_messages_of_a_folder_are_read
 $ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst
