@@ -56,6 +56,13 @@ void files_limit(uint64_t bytes)
     limit = bytes > 0 ? bytes : LIMIT;
 }
 
+/* Returns how many bytes may be written to the buffer: the first one too many ends the
+ * unpacking. */
+static size_t end_of(const file_text *f, uint64_t most)
+{
+    return f->cap > most ? (size_t)most + 1 : f->cap;
+}
+
 /* Reports a text that is longer than allowed. */
 static int too_long(const char *name, const char *member, const char *what)
 {
@@ -216,7 +223,7 @@ static int unpack(file_text *f, const char *name)
     if (known && told > limit) len = SIZE_MAX;
     while (stream != NULL && in.pos < in.size && !ZSTD_isError(left) && len <= limit) {
         if (!file_room(&out, len + 4 * STEP)) break;
-        ZSTD_outBuffer to = {out.buf, out.cap, len};
+        ZSTD_outBuffer to = {out.buf, end_of(&out, limit), len};
         left = ZSTD_decompressStream(stream, &to, &in);
         len = to.pos;
     }
@@ -320,7 +327,7 @@ bool is_zip(ms_str text)
 }
 
 #ifdef WITH_ZIP
-/* Unpacks a member, and not much more than `most` bytes of it. */
+/* Unpacks a member, at most one byte more than `most`. */
 static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f, uint64_t most)
 {
     zip_stat_t st;
@@ -330,7 +337,7 @@ static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f, uint64_t mos
     if (file == NULL) return FAILED;
     for (zip_int64_t n = 1; n > 0 && len <= most; len += (size_t)n) {
         if (!file_room(f, len + STEP)) n = -1;
-        else n = zip_fread(file, f->buf + len, f->cap - len);
+        else n = zip_fread(file, f->buf + len, end_of(f, most) - len);
         if (n < 0) break;
         if (n == 0) break;
     }
