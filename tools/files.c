@@ -74,14 +74,6 @@ static int too_long(const char *name, const char *member, const char *what)
 
 /* ---- Opening ----------------------------------------------------------------------- */
 
-static int refuse(int fd, const char *path, const char *kind)
-{
-    complain("%s: %s, which is not read", path, kind);
-    if (fd >= 0) close(fd);
-    errno = EINVAL;
-    return -1;
-}
-
 #ifdef _WIN32
 int file_open(const char *path)
 {
@@ -90,6 +82,14 @@ int file_open(const char *path)
     return fd;
 }
 #else
+static int refuse(int fd, const char *path, const char *kind)
+{
+    complain("%s: %s, which is not read", path, kind);
+    if (fd >= 0) close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
 static void wake(int signal)
 {
     (void)signal; /* open ends with EINTR */
