@@ -218,6 +218,23 @@ const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+bool parse_bytes(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMG";
+    char digits[24];
+    size_t len = strspn(text, "0123456789");
+    const char *unit = text[len] != '\0' ? strchr(units, text[len]) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    bool ends = strlen(text) == len + (unit != NULL ? 1 : 0);
+    if (len == 0 || len >= sizeof digits || !ends) return false;
+    memcpy(digits, text, len);
+    digits[len] = '\0';
+    if (!parse_number(digits, out) || *out == 0) return false;
+    if (*out > UINT64_MAX >> shift) return false;
+    *out <<= shift;
+    return true;
+}
+
 bool parse_number(const char *text, uint64_t *out)
 {
     return ms_json_u64(ms_str_of(text), out) == MS_OK;

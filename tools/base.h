@@ -87,6 +87,8 @@ int no_memory(void);
 /* Returns the ending of a noun after its number: "" after 1, else "s". */
 const char *plural(uint64_t n);
 bool parse_number(const char *text, uint64_t *out);
+/* Parses bytes: 65536, 64K, 300M, 2G, in powers of 1024. */
+bool parse_bytes(const char *text, uint64_t *out);
 /* Returns the ending of a noun after its number: "" after 1, else "s". */
 const char *plural(uint64_t n);
 
@@ -160,7 +162,8 @@ void tally_free(tally *t);
     X(JSON, "json", NULL) X(KEEP_GOING, "keep-going", NULL)                             \
     X(KEEP_LAST, "keep-last", "N") X(KEYS, "keys", NULL) X(LENIENT, "lenient", NULL)    \
     X(LIMIT, "limit", "N") X(LOCATION, "location", "L")                                 \
-    X(MASK_SECRETS, "mask-secrets", NULL) X(OLDEST, "oldest", NULL)                     \
+    X(MASK_SECRETS, "mask-secrets", NULL)                                               \
+    X(MAX_INPUT, "max-input", "BYTES") X(OLDEST, "oldest", NULL)                        \
     X(OUTPUT, "output", "FILE") X(PERSONAL, "personal", NULL)                           \
     X(PHASE, "phase", "N") X(PRICES, "prices", "FILE") X(QUIET, "quiet", NULL)          \
     X(RAW, "raw", NULL) X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)           \
@@ -215,6 +218,7 @@ typedef struct options {
     uint64_t after;
     sync_word sync;
     uint32_t wait_ms;         /* for another writer */
+    uint64_t max_input;       /* bytes; 0: the default */
     bool also_times, also_numbers; /* of diff: compare them, too */
     uint32_t also_skip;       /* and which fields not: bits 1 << MS_F_* */
 } options;

@@ -432,8 +432,10 @@ static int run_path(job *j, output *out, const char *path)
 {
     int worst = FINE;
     bool folder = is_folder(path);
-    unit *units = folder ? units_of(path) : NULL;
+    uint64_t others = 0;
+    unit *units = folder ? units_of(path, &others) : NULL;
     bool single = !folder || is_tree(units);
+    complain_of_others(path, others);
     if (j->options->output != NULL && !single) {
         complain("%s: doctor -o FILE is for one transcript", path);
         worst = USAGE;
@@ -469,6 +471,7 @@ static int run_doctor(job *j)
 static const option_row doctor_rows[] = {
     {OPT_FIX, "write a whole one beside it, NAME.fixed.jsonl"},
     {OPT_OUTPUT, "with --fix: where to; a file that is there is replaced"},
+    MAX_ROW,
     {OPT_END, NULL},
 };
 

@@ -111,6 +111,7 @@ static int import_file(job *j, const char *path, const sink *to)
     s.in.rescue = to->rescue;
     s.in.guess_agent = true;
     s.in.rename = true;
+    s.in.whole = true;
     int code = sync_path(&s, path);
     sync_free(&s);
     return code;

@@ -234,7 +234,7 @@ static char **ship_paths(const options *o)
 {
     char **logs = NULL;
     for (size_t i = 0; i < o->n_files; i++) {
-        char **paths = is_folder(o->files[i]) ? paths_of(o->files[i]) : NULL;
+        char **paths = is_folder(o->files[i]) ? paths_of(o->files[i], NULL) : NULL;
         if (paths == NULL) arrput(logs, copy_chars(o->files[i], strlen(o->files[i])));
         for (size_t k = 0; k < arrlenu(paths); k++) {
             if (is_log(paths[k])) arrput(logs, copy_chars(paths[k], strlen(paths[k])));

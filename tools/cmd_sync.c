@@ -17,6 +17,10 @@ static void print_sync(output *out, const syncing *s)
     emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
     emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
                 c->messages - c->known, c->hidden);
+    if (s->others > 0) {
+        emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s or device%s\n",
+                    s->others, plural(s->others), plural(s->others), plural(s->others));
+    }
     if (c->unknown > 0) {
         emit_format(out, "unknown    %" PRIu64 " entries, kept whole\n", c->unknown);
     }
@@ -36,6 +40,7 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "unchanged", s->unchanged);
     json_u64(&w, "ignored", s->ignored);
     json_u64(&w, "failed", s->failed);
+    json_u64(&w, "others", s->others);
     json_u64(&w, "sessions", c->sessions);
     json_u64(&w, "messages", c->messages - c->known);
     json_u64(&w, "calls", c->calls);
@@ -107,6 +112,7 @@ static const option_row sync_rows[] = {
     {OPT_QUIET, "print nothing but complaints"},
     {OPT_JSON, "one JSON object"},
     {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"},
+    MAX_ROW,
     {OPT_SYNC, "end: one sync after the last message (the default); none"},
     WRITE_ROWS,
     {OPT_AGENT, "the agent of messages that have none"},

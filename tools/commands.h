@@ -33,8 +33,12 @@ extern const command *const commands[];
 
 #define ANY_NUMBER SIZE_MAX
 
+#define MAX_ROW                                                                         \
+    {OPT_MAX_INPUT, "refuse a compressed file that unpacks to more, and a transcript "  \
+                    "from a pipe that is longer (1G)"}
 #define INPUT_ROWS                                                                      \
     {OPT_FROM, "the input's format; without it each message is looked at"},             \
+    MAX_ROW,                                                                            \
     {OPT_LENIENT, NULL},                                                                \
     {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"}
 #define VIEW_ROWS                                                                       \

@@ -6,6 +6,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 
 #ifndef _WIN32
 #include <sys/mman.h>
+#include <sys/time.h>
 #endif
 #ifdef WITH_ZSTD
 #include <zstd.h>
@@ -29,6 +32,10 @@
 #define MAP_FROM ((uint64_t)64 << 20)
 #define STEP ((size_t)1 << 20)
 #define HEAD_MAX ((size_t)64 << 10)
+#define LIMIT ((uint64_t)1 << 30)
+#define PIPE_WAIT 2.0 /* seconds for a writer to come */
+
+static uint64_t limit = LIMIT;
 
 const char *files_built_with(void)
 {
@@ -42,6 +49,94 @@ const char *files_built_with(void)
     return "neither libzstd nor libzip";
 #endif
 }
+
+
+void files_limit(uint64_t bytes)
+{
+    limit = bytes > 0 ? bytes : LIMIT;
+}
+
+/* Returns how many bytes may be written to the buffer: the first one too many ends the
+ * unpacking. */
+static size_t end_of(const file_text *f, uint64_t most)
+{
+    return f->cap > most ? (size_t)most + 1 : f->cap;
+}
+
+/* Reports a text that is longer than allowed. */
+static int too_long(const char *name, const char *member, const char *what)
+{
+    complain("%s: %s%s%s to more than %" PRIu64 " bytes; --max-input allows more", name,
+             member, *member != '\0' ? " " : "", what, limit);
+    return FAILED;
+}
+
+
+/* ---- Opening ----------------------------------------------------------------------- */
+
+#ifdef _WIN32
+int file_open(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) complain("%s: %s", path, strerror(errno));
+    return fd;
+}
+#else
+static int refuse(int fd, const char *path, const char *kind)
+{
+    complain("%s: %s, which is not read", path, kind);
+    if (fd >= 0) close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+static void wake(int signal)
+{
+    (void)signal; /* open ends with EINTR */
+}
+
+/* Opens a pipe when somebody has opened it for writing. */
+static int open_pipe(const char *path)
+{
+    struct sigaction quiet, before;
+    const struct itimerval often = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
+    double began = clock_seconds();
+    int fd;
+    memset(&quiet, 0, sizeof quiet);
+    quiet.sa_handler = wake;
+    sigaction(SIGALRM, &quiet, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    do fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR && clock_seconds() - began < PIPE_WAIT);
+    int error = errno;
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    if (fd < 0 && error == EINTR) return refuse(-1, path, "a pipe that nobody writes");
+    if (fd < 0) complain("%s: %s", path, strerror(error));
+    errno = error;
+    return fd;
+}
+
+int file_open(const char *path)
+{
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (there && S_ISFIFO(st.st_mode)) return open_pipe(path);
+    if (there && S_ISSOCK(st.st_mode)) return refuse(-1, path, "a socket");
+    if (there && S_ISBLK(st.st_mode)) return refuse(-1, path, "a device");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* others do not wait */
+    if (fd < 0) {
+        int error = errno;
+        complain("%s: %s", path, strerror(error));
+        errno = error;
+        return -1;
+    }
+    bool device = fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && isatty(fd) == 0;
+    if (device && strcmp(path, "/dev/null") != 0) return refuse(fd, path, "a device");
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+}
+#endif
 
 
 /* ---- One file ---------------------------------------------------------------------- */
@@ -105,6 +200,7 @@ static int file_read(file_text *f, int fd, const char *name, uint64_t expected,
         }
         if (n == 0) break;
         len += (size_t)n;
+        if (!f->plain && len > limit) return too_long(name, "", "a pipe that comes");
     }
     f->text = ms_str_n(f->buf, len);
     return FINE;
@@ -122,13 +218,20 @@ static int unpack(file_text *f, const char *name)
     ZSTD_DStream *stream = ZSTD_createDStream();
     ZSTD_inBuffer in = {f->text.ptr, f->text.len, 0};
     size_t len = 0, left = 1;
-    while (stream != NULL && in.pos < in.size && !ZSTD_isError(left)) {
+    unsigned long long told = ZSTD_getFrameContentSize(f->text.ptr, f->text.len);
+    bool known = told != ZSTD_CONTENTSIZE_UNKNOWN && told != ZSTD_CONTENTSIZE_ERROR;
+    if (known && told > limit) len = SIZE_MAX;
+    while (stream != NULL && in.pos < in.size && !ZSTD_isError(left) && len <= limit) {
         if (!file_room(&out, len + 4 * STEP)) break;
-        ZSTD_outBuffer to = {out.buf, out.cap, len};
+        ZSTD_outBuffer to = {out.buf, end_of(&out, limit), len};
         left = ZSTD_decompressStream(stream, &to, &in);
         len = to.pos;
     }
     ZSTD_freeDStream(stream);
+    if (len > limit) {
+        free(out.buf);
+        return too_long(name, "", "unpacks");
+    }
     if (stream == NULL || in.pos < in.size || ZSTD_isError(left)) {
         complain("%s: cannot unpack: %s", name,
                  ZSTD_isError(left) ? ZSTD_getErrorName(left) : "no memory");
@@ -156,14 +259,14 @@ static int open_file(file_text *f, const char *path, uint64_t *size)
 {
     struct stat st;
     bool standard = strcmp(path, "-") == 0;
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        int error = errno;
-        complain("%s: %s", path, strerror(error));
-        if (fd >= 0 && !standard) close(fd);
-        errno = error;
-        return -1;
+    int fd = standard ? STDIN_FILENO : file_open(path);
+    if (fd >= 0 && fstat(fd, &st) != 0) {
+        complain("%s: %s", path, strerror(errno));
+        if (!standard) close(fd);
+        errno = EINVAL;
+        fd = -1;
     }
+    if (fd < 0) return -1;
     f->plain = S_ISREG(st.st_mode) && !standard;
     if (size != NULL) *size = f->plain && st.st_size > 0 ? (uint64_t)st.st_size : 0;
     return fd;
@@ -224,20 +327,23 @@ bool is_zip(ms_str text)
 }
 
 #ifdef WITH_ZIP
-static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f)
+/* Unpacks a member, at most one byte more than `most`. */
+static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f, uint64_t most)
 {
     zip_stat_t st;
     size_t len = 0;
     if (zip_stat_index(zip, index, 0, &st) != 0) return FAILED;
     zip_file_t *file = zip_fopen_index(zip, index, 0);
     if (file == NULL) return FAILED;
-    for (zip_int64_t n = 1; n > 0; len += (size_t)n) {
+    for (zip_int64_t n = 1; n > 0 && len <= most; len += (size_t)n) {
         if (!file_room(f, len + STEP)) n = -1;
-        else n = zip_fread(file, f->buf + len, f->cap - len);
+        else n = zip_fread(file, f->buf + len, end_of(f, most) - len);
         if (n < 0) break;
         if (n == 0) break;
     }
     zip_fclose(file);
+    f->text = ms_str_n(f->buf, len);
+    if (len > most) return FAILED;
     if (len > st.size) len = (size_t)st.size;
     f->text = ms_str_n(f->buf, len);
     return len == st.size ? FINE : DAMAGED;
@@ -251,8 +357,9 @@ static unsigned number_at(const char *at, int bytes)
     return value;
 }
 
-/* Unpacks as much as possible of a member whose bytes begin there. */
-static void inflate_member(ms_str packed, file_text *f)
+/* Unpacks as much as possible of a member whose bytes begin there, and not much more than
+ * `most` bytes. */
+static void inflate_member(ms_str packed, file_text *f, uint64_t most)
 {
     z_stream z;
     size_t len = 0;
@@ -261,7 +368,7 @@ static void inflate_member(ms_str packed, file_text *f)
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return;
     z.next_in = (unsigned char *)(uintptr_t)packed.ptr;
     z.avail_in = (unsigned)(packed.len < UINT_MAX ? packed.len : UINT_MAX);
-    while (result == Z_OK && file_room(f, len + STEP)) {
+    while (result == Z_OK && len <= most && file_room(f, len + STEP)) {
         z.next_out = (unsigned char *)f->buf + len;
         z.avail_out = (unsigned)STEP;
         result = inflate(&z, Z_SYNC_FLUSH);
@@ -280,6 +387,7 @@ static int zip_salvage(const char *path, ms_str text, const char *prefix, void *
     const char *at = text.ptr, *end = text.ptr + text.len;
     char name[NAME];
     int code = DAMAGED, one = FINE;
+    uint64_t may = limit;
     while ((at = find_bytes(at, (size_t)(end - at), "PK\3\4", 4)) != NULL &&
            end - at >= HEADER && one == FINE) {
         unsigned method = number_at(at + 8, 2), size = number_at(at + 18, 4);
@@ -291,8 +399,12 @@ static int zip_salvage(const char *path, ms_str text, const char *prefix, void *
         size_t left = (size_t)(end - at);
         bool wanted = strncmp(name, prefix, strlen(prefix)) == 0;
         if (wanted && method == STORED) f.text = ms_str_n(at, size < left ? size : left);
-        else if (wanted && method == DEFLATED) inflate_member(ms_str_n(at, left), &f);
-        if (wanted && f.text.len > 0) one = visit(ctx, name, f.text);
+        else if (wanted && method == DEFLATED) {
+            inflate_member(ms_str_n(at, left), &f, may);
+            if (f.text.len > may) one = too_long(path, name, "unpacks");
+            else may -= f.text.len;
+        }
+        if (one == FINE && wanted && f.text.len > 0) one = visit(ctx, name, f.text);
         if (size < left) at += size;
         f.text.len = 0;
     }
@@ -344,12 +456,19 @@ int zip_each(const char *path, ms_str text, const char *prefix, void *ctx,
     }
     zip_error_fini(&error);
     if (zip == NULL) return code;
+    uint64_t may = limit;
     zip_int64_t n = zip_get_num_entries(zip, 0);
     for (zip_int64_t i = 0; i < n && one == FINE; i++) {
         const char *name = zip_get_name(zip, (zip_uint64_t)i, 0);
         if (name == NULL || strncmp(name, prefix, strlen(prefix)) != 0) continue;
         f.text.len = 0;
-        if (zip_member(zip, (zip_uint64_t)i, &f) != FINE) {
+        int got = zip_member(zip, (zip_uint64_t)i, &f, may);
+        if (f.text.len > may) {
+            one = too_long(path, name, "unpacks");
+            break;
+        }
+        may -= f.text.len;
+        if (got != FINE) {
             complain("%s: %s cannot be unpacked completely", path, name);
             code = DAMAGED;
         }
@@ -431,11 +550,11 @@ void paths_free(char **paths)
     arrfree(paths);
 }
 
-enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER };
+enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER, ENTRY_LINK };
 
 /* Returns the type of an entry, from the folder or else from the file system. Links to
- * folders are not followed, since they could form a cycle. Opening a pipe would wait
- * for a writer. */
+ * folders are not followed, since they could form a cycle. Others are pipes, sockets and
+ * devices: opening a pipe would wait for a writer. */
 static int entry_type(const struct dirent *e, const char *path)
 {
     struct stat st;
@@ -445,11 +564,18 @@ static int entry_type(const struct dirent *e, const char *path)
 #endif
     (void)e;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ENTRY_FOLDER;
-    bool file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
-    return file ? ENTRY_FILE : ENTRY_OTHER;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return ENTRY_FILE;
+    return S_ISDIR(st.st_mode) ? ENTRY_LINK : ENTRY_OTHER;
 }
 
-char **paths_of(const char *folder)
+void complain_of_others(const char *folder, uint64_t others)
+{
+    if (others == 0) return;
+    complain("%s: left out %" PRIu64 " pipe%s, socket%s or device%s", folder, others,
+             plural(others), plural(others), plural(others));
+}
+
+char **paths_of(const char *folder, uint64_t *others)
 {
     char **files = NULL, **folders = NULL;
     arrput(folders, path_join(folder, ""));
@@ -467,6 +593,7 @@ char **paths_of(const char *folder)
             if (type == ENTRY_FOLDER) arrput(folders, path);
             else if (type == ENTRY_FILE) arrput(files, path);
             else free(path);
+            if (type == ENTRY_OTHER && others != NULL) ++*others;
         }
         if (dir != NULL) closedir(dir);
         free(at);

@@ -18,6 +18,17 @@ typedef struct file_text {
                                * regular file, still open; else 0 */
 } file_text;
 
+/* Sets the bound of what a file is unpacked to, and of a transcript from a pipe, which
+ * are held in memory. 0: 1 GiB. Transcripts of several 100 MB exist; zstd packs text of
+ * one letter 32,000 times. */
+void files_limit(uint64_t bytes);
+
+/* Opens a file, or a pipe that somebody writes, for reading. Returns the descriptor, or
+ * reports the error, sets errno and returns -1: of a socket, of a device, of a pipe that
+ * nobody has opened within two seconds. Of devices only terminals and /dev/null are
+ * read. */
+int file_open(const char *path);
+
 /* Loads the beginning of a file ("-" is standard input): 64 KiB, or from a pipe at
  * least a line. *all: the file has no more. file_load_rest loads the rest of standard
  * input or of another pipe. */
@@ -46,9 +57,11 @@ bool is_pipe(const char *path);
 bool same_file(const char *a, const char *b);
 
 /* Returns all files under a folder, by name, in an stb_ds array. Leaves out hidden
- * folders below it, and links to folders, which may form a cycle. Free with
+ * folders below it, and links to folders, which may form a cycle. *others (may be NULL):
+ * added is the number of pipes, sockets and devices, which are left out, too. Free with
  * paths_free. */
-char **paths_of(const char *folder);
+char **paths_of(const char *folder, uint64_t *others);
+void complain_of_others(const char *folder, uint64_t others);
 void paths_free(char **paths);
 
 /* Returns "dir/name" in a fresh string. */

@@ -359,7 +359,7 @@ static void add_unit(unit **units, char ***roots, char *path)
     arrput(*units, u);
 }
 
-unit *units_of(const char *path)
+unit *units_of(const char *path, uint64_t *others)
 {
     unit *units = NULL;
     char **roots = NULL;
@@ -371,7 +371,7 @@ unit *units_of(const char *path)
         arrput(units, u);
         return units;
     }
-    char **paths = paths_of(path);
+    char **paths = paths_of(path, others);
     for (size_t i = 0; i < arrlenu(paths); i++) {
         char *root = opencode_root(paths[i]);
         if (root != NULL) add_root(&roots, root);
@@ -434,7 +434,7 @@ static int grow_folder(growing *g, const char *folder, const char *before,
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = FINE;
-    char **paths = is_folder(folder) ? paths_of(folder) : NULL;
+    char **paths = is_folder(folder) ? paths_of(folder, NULL) : NULL;
     bool any = false;
     ms_arena arena = {0};
     for (size_t i = 0; i < arrlenu(paths) && code == FINE; i++) {

@@ -33,8 +33,8 @@ typedef struct unit {
     int64_t changed;          /* nanoseconds since 1970 */
 } unit;
 
-/* Returns the units under a path, by name, in an stb_ds array. */
-unit *units_of(const char *path);
+/* Returns the units under a path, by name, in an stb_ds array. others: see paths_of. */
+unit *units_of(const char *path, uint64_t *others);
 void units_free(unit *units);
 /* Loads the text of a unit. DAMAGED: some parts cannot be read. */
 int unit_load(const unit *u, file_text *f);

@@ -32,7 +32,7 @@ int source_open(source *s, const char *path, const ms_str *head, int rest)
     s->eof = rest < 0;
     s->fd = rest > 0             ? rest
             : standard || s->eof ? STDIN_FILENO
-                                 : open(path, O_RDONLY | O_CLOEXEC);
+                                 : file_open(path);
     if (s->fd >= 0 && head != NULL && head->len > 0) {
         s->buf = malloc(head->len + 2 * BLOCK_SIZE);
         if (s->buf == NULL) return no_memory();
@@ -41,9 +41,7 @@ int source_open(source *s, const char *path, const ms_str *head, int rest)
         s->len = head->len;
     }
     if (s->fd >= 0) return FINE;
-    int code = errno == ENOENT ? NOT_FOUND : FAILED;
-    complain("%s: %s", path, strerror(errno));
-    return code;
+    return errno == ENOENT ? NOT_FOUND : FAILED;
 }
 
 void source_close(source *s)

@@ -85,15 +85,15 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.rename = in->rename;
     desc.known = *known;
     desc.done = before;
-    desc.stored = in->stored;
+    desc.put = in->put;
     desc.ctx = in->ctx;
     trace *t = trace_begin(&desc);
     *done = text.len;
     in->counts->files++;
     in->counts->bytes += text.len;
     if (f != NULL) {
-        bool sync = in->messages == NULL; /* it reads what is written meanwhile */
-        code = format_read(f, text, t, path, in->options, in->counts, sync, done);
+        bool grows = in->messages == NULL && !in->whole; /* sync: it is being written */
+        code = format_read(f, text, t, path, in->options, in->counts, grows, done);
     } else {
         zip_reading z = {in, t, path, FINE};
         code = zip_each(path, text, "samples/", &z, take_member);
@@ -173,8 +173,11 @@ int take_path(const intake *in, const char *path)
 {
     int worst = FINE;
     bool folder = is_folder(path);
-    unit *units = folder || strstr(path, "/session/") != NULL ? units_of(path) : NULL;
+    uint64_t others = 0;
+    bool units_in = folder || strstr(path, "/session/") != NULL;
+    unit *units = units_in ? units_of(path, &others) : NULL;
     bool tree = arrlenu(units) == 1 && units[0].root != NULL;
+    complain_of_others(path, others);
     if (!folder && !tree) {
         units_free(units);
         worst = take_file(in, path);

@@ -15,7 +15,9 @@ typedef struct intake {
     const sink *messages;     /* for messages outside of transcripts */
     bool guess_agent;
     bool rename;              /* --location names sessions of transcripts */
-    void (*stored)(void *ctx, const trace *t); /* see trace_desc */
+    bool whole;               /* a file that ends early is damaged; else it may grow */
+    ms_result (*put)(void *ctx, const trace *t, const trace_batch *b, ms_error *err);
+                              /* see trace_desc */
     void *ctx;
 } intake;
 

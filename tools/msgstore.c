@@ -227,6 +227,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
     case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;
     case OPT_AFTER: return parse_number(text, &o->after) ? NULL : number;
+    case OPT_MAX_INPUT:
+        return parse_bytes(text, &o->max_input) ? NULL : "bytes, as 300M or 2G";
     case OPT_WAIT: return set_wait(&o->wait_ms, text) ? NULL : "milliseconds";
     case OPT_ALSO: return set_also(o, text) ? NULL : "words of times, ids, numbers, rest";
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
@@ -325,6 +327,7 @@ static int run_command(const command *c, int argc, char **argv)
     o.locations = calloc((size_t)argc, sizeof *o.locations);
     int code = o.locations != NULL ? parse_options(c, argc, argv, &o) : no_memory();
     j.options = &o;
+    files_limit(o.max_input);
     if (code == FINE && GIVEN(&o, HELP)) {
         code = print_command_help(c);
     } else if (code == FINE) {

@@ -9,11 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
+
+/* What the facts of a file have: of equal values none is written again. */
+typedef struct said {
+    uint64_t messages, shared;
+    uint64_t noted;           /* UINT64_MAX: not said */
+    size_t in_pieces;         /* of the numbers, from the first on */
+    bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
+    bool leaving, early;
+} said;
+
+static const said said_nothing = {0, 0, UINT64_MAX, 0, false, false, false};
+
 typedef struct state {
     uint64_t size, done, hash;
     int64_t changed;
     trace_known messages;
+    uint64_t *leaving;        /* messages that are to be hidden: an stb_ds array */
+    said said;
     bool known;
+    bool early;               /* it ended early, or was damaged */
+    bool impossible;          /* no file has such numbers */
 } state;
 
 
@@ -71,26 +88,75 @@ ms_str sync_other_name(ms_str name, ms_str facts, char out[MS_KEY_MAX + 1])
     return ms_str_of(NULL);
 }
 
-/* Parses "1-20,25". */
-static void parse_numbers(uint64_t **numbers, ms_str text)
+static bool parse_number_at(ms_str *text, uint64_t *out)
+{
+    size_t i = 0;
+    uint64_t n = 0;
+    for (; i < text->len && text->ptr[i] >= '0' && text->ptr[i] <= '9'; i++) {
+        uint64_t digit = (uint64_t)(text->ptr[i] - '0');
+        if (n > (UINT64_MAX - digit) / 10) return false;
+        n = n * 10 + digit;
+    }
+    *text = ms_str_n(text->ptr + i, text->len - i);
+    *out = n;
+    return i > 0 && n > 0;
+}
+
+/* Adds the numbers of "1-20,25"; false: it has others, or more than `most`. */
+static bool parse_numbers(uint64_t **numbers, ms_str text, size_t most)
 {
     while (text.len > 0) {
-        uint64_t first = 0, last;
-        size_t i = 0;
-        for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++) {
-            first = first * 10 + (uint64_t)(text.ptr[i] - '0');
-        }
+        uint64_t first, last;
+        if (!parse_number_at(&text, &first)) return false;
         last = first;
-        if (i < text.len && text.ptr[i] == '-') {
-            last = 0;
-            for (i++; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++) {
-                last = last * 10 + (uint64_t)(text.ptr[i] - '0');
-            }
+        if (text.len > 0 && text.ptr[0] == '-') {
+            text = ms_str_n(text.ptr + 1, text.len - 1);
+            if (!parse_number_at(&text, &last) || last < first) return false;
         }
-        for (uint64_t n = first; n <= last; n++) arrput(*numbers, n);
-        if (i < text.len) i++;
-        text = ms_str_n(text.ptr + i, text.len - i);
+        if (last - first >= most) return false;
+        most -= (size_t)(last - first + 1);
+        for (uint64_t n = first; n < last; n++) arrput(*numbers, n);
+        arrput(*numbers, last);
+        if (text.len > 0 && text.ptr[0] != ',') return false;
+        if (text.len > 0) text = ms_str_n(text.ptr + 1, text.len - 1);
     }
+    return true;
+}
+
+/* Sets *k to the piece that a member like "n12" is. */
+static bool is_piece(ms_str key, char list, size_t n, size_t *k)
+{
+    uint64_t number;
+    if (key.len < 4 || key.ptr[1] != list) return false;
+    ms_str text = ms_str_n(key.ptr + 2, key.len - 3), rest = text;
+    bool zero = ms_str_equal(text, MS_STR("0"));
+    if (!zero && (!parse_number_at(&rest, &number) || rest.len > 0)) return false;
+    if (zero) number = 0;
+    *k = (size_t)number;
+    return number < n;
+}
+
+/* Adds n numbers, which the facts have in pieces; false: they have not. */
+static bool read_pieces(ms_arena *arena, ms_str facts, char list, uint64_t n,
+                        uint64_t **numbers)
+{
+    if (n > NUMBERS_MAX) return false;
+    size_t k, n_pieces = ((size_t)n + PIECE - 1) / PIECE;
+    ms_str *pieces = calloc(n_pieces + 1, sizeof *pieces);
+    bool good = true;
+    if (pieces == NULL) exit(no_memory());
+    ms_json_iter it = ms_json_iterate(facts);
+    while (ms_json_next(&it)) {
+        if (is_piece(it.key, list, n_pieces, &k)) pieces[k] = it.value;
+    }
+    for (k = 0; k < n_pieces && good; k++) {
+        size_t end = (size_t)n - k * PIECE < PIECE ? (size_t)n : (k + 1) * PIECE;
+        good = parse_numbers(numbers, text_of(arena, pieces[k]), PIECE) &&
+               arrlenu(*numbers) >= end;
+        if (good) arrsetlen(*numbers, end); /* of more messages, before they left */
+    }
+    free(pieces);
+    return good;
 }
 
 static void put_numbers(ms_buf *buf, const uint64_t *numbers, size_t n)
@@ -113,58 +179,371 @@ static void free_state(state *st)
 {
     arrfree(st->messages.numbers);
     arrfree(st->messages.dead);
+    arrfree(st->leaving);
+    memset(st, 0, sizeof *st);
+}
+
+/* Reads the lists of numbers; false: they are impossible. */
+static bool read_lists(state *st, ms_arena *arena, ms_str facts)
+{
+    static const json_key names[] = {KEY("numbers"), KEY("dead"), KEY("messages"),
+                                     KEY("taken_back"), KEY("leaving")};
+    ms_str v[5];
+    trace_known *m = &st->messages;
+    pick(facts, names, 5, v);
+    bool whole = v[0].ptr != NULL || v[1].ptr != NULL;
+    bool good = whole ? parse_numbers(&m->numbers, text_of(arena, v[0]), NUMBERS_MAX) &&
+                            parse_numbers(&m->dead, text_of(arena, v[1]), NUMBERS_MAX)
+                          : read_pieces(arena, facts, 'n', count_of(v[2]), &m->numbers) &&
+                            read_pieces(arena, facts, 'd', count_of(v[3]), &m->dead);
+    st->said.whole = whole;
+    st->said.in_pieces = whole ? 0 : arrlenu(m->numbers);
+    st->said.messages = count_of(v[2]);
+    st->said.leaving = v[4].ptr != NULL;
+    return good && parse_numbers(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
 }
 
 static void read_state(syncing *s, ms_str name, state *st)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
-                                     KEY("hash"), KEY("numbers"), KEY("noted"),
-                                     KEY("shared"), KEY("dead")};
-    ms_str facts, v[8];
+                                     KEY("hash"), KEY("noted"), KEY("shared"),
+                                     KEY("early")};
+    ms_str facts, v[7];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
+    st->said = said_nothing;
     if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
-        pick(facts, names, 8, v);
+        pick(facts, names, 7, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
         st->done = count_of(v[2]);
         st->hash = strtoull(v[3].ptr != NULL ? v[3].ptr + 1 : "0", NULL, 16);
-        parse_numbers(&st->messages.numbers, text_of(&arena, v[4]));
-        parse_numbers(&st->messages.dead, text_of(&arena, v[7]));
+        st->impossible = !read_lists(st, &arena, facts);
         size_t n = arrlenu(st->messages.numbers);
-        uint64_t noted = count_of(v[5]), shared = count_of(v[6]);
-        st->messages.noted = v[5].ptr != NULL && noted < n ? (size_t)noted : n;
+        uint64_t noted = count_of(v[4]), shared = count_of(v[5]);
+        st->messages.noted = v[4].ptr != NULL && noted < n ? (size_t)noted : n;
+        /* the count of the last noted one can have come in a later line */
+        if (st->size == 0 && st->messages.noted > 0) st->messages.noted--;
         st->messages.shared = shared < n ? (size_t)shared : n;
+        st->said.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
+        st->said.shared = shared;
+        st->early = st->said.early = v[6].ptr != NULL;
     }
     ms_arena_deinit(&arena);
 }
 
-static int write_state(syncing *s, ms_str name, const unit *u, const trace *t,
-                       ms_str text, uint64_t done)
+/* Notes what is read of a file. */
+typedef struct noting {
+    syncing *s;
+    ms_str name;
+    const char *path;
+    ms_str text;
+    said said;
+    bool own;                 /* the file has facts */
+    bool begins;              /* they have the hash of its beginning */
+    bool named;               /* its name leads to them */
+    uint64_t *dead;           /* that its facts have in pieces: an stb_ds array */
+    ms_arena arena;           /* of the facts that are written next */
+    ms_buf buf;
+} noting;
+
+static void note_member(noting *n, const char *name, uint64_t value)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%s\"%s\":%" PRIu64, n->buf.len > 1 ? "," : "{", name,
+             value);
+    json_piece(&n->buf, text);
+}
+
+static void note_list(noting *n, const char *name, const uint64_t *numbers, size_t count)
+{
+    json_piece(&n->buf, n->buf.len > 1 ? ",\"" : "{\"");
+    json_piece(&n->buf, name);
+    json_piece(&n->buf, "\":\"");
+    put_numbers(&n->buf, numbers, count);
+    json_piece(&n->buf, "\"");
+}
+
+/* Notes the pieces from that of number `same` on. numbers: those from the first of it. */
+static void note_pieces(noting *n, char list, size_t same, const uint64_t *numbers,
+                        size_t count)
+{
+    for (size_t k = 0; k * PIECE < count; k++) {
+        char name[32];
+        size_t left = count - k * PIECE;
+        snprintf(name, sizeof name, "%c%zu", list, same / PIECE + k);
+        note_list(n, name, numbers + k * PIECE, left < PIECE ? left : PIECE);
+    }
+}
+
+/* Notes the numbers of messages: those of the trace, and of a batch. */
+static void note_numbers(noting *n, const trace *t, const trace_batch *b,
+                         const uint64_t *seqs)
+{
+    size_t count, same = trace_same(t);
+    const uint64_t *numbers = trace_numbers(t, &count);
+    uint64_t *all = NULL;
+    if (same > count) same = count;
+    if (same > n->said.in_pieces) same = n->said.in_pieces;
+    for (size_t i = 0; b->places != NULL && i < b->n; i++) {
+        if (b->places[i] < same) same = b->places[i];
+    }
+    size_t from = same / PIECE * PIECE;
+    for (size_t i = from; i < count; i++) arrput(all, numbers[i]);
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->places == NULL) arrput(all, seqs[i]);
+        else all[b->places[i] - from] = seqs[i];
+    }
+    count = from + arrlenu(all);
+    if (same < count) note_pieces(n, 'n', same, all, arrlenu(all));
+    if (count != n->said.messages || n->said.whole) note_member(n, "messages", count);
+    arrfree(all);
+}
+
+static void note_dead(noting *n, const trace *t)
+{
+    size_t count, same = 0, before = arrlenu(n->dead);
+    const uint64_t *dead = trace_dead(t, &count);
+    while (same < count && same < before && dead[same] == n->dead[same]) same++;
+    if (same == count && count == before && !n->said.whole) return;
+    if (n->said.whole) same = 0;
+    size_t from = same / PIECE * PIECE;
+    if (same < count) note_pieces(n, 'd', same, dead + from, count - from);
+    note_member(n, "taken_back", count);
+}
+
+/* Makes the facts of how a trace stands with a batch, whose numbers are seqs. */
+static void note_trace(noting *n, const trace *t, const trace_batch *b,
+                       const uint64_t *seqs)
+{
+    size_t n_leaving;
+    const uint64_t *leaving = trace_leaving(t, &n_leaving);
+    if (n->said.whole) {
+        json_piece(&n->buf, n->buf.len > 1 ? "," : "{");
+        json_piece(&n->buf, "\"numbers\":null,\"dead\":null");
+    }
+    note_numbers(n, t, b, seqs);
+    note_dead(n, t);
+    if (trace_noted(t) != n->said.noted) note_member(n, "noted", trace_noted(t));
+    if (trace_shared(t) != n->said.shared) note_member(n, "shared", trace_shared(t));
+    if (n_leaving > 0 || n->said.leaving) note_list(n, "leaving", leaving, n_leaving);
+}
+
+static void note_begin(noting *n)
+{
+    ms_arena_reset(&n->arena);
+    memset(&n->buf, 0, sizeof n->buf);
+    n->buf.arena = &n->arena;
+}
+
+static ms_str note_end(noting *n)
+{
+    json_piece(&n->buf, "}");
+    return ms_buf_text(&n->buf);
+}
+
+/* Remembers what was written. */
+static void note_done(noting *n, const trace *t, const trace_batch *b)
+{
+    size_t count, n_dead, n_leaving;
+    const uint64_t *dead = trace_dead(t, &n_dead);
+    trace_numbers(t, &count);
+    trace_leaving(t, &n_leaving);
+    n->said.in_pieces = n->said.messages = b->places == NULL ? count + b->n : count;
+    n->said.noted = trace_noted(t);
+    n->said.shared = trace_shared(t);
+    arrsetlen(n->dead, n_dead);
+    if (n_dead > 0) memcpy(n->dead, dead, n_dead * sizeof *dead);
+    n->said.whole = false;
+    n->said.leaving = n_leaving > 0;
+    n->own = n->begins = true;
+}
+
+/* Notes how many bytes were read, and their hash (SY2). */
+static void note_done_bytes(noting *n, uint64_t done)
+{
+    char hash[40];
+    note_member(n, "done", done);
+    snprintf(hash, sizeof hash, ",\"hash\":\"%016" PRIx64 "\"",
+             hash_bytes(ms_str_n(n->text.ptr, (size_t)done)));
+    json_piece(&n->buf, hash);
+}
+
+static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
+                       bool early)
 {
     ms_error err;
-    char head[256];
+    char changed[40];
+    const trace_batch none = {NULL, 0, NULL, NULL};
+    note_begin(n);
+    note_member(n, "size", u->size);
+    snprintf(changed, sizeof changed, ",\"changed\":%" PRId64, u->changed);
+    json_piece(&n->buf, changed);
+    note_done_bytes(n, done);
+    if (early != n->said.early) {
+        json_piece(&n->buf, early ? ",\"early\":true" : ",\"early\":null");
+    }
+    if (t != NULL) note_trace(n, t, &none, NULL);
+    ms_result result = ms_location_set(n->s->in.store, n->name, note_end(n), &err);
+    if (result != MS_OK) return complain_of("noting what was read", result, &err);
+    return FINE;
+}
+
+
+/* ---- Messages and facts in one append ---------------------------------------------- */
+
+/* Checks a message, and makes a record of it. */
+static ms_result record_of(const ms_envelope *m, uint64_t seq, ms_arena *arena,
+                           ms_record *record, ms_error *err)
+{
+    const ms_msg *msg;
+    ms_arena_reset(arena);
+    memset(record, 0, sizeof *record);
+    if (m->location.len == 0) {
+        return ms_error_set(err, MS_E_ARGUMENT, "the message has no location");
+    }
+    ms_result result = ms_encode(m, arena, &msg, err);
+    if (result != MS_OK) return result;
+    record->kind = MS_KIND_MESSAGE;
+    record->keep_unset_time = true;
+    record->envelope = *m;
+    record->envelope.seq = seq;
+    record->envelope.flags = ms_flags(msg);
+    return MS_OK;
+}
+
+/* Appends the batch with numbers from `first` on, and the facts that name them. */
+static ms_result put_from(noting *n, const trace *t, const trace_batch *b,
+                          ms_record *records, uint64_t *seqs, uint64_t first,
+                          ms_error *err)
+{
+    ms_arena arena = {0};
+    ms_append_opts opts = {0};
+    ms_str anywhere = {NULL, 0};
+    ms_store *store = n->s->in.store;
+    ms_result result = MS_OK;
+    for (size_t i = 0; i < b->n && result == MS_OK; i++) {
+        result = record_of(&b->items[i], first + i, &arena, &records[i], err);
+        seqs[i] = first + i;
+    }
+    ms_arena_deinit(&arena);
+    if (result != MS_OK) return result;
+    note_begin(n);
+    note_member(n, "size", 0); /* so that the file is read again, and compared */
+    if (!n->begins) note_done_bytes(n, n->text.len);
+    note_trace(n, t, b, seqs);
+    ms_record *facts = &records[b->n];
+    memset(facts, 0, sizeof *facts);
+    facts->kind = MS_KIND_LOCATION;
+    facts->envelope.location = n->name;
+    facts->envelope.content = ms_json(note_end(n));
+    memset(seqs, 0, (b->n + 1) * sizeof *seqs);
+    opts.keep_seq = true;
+    opts.seqs = seqs;
+    return store->backend->change(store, anywhere, records, b->n + 1, &opts, err);
+}
+
+/* Returns whether another writer has taken the first number meanwhile. */
+static bool is_outrun(ms_result result, const ms_error *err)
+{
+    return result == MS_E_ARGUMENT && strcmp(err->path, "messages[0].seq") == 0;
+}
+
+/* Notes the numbers once more, if keys gave the messages others than were foreseen. */
+static ms_result note_again(noting *n, const trace *t, const trace_batch *b,
+                            const uint64_t *seqs, uint64_t first, ms_error *err)
+{
+    size_t i = 0;
+    while (i < b->n && seqs[i] == first + i) i++;
+    if (i == b->n) return MS_OK;
+    note_begin(n);
+    note_trace(n, t, b, seqs);
+    return ms_location_set(n->s->in.store, n->name, note_end(n), err);
+}
+
+static ms_result put_all(noting *n, const trace *t, const trace_batch *b, ms_error *err)
+{
+    ms_stat stat;
+    uint64_t first = 0;
+    ms_result result;
+    ms_record *records = malloc((b->n + 1) * sizeof *records);
+    uint64_t *seqs = calloc(b->n + 1, sizeof *seqs);
+    if (records == NULL || seqs == NULL) exit(no_memory());
+    do {
+        result = ms_store_stat(n->s->in.store, &stat, err);
+        if (result == MS_E_DAMAGED) result = MS_OK; /* numbers are counted all the same */
+        if (result != MS_OK) break;
+        first = (stat.last_seq > stat.given_seq ? stat.last_seq : stat.given_seq) + 1;
+        result = put_from(n, t, b, records, seqs, first, err);
+    } while (is_outrun(result, err));
+    bool stored = result == MS_OK || result == MS_E_POISONED;
+    if (stored && b->n > 0) memcpy(b->seqs, seqs, b->n * sizeof *seqs);
+    if (result == MS_OK) result = note_again(n, t, b, seqs, first, err);
+    if (stored) note_done(n, t, b);
+    free(records);
+    free(seqs);
+    return result;
+}
+
+/* Has the name of a file lead to its facts. */
+static ms_result note_name(noting *n, ms_error *err)
+{
+    char name[MS_KEY_MAX + 1], stem[MS_KEY_MAX + 1];
     ms_arena arena = {0};
     ms_buf buf = {&arena, NULL, 0, 0};
-    size_t n = 0, n_dead = 0;
-    const uint64_t *numbers = t != NULL ? trace_numbers(t, &n) : NULL;
-    const uint64_t *dead = t != NULL ? trace_dead(t, &n_dead) : NULL;
-    uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)done));
-    snprintf(head, sizeof head,
-             "{\"size\":%" PRIu64 ",\"changed\":%" PRId64 ",\"done\":%" PRIu64
-             ",\"hash\":\"%016" PRIx64 "\",\"noted\":%zu,\"shared\":%zu,"
-             "\"numbers\":\"",
-             u->size, u->changed, done, hash, t != NULL ? trace_noted(t) : 0,
-             t != NULL ? trace_shared(t) : 0);
-    json_piece(&buf, head);
-    put_numbers(&buf, numbers, n);
-    json_piece(&buf, "\",\"dead\":\"");
-    put_numbers(&buf, dead, n_dead);
-    json_piece(&buf, "\"}");
-    ms_result result = ms_location_set(s->in.store, name, ms_buf_text(&buf), &err);
+    ms_str facts, text = stem_text(n->path);
+    snprintf(stem, sizeof stem, "%.*s", (int)text.len, text.ptr);
+    ms_str key = state_name("name", stem, false, name);
+    ms_result result = ms_location_get(n->s->in.store, key, &arena, &facts, err);
+    bool leads = result == MS_OK &&
+                 ms_str_equal(text_of(&arena, member(facts, "path")), n->name);
+    if (result == MS_OK && !leads) {
+        json_piece(&buf, "{\"path\":");
+        json_quoted(&buf, n->name);
+        json_piece(&buf, "}");
+        result = ms_location_set(n->s->in.store, key, ms_buf_text(&buf), err);
+    }
     ms_arena_deinit(&arena);
-    return result == MS_OK ? FINE : complain_of("noting what was read", result, &err);
+    return result;
+}
+
+/* Stores a batch, and notes it (SY6). Before the first one of a file its name leads to
+ * facts that have all that the name led to before (SY4). */
+static ms_result put_batch(void *ctx, const trace *t, const trace_batch *b, ms_error *err)
+{
+    noting *n = ctx;
+    const trace_batch none = {NULL, 0, NULL, NULL};
+    bool first = b->n > 0 && !n->named;
+    ms_result result = MS_OK;
+    if (first && !n->own) result = put_all(n, t, &none, err);
+    if (first && result == MS_OK) result = note_name(n, err);
+    n->named = n->named || (first && result == MS_OK);
+    return result == MS_OK ? put_all(n, t, b, err) : result;
+}
+
+/* Hides what a sync was about to hide that ended early. */
+static int hide_leaving(syncing *s, const state *st)
+{
+    ms_error err;
+    for (size_t i = 0; i < arrlenu(st->leaving); i++) {
+        ms_result result = ms_hide(s->in.store, st->leaving[i], &err);
+        if (result == MS_OK) s->in.counts->hidden++;
+        else if (result != MS_E_HIDDEN && result != MS_E_NOT_FOUND) {
+            return complain_of("hiding a message", result, &err);
+        }
+    }
+    return FINE;
+}
+
+
+/* ---- Files that moved, and copies -------------------------------------------------- */
+
+/* Returns whether a text begins with the bytes that were read. */
+static bool has_begun(const state *st, ms_str text)
+{
+    return st->done > 0 && st->done <= text.len &&
+           hash_bytes(ms_str_n(text.ptr, (size_t)st->done)) == st->hash;
 }
 
 /* Finds the state of a file of the same name in another folder, which began as this one
@@ -189,29 +568,13 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
             bool copy = from.len > skip && is_there(old + skip);
             if (copy) st->messages.shared = arrlenu(st->messages.numbers);
             if (copy) arrfree(st->messages.dead);
+            if (copy) arrfree(st->leaving);
         }
     }
     ms_arena_deinit(&arena);
-    bool same = st->known && st->done > 0 && st->done <= text.len &&
-                hash_bytes(ms_str_n(text.ptr, (size_t)st->done)) == st->hash;
-    if (same) return;
-    free_state(st);
-    memset(st, 0, sizeof *st);
-}
-
-static void note_name(syncing *s, const char *path, ms_str state_key)
-{
-    char name[MS_KEY_MAX + 1], stem[MS_KEY_MAX + 1];
-    ms_arena arena = {0};
-    ms_buf buf = {&arena, NULL, 0, 0};
-    ms_str text = stem_text(path);
-    snprintf(stem, sizeof stem, "%.*s", (int)text.len, text.ptr);
-    json_piece(&buf, "{\"path\":");
-    json_quoted(&buf, state_key);
-    json_piece(&buf, "}");
-    ms_location_set(s->in.store, state_name("name", stem, false, name),
-                    ms_buf_text(&buf), NULL);
-    ms_arena_deinit(&arena);
+    bool same = st->known && !st->impossible && has_begun(st, text);
+    if (!same) free_state(st);
+    st->said = said_nothing;
 }
 
 
@@ -302,7 +665,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     desc.format = "messages";
     desc.path = u->path;
     desc.known = st->messages;
-    desc.stored = s->in.stored;
+    desc.put = s->in.put;
     desc.ctx = s->in.ctx;
     c.agent = ends_with(u->path, ".traj") ? "swe-agent" : "chat";
     c.t = trace_begin(&desc);
@@ -335,45 +698,38 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
-/* Returns how many bytes of a file of lines are unchanged, by their hash (SY2). */
-static uint64_t unchanged_bytes(const state *st, const fileformat *f, ms_str text)
-{
-    bool lines = f != NULL && f->shape == FILE_LINES;
-    if (!lines || st->done == 0 || st->done > text.len) return 0;
-    uint64_t hash = hash_bytes(ms_str_n(text.ptr, (size_t)st->done));
-    return hash == st->hash ? st->done : 0;
-}
-
-typedef struct begun {
-    syncing *s;
-    ms_str name;
-} begun;
-
-/* Notes the messages stored so far (SY6): what ends a sync early does not double them.
- * The size 0 has the file read again. */
-static void note_begun(void *ctx, const trace *t)
-{
-    const begun *b = ctx;
-    const unit none = {NULL, NULL, false, 0, 0};
-    write_state(b->s, b->name, &none, t, MS_STR(""), 0);
-}
-
-static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
+static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
     int code = FINE;
     ms_str text = s->text.text;
+    noting n;
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
     bool zip = is_zip(text);
-    begun b = {s, name};
-    s->in.stored = note_begun;
-    s->in.ctx = &b;
+    memset(&n, 0, sizeof n);
+    n.s = s;
+    n.name = name;
+    n.path = u->path;
+    n.text = text;
+    n.own = st->known;
+    s->in.put = put_batch;
+    s->in.ctx = &n;
     const fileformat *f = zip ? NULL : format_of(text, true);
-    if (!st->known) find_moved(s, u->path, text, st);
-    if (zip && !ends_with(u->path, ".eval")) {
+    if (!n.own) find_moved(s, u->path, text, st);
+    code = hide_leaving(s, st);
+    bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
+    n.begins = n.own && begins;
+    n.said = st->said;
+    for (size_t i = 0; n.own && !n.said.whole && i < arrlenu(st->messages.dead); i++) {
+        arrput(n.dead, st->messages.dead[i]);
+    }
+    if (code != FINE) {
+        /* nothing is read */
+    } else if (zip && !ends_with(u->path, ".eval")) {
         s->ignored++;
     } else if (zip || f != NULL) {
-        uint64_t same = unchanged_bytes(st, f, text);
+        /* what a sync has read that ended early is compared */
+        uint64_t same = begins && lines && st->size > 0 ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
     } else if (shows_messages(text)) {
@@ -383,12 +739,28 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st)
     }
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
-    int written = kept && !emptied ? write_state(s, name, u, t, text, done) : FINE;
     bool added = s->in.counts->messages - s->in.counts->known > before;
-    if (kept && added) note_name(s, u->path, name);
+    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len;
+    int written = kept && !emptied ? write_state(&n, u, t, done, early) : FINE;
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
+    ms_arena_deinit(&n.arena);
+    arrfree(n.dead);
     return written != FINE ? written : code;
+}
+
+/* Loads and reads a file. */
+static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
+{
+    if (st->impossible) {
+        complain("%s: not read: the log has impossible facts of it, in \"%.*s\"", u->path,
+                 (int)name.len, name.ptr);
+        return FAILED;
+    }
+    int code = unit_load(u, &s->text);
+    if (!is_read(code)) return code;
+    int put = sync_loaded(s, u, name, st, code);
+    return put != FINE ? put : code;
 }
 
 int sync_unit(syncing *s, const unit *u)
@@ -405,14 +777,10 @@ int sync_unit(syncing *s, const unit *u)
         if (!st.known) name = state_name("file", path, false, text);
     }
     int code = FINE;
-    if (st.known && st.size == u->size && st.changed == u->changed) {
-        s->unchanged++; /* (SY1) */
-    } else {
-        code = unit_load(u, &s->text);
-        bool read = code == FINE || code == DAMAGED;
-        int put = read ? sync_loaded(s, u, name, &st) : code;
-        if (put != FINE) code = put;
-    }
+    bool same = st.known && st.size == u->size && st.changed == u->changed;
+    if (st.early && s->in.whole) same = false;
+    if (same) s->unchanged++; /* (SY1) */
+    else code = sync_changed(s, u, name, &st);
     free_state(&st);
     free(real);
     s->done++;
@@ -428,7 +796,7 @@ int sync_path(syncing *s, const char *path)
         complain("%s: no such file or folder", path);
         return NOT_FOUND;
     }
-    unit *units = units_of(path);
+    unit *units = units_of(path, &s->others);
     s->all += arrlenu(units);
     for (size_t i = 0; i < arrlenu(units); i++) s->bytes_all += units[i].size;
     for (size_t i = 0; i < arrlenu(units); i++) {

@@ -2,7 +2,8 @@
  * location "file:PATH", which has no messages: size and time of the file, the bytes
  * that were read, the numbers of its messages, and how many of them have their notes.
  *
- * (SY1) A file of the same size and time is not opened.
+ * (SY1) A file of the same size and time is not opened; by an import it is if it ended
+ * early, or was damaged, so that the import says so each time.
  * (SY2) A file of lines that grew is recognised by the hash of its earlier bytes.
  * (SY3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
@@ -10,10 +11,13 @@
  * copy shares the messages of its original while that is there, and hides none of them.
  * (SY5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
- * (SY6) The facts are written while messages are stored, too: a sync that ended early
- * stores none of them again, and writes the notes that are missing.
+ * (SY6) A batch of messages and the facts that name them are one append. A sync that
+ * ended early stores none of them again, writes the notes that are missing, and hides
+ * what was to be hidden.
  * (SY7) A session can go on from a branch that was taken back. What is hidden stays so:
- * the branch is stored again, and after it what follows. */
+ * the branch is stored again, and after it what follows.
+ * (SY8) Numbers are facts in pieces of 16 messages, of which a sync writes those that
+ * changed: what the log notes of a file grows as its messages do. */
 
 #ifndef SYNC_H
 #define SYNC_H
@@ -23,6 +27,7 @@
 typedef struct syncing {
     intake in;
     uint64_t unchanged, ignored, failed;
+    uint64_t others;          /* pipes, sockets and devices in folders */
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;
     double began, reported;

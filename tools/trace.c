@@ -54,11 +54,13 @@ struct trace {
     fact *facts;
     index_of *was_dead;       /* the numbers in desc.known.dead: a set */
     uint64_t *dead;           /* numbers of hidden messages of dead entries */
+    uint64_t *leaving;        /* numbers of messages that are hidden next */
     uint32_t again;           /* the first message that revive stored again */
     bool buried;              /* `dead` is complete */
     size_t n_known;           /* known messages that the file has not contradicted */
+    size_t n_begun;           /* known messages at the beginning */
+    size_t same;              /* numbers that are as they were when `put` was called */
     size_t bytes;             /* of the staged messages */
-    size_t fresh, fresh_bytes; /* messages stored since desc.stored was called */
     size_t session_node;      /* the first node of the current session */
     uint64_t last_answer;
     double last_time;         /* of the last message; 0 if it has none */
@@ -105,6 +107,11 @@ ms_str trace_location(const trace *t)
     return t->location;
 }
 
+size_t trace_same(const trace *t)
+{
+    return t->same;
+}
+
 size_t trace_noted(const trace *t)
 {
     return t->desc.known.noted;
@@ -122,12 +129,18 @@ const uint64_t *trace_dead(const trace *t, size_t *n)
     return dead;
 }
 
+const uint64_t *trace_leaving(const trace *t, size_t *n)
+{
+    *n = arrlenu(t->leaving);
+    return t->leaving;
+}
+
 trace *trace_begin(const trace_desc *desc)
 {
     trace *t = calloc(1, sizeof *t);
     if (t == NULL) exit(no_memory());
     t->desc = *desc;
-    t->n_known = arrlenu(desc->known.numbers);
+    t->n_known = t->n_begun = t->same = arrlenu(desc->known.numbers);
     t->again = UINT32_MAX;
     for (size_t i = 0; i < arrlenu(desc->known.dead); i++) {
         hmput(t->was_dead, desc->known.dead[i], 1);
@@ -147,6 +160,7 @@ void trace_free(trace *t)
     arrfree(t->compacted);
     arrfree(t->facts);
     arrfree(t->dead);
+    arrfree(t->leaving);
     hmfree(t->was_dead);
     hmfree(t->ids);
     hmfree(t->answers);
@@ -260,17 +274,41 @@ static bool hide(trace *t, uint64_t seq)
     return result == MS_OK;
 }
 
+/* Has the caller note how the trace stands, before messages are hidden: if the process
+ * ends meanwhile, the next run hides the rest. */
+static void put_plan(trace *t)
+{
+    ms_error err;
+    const trace_batch none = {NULL, 0, NULL, NULL};
+    if (t->desc.put == NULL || t->code != FINE) return;
+    ms_result result = t->desc.put(t->desc.ctx, t, &none, &err);
+    if (result == MS_OK) t->same = arrlenu(t->numbers);
+    else fail_with(t, "noting what is taken back", result, &err);
+}
+
+/* Hides the messages that leave. */
+static void hide_leaving(trace *t)
+{
+    for (size_t i = 0; i < arrlenu(t->leaving) && t->code == FINE; i++) {
+        hide(t, t->leaving[i]);
+    }
+    arrsetlen(t->leaving, 0);
+}
+
 /* Hides the known messages from there on: the file has other ones now. */
 static void diverge(trace *t, size_t from)
 {
     trace_known *k = &t->desc.known;
     for (size_t i = from; i < t->n_known; i++) {
-        if (i >= k->shared) hide(t, k->numbers[i]);
+        if (i >= k->shared) arrput(t->leaving, k->numbers[i]);
     }
     t->n_known = from;
+    if (t->same > from) t->same = from;
     if (k->noted > from) k->noted = from;
     if (k->shared > from) k->shared = from;
     t->diverged = true;
+    if (arrlenu(t->leaving) > 0) put_plan(t);
+    hide_leaving(t);
 }
 
 static void count_messages(trace *t, const ms_envelope *items, size_t n)
@@ -302,22 +340,32 @@ static size_t take_known(trace *t)
     return n;
 }
 
-static void append_batch(trace *t, ms_envelope *items, size_t n)
+static ms_result put_batch(trace *t, const trace_batch *b, ms_error *err)
+{
+    ms_append_opts opts = {0};
+    opts.seqs = b->seqs;
+    if (t->desc.put != NULL) return t->desc.put(t->desc.ctx, t, b, err);
+    return ms_append_batch(t->desc.store, b->items, b->n, &opts, err);
+}
+
+/* Stores messages after the others, or in the places of some. */
+static void append_batch(trace *t, const ms_envelope *items, size_t n,
+                         const uint32_t *places)
 {
     ms_error err;
-    ms_append_opts opts = {0};
-    size_t base = arrlenu(t->numbers);
-    arrsetlen(t->numbers, base + n);
-    memset(t->numbers + base, 0, n * sizeof *t->numbers);
-    opts.seqs = t->numbers + base;
-    ms_result result = ms_append_batch(t->desc.store, items, n, &opts, &err);
-    if (t->numbers[base] != 0) { /* stored, even if a sync failed */
-        t->fresh += n;
-        t->fresh_bytes += t->bytes;
-        count_messages(t, items, n);
-    } else {
-        arrsetlen(t->numbers, base);
+    uint64_t *seqs = NULL;
+    arrsetlen(seqs, n);
+    memset(seqs, 0, n * sizeof *seqs);
+    const trace_batch b = {items, n, places, seqs};
+    ms_result result = put_batch(t, &b, &err);
+    bool stored = seqs[0] != 0; /* even if a sync failed */
+    for (size_t i = 0; i < n && stored; i++) {
+        if (places == NULL) arrput(t->numbers, seqs[i]);
+        else t->numbers[places[i]] = seqs[i];
     }
+    arrfree(seqs);
+    if (stored) t->same = arrlenu(t->numbers);
+    if (stored) count_messages(t, items, n);
     if (result == MS_OK) return;
     char what[1200];
     snprintf(what, sizeof what, "%.1000s: storing messages up to line %" PRIu64,
@@ -374,12 +422,6 @@ void trace_session(trace *t, ms_str name)
     if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
 }
 
-static void tell_stored(trace *t)
-{
-    if (t->fresh > 0 && t->desc.stored != NULL) t->desc.stored(t->desc.ctx, t);
-    t->fresh = t->fresh_bytes = 0;
-}
-
 void trace_flush(trace *t)
 {
     size_t n = arrlenu(t->staged), known = 0;
@@ -389,8 +431,7 @@ void trace_flush(trace *t)
         if (t->staged[i].location.ptr == NULL) t->staged[i].location = t->location;
     }
     if (arrlenu(t->numbers) < t->n_known) known = take_known(t);
-    if (known < n) append_batch(t, t->staged + known, n - known);
-    if (t->fresh >= BATCH_MESSAGES || t->fresh_bytes >= BATCH_BYTES) tell_stored(t);
+    if (known < n && t->code == FINE) append_batch(t, t->staged + known, n - known, NULL);
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
     t->bytes = 0;
@@ -855,15 +896,14 @@ static bool take_again(trace *t, uint64_t seq, ms_envelope *out)
 /* Stores the staged copies in the places of those messages, which it hides. */
 static void store_again(trace *t, const uint32_t *places)
 {
-    size_t base = arrlenu(t->numbers), n = arrlenu(t->staged);
+    size_t n = arrlenu(t->staged);
     if (n == 0) return;
-    append_batch(t, t->staged, n);
-    for (size_t i = 0; i < n && t->code == FINE; i++) {
-        uint64_t old = t->numbers[places[i]];
-        t->numbers[places[i]] = t->numbers[base + i];
-        hide(t, old);
+    for (size_t i = 0; i < n; i++) {
+        arrput(t->leaving, t->numbers[places[i]]);
+        if (t->same > places[i]) t->same = places[i];
     }
-    arrsetlen(t->numbers, base);
+    append_batch(t, t->staged, n, places);
+    hide_leaving(t);
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
 }
@@ -899,8 +939,18 @@ static void revive(trace *t)
 
 /* ---- The end ----------------------------------------------------------------------- */
 
+/* Returns whether a message is not hidden. */
+static bool is_visible(trace *t, uint64_t seq)
+{
+    const ms_msg *msg;
+    return seq != 0 &&
+           ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) == MS_OK;
+}
+
+/* Hides the messages of dead entries. What somebody else hid is not noted as dead. */
 static void hide_dead(trace *t)
 {
+    bool any = false;
     for (size_t i = 0; i < arrlenu(t->nodes); i++) {
         const node *n = &t->nodes[i];
         if ((n->marks & ENTRY_DEAD) == 0) continue;
@@ -908,9 +958,39 @@ static void hide_dead(trace *t)
             uint64_t seq = t->numbers[m];
             if (m < t->desc.known.shared) continue;
             bool was_dead = hmgetp_null(t->was_dead, seq) != NULL;
-            if (hide(t, seq) || was_dead) arrput(t->dead, seq);
+            bool visible = is_visible(t, seq);
+            if (visible || was_dead) arrput(t->dead, seq);
+            any = any || visible;
         }
     }
+    t->buried = true;
+    if (any) put_plan(t);
+    for (size_t i = 0; any && i < arrlenu(t->dead) && t->code == FINE; i++) {
+        hide(t, t->dead[i]);
+    }
+}
+
+/* Returns whether a message of an earlier run has that note: a run that ended early has
+ * written some. */
+static bool has_note(trace *t, uint32_t message, ms_str kind, ms_str json)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg, *note;
+    bool found = false;
+    uint64_t seq = t->numbers[message];
+    if (message >= t->n_begun) return false;
+    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
+    q.location = location_of(msg);
+    q.about_seq = seq;
+    q.raw = MS_RAW_NOTES;
+    if (ms_query_open(t->desc.store, &q, &it, NULL) != MS_OK) return false;
+    while (!found && (note = ms_next(&it)) != NULL) {
+        found = ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, kind) &&
+                ms_str_equal(ms_content(note).text, json);
+    }
+    ms_cursor_close(&it, NULL);
+    return found;
 }
 
 /* Writes usage notes. Hidden messages were paid for, too. Their notes are written
@@ -922,6 +1002,7 @@ static void write_notes(trace *t)
         const cost_note *c = &t->costs[i];
         bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.known.noted;
         if (!fresh || c->json.ptr == NULL || t->numbers[c->message] == 0) continue;
+        if (has_note(t, c->message, MS_STR("usage"), c->json)) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[c->message], MS_STR("usage"),
                                    ms_json(c->json), &err);
         if (result != MS_OK && result != MS_E_HIDDEN && result != MS_E_NOT_FOUND) {
@@ -932,6 +1013,7 @@ static void write_notes(trace *t)
         uint32_t m = t->compacted[i];
         bool noted = m < t->desc.known.noted && m < t->again;
         if (noted || m >= arrlenu(t->numbers)) continue;
+        if (has_note(t, m, MS_STR("compaction"), MS_STR("true"))) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
                                    ms_json(MS_STR("true")), &err);
         if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
@@ -988,8 +1070,6 @@ int trace_end(trace *t)
     if (t->code == FINE) revive(t);
     if (t->code == FINE) write_notes(t);
     if (t->code == FINE) hide_dead(t);
-    t->buried = t->code == FINE;
     if (arrlenu(t->numbers) > 0) write_facts(t);
-    if (t->code != FINE) tell_stored(t);
     return t->code;
 }

@@ -124,6 +124,14 @@ typedef struct trace_known {
     size_t shared;            /* how many are another file's, too, and never hidden */
 } trace_known;
 
+/* Messages that are stored together; n 0: none, only what the caller notes is new. */
+typedef struct trace_batch {
+    const ms_envelope *items;
+    size_t n;
+    const uint32_t *places;   /* whose numbers they replace; NULL: they come last */
+    uint64_t *seqs;           /* receives n numbers, zeros on failure */
+} trace_batch;
+
 typedef struct trace_desc {
     ms_store *store;
     const options *options;
@@ -135,8 +143,9 @@ typedef struct trace_desc {
     bool guess_agent;         /* calls and results without an agent get one */
     trace_known known;
     uint64_t done;            /* bytes of the file that are unchanged; 0: compare */
-    void (*stored)(void *ctx, const trace *t); /* after many messages, and before a
-                                                * failure ends it; NULL: nobody asks */
+    /* Stores messages in one append with what the caller notes of the file; NULL: they
+     * are stored alone. What is noted is how the trace stands then, with the batch. */
+    ms_result (*put)(void *ctx, const trace *t, const trace_batch *b, ms_error *err);
     void *ctx;
 } trace_desc;
 
@@ -150,16 +159,21 @@ int trace_end(trace *t);
 /* Returns the exit code. After a code other than FINE the reader stops. */
 int trace_code(const trace *t);
 void trace_fail(trace *t, int code);
-/* Returns, after the end, the numbers of all messages of the file, in order; or those
- * of the session now. Both are stb_ds arrays that trace_free frees. */
+/* Returns the numbers of the messages of the file so far, in order: an stb_ds array that
+ * trace_free frees. trace_same: how many of them, from the first on, are as they were
+ * at the last call of `put`, or at the beginning. */
 const uint64_t *trace_numbers(const trace *t, size_t *n);
+size_t trace_same(const trace *t);
 ms_str trace_location(const trace *t);
 /* Returns how many of the messages, from the first on, have their notes of usage, and
  * how many are another file's. */
 size_t trace_noted(const trace *t);
 size_t trace_shared(const trace *t);
-/* Returns the numbers of messages that were hidden because they are taken back. */
+/* Returns the numbers of messages that are hidden because they are taken back. */
 const uint64_t *trace_dead(const trace *t, size_t *n);
+/* Returns the numbers of messages that are hidden next because the file has others in
+ * their places. */
+const uint64_t *trace_leaving(const trace *t, size_t *n);
 void trace_free(trace *t);
 
 #endif /* TRACE_H */

@@ -32,7 +32,8 @@ typedef struct ms_backend {
     ms_result (*tick)(ms_store *store, uint32_t budget_us, ms_error *err);
     /* Numbers up to seq must not be assigned again. */
     ms_result (*leave_out)(ms_store *store, uint64_t seq, ms_error *err);
-    /* Appends n records to one location, all or none: messages, then at most one change.
+    /* Appends n records, all or none: messages, then at most one change. Their location
+     * is `location`; in arena stores and logs, where it is empty, each record's own.
      * Checks the target under the store's lock, see ms_amend etc.
      * Of a HIDE, opts->seqs receives the number of messages hidden; 0: nothing was
      * written. */

@@ -107,6 +107,7 @@ build()
         object="$object $out/fast_wide.o $out/fast_plain.o"
     fi
     if [ "$1" = test_doctor ]; then object="$object $readers"; fi
+    if [ "$1" = test_sync ]; then object="$object $readers $syncing"; fi
     # shellcheck disable=SC2086
     compile $optimisation "$source" "$out/$1" -D_FILE_OFFSET_BITS=64 \
         -D_TIME_BITS=64 -Wno-conversion $object $(link_flags) \

@@ -40,7 +40,7 @@ left_out()
 {
     case $1 in
     test_change_shared | test_crash | test_log_durable | test_log_lock | test_log_map | test_os | test_power | \
-    test_rewrite | test_shared | test_threads)
+    test_rewrite | test_shared | test_sync | test_threads)
         echo "it forks" ;;
     test_damage | test_fault_alloc | test_log_index | test_log_place)
         echo "it replaces and links files that are open, which Windows refuses" ;;

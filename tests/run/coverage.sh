@@ -107,8 +107,10 @@ build()
     case $name in
     test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
     fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
-    test_doctor)
-        for source in base json files secrets trace formats doctor $(basename -s .c -a tools/read*.c); do
+    test_doctor | test_sync)
+        parts=$([ "$name" = test_doctor ] || echo input intake sync)
+        for source in base json files secrets trace formats doctor $parts \
+            $(basename -s .c -a tools/read*.c); do
             objects="$objects $out/tool_$source.o"
         done
         more=$tool_libs

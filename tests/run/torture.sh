@@ -37,6 +37,7 @@ fuzz_format   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_image     sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_json      sh   fuzz.sh        10000000 FUZZ_RUNS
 shared_kills   o2   test_shared    10000    *killed_at_random_times*
+sync_kills     o2   test_sync      1000     *killed_at_random_times*
 small          o2   test_small     20000
 twin           o2   test_twin      1000
 corrupt        o2   test_corrupt   1000

@@ -99,9 +99,30 @@ session <<'END'
 == odd_files_are_examined_and_named_without_controls
 $ : >$tmp/nothing.jsonl
 doctor $tmp/nothing.jsonl => nothing is wrong -> 0 no messages in it
-doctor $tmp/odd => x.jsonl: claude-code, nothing =0> [[:cntrl:]]
-view $tmp/odd => ^9 .
+doctor $tmp/odd => x.jsonl: claude-code, nothing =0> [[:cntrl:]] -> 0 odd: left out 1 pipe, socket or device$
+view $tmp/odd => ^9 . -> 0 odd: left out 1 pipe, socket or device$
+
+# Nobody writes the pipe; all four wait for it at the same time.
+== pipe_is_an_error_when_nobody_writes_it
+$ for c in view info doctor "sync $tmp/odd.log"; do timeout 30 "$tool" $c $tmp/odd/pipe.jsonl >/dev/null 2>"$tmp/err.${c%% *}" & done; wait
+$ cat $tmp/err.* =4> pipe.jsonl: a pipe that nobody writes, which is not read$
+sync $tmp/odd.log $tmp/odd => ^files      1 read => ^left out   1 pipe, socket or device$
+sync $tmp/odd.log $tmp/odd --json => "others":1[,}]
+
+== device_or_socket_is_an_error
+view /dev/zero -> 1 /dev/zero: a device, which is not read$
+sync $tmp/odd.log /dev/zero => ^messages   0 new -> 1 /dev/zero: a device, which is not read$
+view /dev/null -> 0 /dev/null: no messages in it$
 END
+if python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('$tmp/odd/socket')" 2>/dev/null; then
+    session <<'END'
+== socket_is_an_error
+info $tmp/odd/socket -> 1 socket: a socket, which is not read$
+view $tmp/odd => ^9 . -> 0 odd: left out 2 pipes, sockets or devices$
+END
+else
+    echo "skip socket_is_an_error: no python3"
+fi
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     mkdir "$tmp/shut" && cp "$real/short.jsonl" "$tmp/shut/a.jsonl"
     cp "$tmp/shut/a.jsonl" "$tmp/shut/b.jsonl" && cp "$tool" "$tmp/shut/tool" && chmod 000 "$tmp/shut/b.jsonl"

@@ -524,7 +524,12 @@ import $tmp/cut.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: lin
 convert --to openai $tmp/cut.jsonl =1> => "content":"one" -> 3 cut.jsonl: line 2
 convert --strict --to openai $tmp/cut.jsonl => * -> 1 cut.jsonl: line 2
 sync $tmp/grows.log $tmp/cut.jsonl => ^messages   1 new
-import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages
+import --keys $tmp/grows.log $tmp/cut.jsonl => ^appended   0 messages => ^known      1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+sync $tmp/grows.log $tmp/cut.jsonl => ^messages   0 new
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^appended   1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^known      1 message, -> 3 cut.jsonl: line 2, column [0-9]+ .*; left out$
+$ cat <<<$torn >$tmp/cut.jsonl
+import --keys $tmp/keys.log $tmp/cut.jsonl => ^appended   1 message, -> 3 line 2
 
 == dangling_parent_hangs_on_the_entry_before
 view --json - <<<$dangling =2>
@@ -552,8 +557,31 @@ doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends ea
 == compressed_transcript_is_imported_once_by_keys
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   1200 messages -> 0 *
 import --keys $tmp/once.log $tmp/whole.jsonl.zst => ^appended   0 messages -> 0 *
-import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
-import --keys $tmp/early.log $zst/half.jsonl.zst => ^appended   0 messages -> 0 *
+import --keys $tmp/part.log $zst/half.jsonl.zst => ^appended   [5-9][0-9][0-9] messages -> 3 *
+import --keys $tmp/part.log $zst/half.jsonl.zst => ^appended   0 messages => ^known      [5-9][0-9][0-9] messages -> 3 half.jsonl.zst: the compressed text ends early$
+sync $tmp/part.log $zst => ^files      0 read, 1 unchanged
+$ mkdir $tmp/rest; cp $tmp/whole.jsonl.zst $tmp/rest/half.jsonl.zst
+import --keys $tmp/part.log $tmp/rest/half.jsonl.zst => ^appended   [3-7][0-9][0-9] messages
+import --keys $tmp/part.log $tmp/rest/half.jsonl.zst => ^appended   0 messages
+info $tmp/part.log => ^messages +1200,
+
+# 131 KB that unpack to 4 GiB, with their size and without.
+== bomb_is_refused_by_its_size_or_on_the_way
+$ truncate -s 4G $tmp/zeros; zstd -q $tmp/zeros -o $tmp/bomb.jsonl.zst; zstd -q <$tmp/zeros >$tmp/stream.jsonl.zst; rm $tmp/zeros
+$ mkdir $tmp/bombs; cp $tmp/bomb.jsonl.zst $tmp/bombs; cp $zst/half.jsonl.zst $tmp/bombs/x.jsonl.zst
+info $tmp/bomb.jsonl.zst -> 1 bomb.jsonl.zst: unpacks to more than 1073741824 bytes; --max-input allows more$
+view $tmp/stream.jsonl.zst --max-input 16M -> 1 stream.jsonl.zst: unpacks to more than 16777216 bytes; --max-input allows more$
+view - --max-input 4096K <$tmp/stream.jsonl.zst -> 1 standard input: unpacks to more than 4194304 bytes
+doctor $tmp/bomb.jsonl.zst -> 1 unpacks to more
+sync $tmp/bombs.log $tmp/bombs => ^files      1 read -> 1 bomb.jsonl.zst: unpacks to more
+import $tmp/bombs.log $tmp/stream.jsonl.zst --max-input 1M => ^appended   0 -> 1 more than 1048576 bytes
+$ { head -n 1 <<<$escaped; yes; } | "$tool" view - --max-input 1M -> 1 standard input: a pipe that comes to more than 1048576 bytes; --max-input allows more$
+view $zst/half.jsonl.zst --max-input 1K -> 1 more than 1024 bytes
+view $zst/half.jsonl.zst --max-input 1G -n 1 =1> -> 3 ends early
+view $zst --max-input 1X -> 2 --max-input expects bytes, as 300M or 2G, not 1X
+view $zst --max-input 0 -> 2 expects bytes
+view $zst --max-input 99999999999999999999G -> 2 expects bytes
+view $zst --max-input 18014398509481984K -> 2 expects bytes
 
 == compressed_messages_of_a_folder_are_read
 $ mkdir $tmp/chats; zstd -q $demo -o $tmp/chats/demo.jsonl.zst
@@ -574,6 +602,15 @@ if command -v zip >/dev/null && "$tool" formats | grep -q 'files: .*zip$'; then
 $ (cd $tmp && zip -q one.eval samples/1_epoch_1.json && zip -q two.eval samples/*.json)
 $ cat $tmp/one.eval | "$tool" import $tmp/zip.log - => ^appended   1 message,
 $ cat $tmp/one.eval | head -c -30 | "$tool" view - => [ ]hi$ -> 3 -: a ZIP without its end
+
+== zip_is_refused_when_it_unpacks_to_too_much
+$ mkdir -p $tmp/bomb/samples; cd $tmp/bomb && truncate -s 40M samples/1.json && zip -q ../bomb.eval samples/1.json; cd "$OLDPWD"
+$ cd $tmp/bomb && truncate -s 3M samples/1.json samples/2.json && zip -q ../sum.eval samples/*; cd "$OLDPWD"
+$ head -c -30 $tmp/bomb.eval >$tmp/torn.eval
+view $tmp/bomb.eval --max-input 16M -> 1 bomb.eval: samples/1.json unpacks to more than 16777216 bytes; --max-input allows more$
+view $tmp/torn.eval --max-input 16M -> 1 torn.eval: samples/1.json unpacks to more than 16777216 bytes; --max-input allows more$
+view $tmp/sum.eval --max-input 4M -> 1 sum.eval: samples/2.json unpacks to more than 4194304 bytes
+sync $tmp/bomb.log $tmp/bomb.eval --max-input 16M => ^messages   0 new -> 1 bomb.eval: samples/1.json unpacks to more
 
 == member_of_a_zip_is_damage_when_its_format_is_unknown
 view $tmp/two.eval => [ ]hi$ -> 3 two.eval: samples/2_epoch_1.json: its format is not known; left out$

@@ -225,6 +225,48 @@ TEST_WITH(ON_EVERY_STORE, many_changes_stay_quick)
 
 /* ---- a store of a program's own around one ---- */
 
+/* Messages and facts of another location: all of it, or nothing. */
+TEST_WITH(ON_EVERY_STORE, records_of_two_locations_are_one_append)
+{
+    script p = open_script(state);
+    ms_record records[2];
+    ms_append_opts opts;
+    ms_stat stat;
+    ms_arena arena;
+    ms_str facts, here = MS_STR("here"), there = MS_STR("there");
+    uint64_t seqs[2];
+    ms_store *store = p.s.store;
+    memset(records, 0, sizeof records);
+    memset(&opts, 0, sizeof opts);
+    memset(&arena, 0, sizeof arena);
+    records[0].kind = MS_KIND_MESSAGE;
+    records[0].envelope = ms_message(MS_T_USER_MESSAGE, ms_text("hello"));
+    records[0].envelope.location = here;
+    records[0].envelope.seq = 7;
+    records[1].kind = MS_KIND_LOCATION;
+    records[1].envelope.location = there;
+    records[1].envelope.content = ms_json(MS_STR("{\"read\":7}"));
+    opts.keep_seq = true;
+    opts.seqs = seqs;
+    assert_int_equal(store->backend->change(store, MS_STR(""), records, 2, &opts, NULL),
+                     MS_OK);
+    assert_int_equal(seqs[0], 7);
+    assert_int_equal(ms_location_get(store, there, &arena, &facts, NULL), MS_OK);
+    assert_true(ms_str_equal(facts, MS_STR("{\"read\":7}")));
+    assert_int_equal(ms_location_get(store, here, &arena, &facts, NULL), MS_OK);
+    assert_true(ms_str_equal(facts, MS_STR("{}")));
+    char *before = store_text(store);
+    records[1].envelope.content = ms_json(MS_STR("{\"read\":8}"));
+    assert_int_equal(store->backend->change(store, MS_STR(""), records, 2, &opts, NULL),
+                     MS_E_ARGUMENT); /* the number is taken */
+    must_be_as(store, before, "a batch that was refused");
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, 1);
+    assert_int_equal(stat.changes, 1);
+    ms_arena_deinit(&arena);
+    store_close(&p.s);
+}
+
 TEST_WITH(ON_EVERY_STORE, redacting_is_refused_when_a_store_cannot_erase)
 {
     script p = open_script(state);
