@@ -542,9 +542,10 @@ append $tmp/damaged.log --location l <<<'{"type":"task","content":"41"}' => ^41$
 view $tmp/damaged.log =$1> {1..6} {8..22} {24..41} -> 3 *
 END
 
-# Whole messages behind a torn end are no part of the log any more, but repair finds them,
-# also in place. The end is torn: the writer was killed, its machine is not known (bytes
-# 1152 to 1191), and message 20 is damaged.
+# The writer was killed, its machine is not known (bytes 1152 to 1191), and message 20 is
+# damaged: what follows is read, and the damage reported. If a part of message 20 is zeros,
+# as a power loss leaves it, whole messages behind that torn end are no part of the log any
+# more, but repair finds them, also in place.
 rm -f "$log" "$tmp/o.log" "$tmp/acks"
 coproc writer { exec "$tool" append "$log" >"$tmp/acks"; }
 pid=$writer_PID
@@ -553,8 +554,22 @@ soon lines 40 "$tmp/acks"
 { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
 dd if=/dev/zero of="$log" bs=1 seek=1152 count=40 conv=notrunc 2>/dev/null
 damage word20
+# zero_damage FILE: makes zeros of the range that verify reports.
+zero_damage()
+{
+    local from upto
+    read -r from upto < <("$tool" verify "$1" |
+        sed -n 's/^damaged *bytes \([0-9]*\) to \([0-9]*\),.*/\1 \2/p')
+    dd if=/dev/zero of="$1" bs=1 seek="$from" count=$((upto + 1 - from)) conv=notrunc \
+        2>/dev/null
+}
 end=$("$tool" info "$tmp/whole.log" --json | sed -E 's/.*"end":([0-9]+),.*/\1/')
 session <<'END'
+== messages_after_damage_are_read_when_nothing_was_synced
+verify $log => ^damaged .* between messages 19 and 21 => ^messages +39 whole -> 3 *
+view $log =$1> {1..19} {21..40} -> 3 *
+$ zero_damage $log
+
 == repair_finds_messages_after_a_torn_end
 verify $log => ^messages +19 whole => ^torn +(9[0-9]{2}|[0-9]{4,}) .
 view $log =$1> {1..19}

@@ -228,19 +228,19 @@ long_session()
         for (i = 0; i < n; i++) printf("{\"type\":\"assistant\",\"uuid\":\"u%d\",\"parentUuid\":\"u%d\",\"sessionId\":\"s\",\"message\":{\"role\":\"assistant\",\"content\":\"%d %s\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n", i, i - 1, i, pad) }'
 }
 
-# killed_sync: the system kills the sync when its log would have more than 1.5 MiB.
-killed_sync()
+# stopped_sync: the system refuses the log more than 1.5 MiB.
+stopped_sync()
 {
     (ulimit -c 0 -f 1536; "$tool" sync "$early" "$long" >"$tmp/out" 2>&1; exit $?) 2>/dev/null
-    [ $? -gt 128 ]
+    [ $? -eq 1 ]
 }
 
 early=$tmp/early.log
 long=$tmp/long.jsonl
 long_session 4000 >"$long"
 session <<'END'
-== sync_stores_nothing_twice_when_the_one_before_was_killed
-$ killed_sync
+== sync_stores_nothing_twice_when_the_one_before_was_stopped
+$ stopped_sync
 sync $early $long => ^messages   [12][0-9]{3} new, 0 taken back$
 view $early --json =4000>
 $ total output_tokens $early => ^4000$
