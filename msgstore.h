@@ -2689,6 +2689,7 @@ typedef struct ms__reading {
     bool changed;             /* the query may return changed messages */
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
+    struct ms__edits *load;   /* a walk that reads the edits of a location: those */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
@@ -6235,12 +6236,12 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
     return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
 }
 
-static unsigned ms__raw_bit(const ms_msg *msg)
+/* Returns the bit MS_RAW_* of a kind; 0: it has none. */
+static unsigned ms__raw_bit(unsigned kind)
 {
     static const unsigned char bits[] = {
         0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
         MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PARTS}; /* by ms_kind */
-    unsigned kind = (unsigned)ms_kind_of(msg);
     return kind < sizeof bits ? bits[kind] : 0;
 }
 
@@ -6272,7 +6273,7 @@ static bool ms__is_about(const ms_msg *msg, uint64_t seq)
 /* Returns whether a raw query returns this record. */
 static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 {
-    unsigned bit = ms__raw_bit(msg);
+    unsigned bit = ms__raw_bit((unsigned)ms_kind_of(msg));
     if (!(q->raw & bit)) return false;
     if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
         return false;
@@ -8421,7 +8422,11 @@ typedef struct ms__edits {
     void *changed;             /* trie of ms__changed, by sequence number */
     void *ranges;              /* ms__range, newest first; atomic */
     uint64_t hidden;           /* messages; under the lock */
-    uint64_t damaged;          /* log: changes that could not be read */
+    uint64_t damaged;          /* log: changes that could not be read, of which nothing is
+                                  known; the last one is before this place: */
+    uint64_t damaged_to;
+    struct ms__held *held;     /* log: damaged changes whose header is known */
+    uint32_t n_held;
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
 } ms__edits;
@@ -9307,6 +9312,17 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  * on: new messages, and changes of old ones.
  * ================================================================================== */
 
+/* A damaged range between records: what stood there, as far as its header tells. */
+typedef struct ms__hole {
+    uint64_t seq;   /* in its header */
+    uint32_t where; /* the hash of its location */
+    uint32_t reach; /* of a HIDE */
+    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
+} ms__hole;
+
+#define MS__HOLES 8u /* with more, the last one is of kind 0 */
+
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
     ms__tail_names names;
@@ -9315,8 +9331,9 @@ typedef struct ms__tail {
     uint32_t count;          /* records entered; under the lock */
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
-    uint32_t damaged_ranges; /* damaged ranges between the records; atomic. The first */
-    uint32_t hole_first, hole_last; /* and the last stand at these units; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
+    uint32_t n_holes;        /* of these; atomic */
+    ms__hole holes[MS__HOLES];
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -9524,22 +9541,68 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
-/* Notes n damaged ranges of a tail, after its last record. Under the lock; readers load
- * the count without it, before the units. */
-static void ms__tail_damage(ms__tail *t, uint32_t n)
+/* Returns what the valid header of a damaged record tells. */
+static ms__hole ms__hole_of(const unsigned char *r)
 {
-    if (t->damaged_ranges == 0) ms__store32(&t->hole_first, t->filled);
-    ms__store32(&t->hole_last, t->filled);
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + n);
+    ms__hole h;
+    memset(&h, 0, sizeof h);
+    h.where = ms__get32(r + MS__AT_WHERE);
+    if (h.where == 0 || (r[4] != MS__KIND_MESSAGE && !ms__is_change(r))) return h;
+    h.kind = r[4];
+    h.seq = ms_seq(ms__msg(r));
+    h.reach = ms__get32(r + MS__AT_REACH);
+    return h;
 }
 
-/* Returns the number of damaged ranges of a tail if one may stand at units from `first`
- * up to `last`, else 0. */
-static uint32_t ms__tail_damaged(const ms__tail *t, uint32_t first, uint32_t last)
+/* Notes a hole after the last record of a tail. Under the lock; readers load the count
+ * without it, before the holes. */
+static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
-    uint32_t n = ms__load32(&t->damaged_ranges);
-    if (n == 0 || ms__load32(&t->hole_first) > last) return 0;
-    return ms__load32(&t->hole_last) < first ? 0 : n;
+    static const ms__hole any = {0, 0, 0, 0, 0};
+    uint32_t n = t->n_holes < MS__HOLES ? t->n_holes : MS__HOLES - 1;
+    bool full = n + 1 == MS__HOLES;
+    t->holes[n] = full ? any : *hole;
+    t->holes[n].unit = t->filled;
+    ms__store32(&t->n_holes, n + 1);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+}
+
+/* Returns whether a record of a hole may belong to a query. where: of the query's
+ * location, 0: all; raw: its kinds, 0: messages as they are shown. An AMEND or HIDE whose
+ * message is known withholds that (ms__withheld), and no other. */
+static bool ms__hole_concerns(const ms__hole *hole, uint32_t where, unsigned raw)
+{
+    if (hole->kind == 0) return true;
+    if (where != 0 && hole->where != where) return false;
+    return raw ? (raw & ms__raw_bit(hole->kind)) != 0 : hole->kind == MS__KIND_MESSAGE;
+}
+
+/* Returns how many holes of a tail may have had a record of a query between two places of
+ * it. One of kind 0 may have changed any message before it. */
+static uint32_t ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
+                               uint32_t where, unsigned raw)
+{
+    uint32_t n = ms__load32(&t->n_holes), found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const ms__hole *h = &t->holes[i];
+        bool at = h->unit >= first && (h->unit <= last || h->kind == 0);
+        if (at && ms__hole_concerns(h, where, raw)) found++;
+    }
+    return found;
+}
+
+/* Returns whether a hole of a tail may have had message number seq, which lacks between
+ * two units. */
+static bool ms__tail_lost(const ms__tail *t, uint32_t first, uint32_t last, uint64_t seq)
+{
+    uint32_t n = ms__load32(&t->n_holes);
+    for (uint32_t i = 0; i < n; i++) {
+        const ms__hole *h = &t->holes[i];
+        if (h->kind == 0 ? h->unit >= first && h->unit <= last
+                         : h->kind == MS__KIND_MESSAGE && h->seq == seq)
+            return true;
+    }
+    return false;
 }
 
 /* Finds the messages from a number on. Without one `from` is the tail's end, which is the
@@ -9563,7 +9626,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_damaged(t, before, (uint32_t)f.from))
+    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
     return f;
 }
@@ -9632,8 +9695,49 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
+/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+typedef struct ms__held {
+    ms__hole hole;
+    uint64_t place;
+} ms__held;
+
+/* Adds a damaged change of a location to those that are held. With too many, all messages
+ * are withheld. False: no memory. */
+static MS__UNUSED bool ms__edit_hold(ms__tail_names *names, ms__edits *c,
+                                     const ms__hole *hole, uint64_t place)
+{
+    if (hole->kind != MS__KIND_AMEND && hole->kind != MS__KIND_HIDE) return true;
+    if (!c->held)
+        c->held = (ms__held *)ms__tail_names_alloc(names, MS__HOLES * sizeof *c->held);
+    if (!c->held) return false;
+    bool full = c->n_held == MS__HOLES;
+    ms__held *h = &c->held[full ? MS__HOLES - 1 : c->n_held++];
+    h->hole = *hole;
+    h->place = place;
+    if (!full) return true;
+    h->hole.kind = MS__KIND_HIDE;
+    h->hole.seq = 0;
+    h->hole.reach = UINT32_MAX;
+    return true;
+}
+
+/* Returns whether a damaged change was about message number seq, whose content is that of
+ * a record at a place: nothing that it may have hidden or replaced is shown. */
+static MS__UNUSED bool ms__withheld(const ms__edits *c, uint64_t seq, uint64_t place)
+{
+    for (uint32_t i = 0; i < c->n_held; i++) {
+        const ms__hole *h = &c->held[i].hole;
+        bool amend = h->kind == MS__KIND_AMEND, all = h->reach == UINT32_MAX;
+        if (amend ? seq == h->seq && place < c->held[i].place
+                  : seq >= h->seq && (all || seq - h->seq <= h->reach))
+            return true;
+    }
+    return false;
+}
+
 /* Returns the record with the present content of r, at a place, for a reader whose end is
- * `end`; NULL: hidden. *sound: false if that is a damaged AMEND. */
+ * `end`; NULL: hidden. *sound: false if that is a damaged AMEND, or a damaged change
+ * withholds the message. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
                                          const ms__edits *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
@@ -9642,9 +9746,11 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
     if (!MS__CHANGES || !c) return r;
     r = ms__shown(c, r, ms_seq(ms__msg(r)), end, &now);
     if (!r) *sound = true;
-    if (!r || now == place) return r;
-    *sound = now >> 32 != t->segment ||
-             ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
+    if (r && now != place)
+        *sound = now >> 32 != t->segment ||
+                 ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
+    if (MS__LOG && r && c->n_held > 0 && ms__withheld(c, ms_seq(ms__msg(r)), now))
+        *sound = false;
     return r;
 }
 
@@ -10353,7 +10459,6 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__edits));
     merge->reading.edits = c;
     merge->reading.changed = c != NULL;
-    if (c) it->damaged += c->damaged;
     return ms__view_iters(core, it, &at, err);
 }
 
@@ -10393,10 +10498,17 @@ static void ms__reading_report(ms_cursor *it)
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
 
-/* Counts damage between the records of the tail. Whose it was is not known: a query
- * reports it if a message of it may have been there. That is after the message after_seq
- * (s->from is the next one), and not before the oldest of the newest n. */
-static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
+/* Returns the hash of the location of a query, as headers have it; 0: all locations. */
+static uint32_t ms__where_of(const ms__tail_names *names, ms_str location)
+{
+    if (ms__is_empty(location)) return 0;
+    return (uint32_t)(ms__name_hash(names, MS__LOCS, 0, location) >> 32);
+}
+
+/* Counts damage that a query may lack a message of: holes of the tail, and changes of its
+ * location of which nothing is known. That is after the message after_seq (s->from is the
+ * next one), and not before the oldest of the newest n. */
+static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
@@ -10404,12 +10516,16 @@ static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
     const ms__tail *t = s->tail;
     uint32_t end = ms__load32(&t->end), segment = t->segment;
     uint64_t from = s->from;
-    if (q->after_seq == UINT64_MAX || s->to >> 32 < segment) return;
+    if (q->after_seq == UINT64_MAX) return;
     if (q->after_seq > 0)
         from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    s->damaged_ranges += ms__tail_damaged(
-        t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to);
+    if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
+    if (s->to >> 32 < segment) return;
+    s->damaged_ranges += ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from,
+                                        (uint32_t)s->to,
+                                        ms__where_of(&t->names, q->location),
+                                        ms__raw_of(q));
 }
 
 /* Opens a cursor over a tail. Its query is resolved. */
@@ -10427,7 +10543,8 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);
+    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+        ms__damage_report(core, it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }
@@ -10549,6 +10666,16 @@ typedef struct ms__list_walk {
     uint64_t place; /* of the record returned last */
 } ms__list_walk;
 
+/* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
+ * those, or there is no memory. */
+static bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
+                          const unsigned char *r)
+{
+    ms__hole hole = ms__hole_of(r);
+    return s->load && hole.kind != 0 &&
+           ms__edit_hold(core->edits, s->load, &hole, li->place);
+}
+
 /* Begins a walk over a list of a location, between two places. */
 static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str location,
                                 unsigned kind, uint64_t from, uint64_t to, bool backward)
@@ -10587,7 +10714,7 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
-        if (r) w->damaged++;
+        if (r && !(state == MS__HEADER_ONLY && ms__walk_hold(core, s, li, r))) w->damaged++;
     }
     return NULL;
 }
@@ -12925,9 +13052,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     uint64_t gone = im.end_known ? im.damaged : lost;
-    if (gone > 0)
-        ms__tail_damage(&m->tail, gone < UINT32_MAX ? (uint32_t)gone : UINT32_MAX);
-    m->tail.hole_first = 0; /* they may have been anywhere */
+    static const ms__hole any = {0, 0, 0, 0, 0};
+    if (gone > 0) ms__tail_damage(&m->tail, &any); /* anywhere before its end */
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);
@@ -13063,7 +13189,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    112     8   first, 120: last sequence number of a message, 0: none
  *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
  *    144     8   messages, 152: their bytes
- *    160     4   s: posting lists   164: p: postings   168: zero
+ *    160     4   s: posting lists   164: p: postings
+ *    168     4   e: holes, at most 8   172: zero
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
  *    184     4   damaged ranges between its records, known when it was written
  *    188     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
@@ -13071,6 +13198,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                        known
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
+ *                e x 24  holes: damaged ranges. 0: 8: sequence number, 8: 4: location,
+ *                        12: 4: reach, all as the header of the record had them; 16: 4:
+ *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
+ *                        header was damaged, too, or there are more holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
  *                        block has less; then that of all from 0 to here, which begins with
  *                        the id of the file and o, as the header check does
@@ -13147,6 +13278,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    MS__HEADER
 #define MS__SEGMENT_FIXED  (MS__HEADER + 192)
+#define MS__HOLE_SIZE   24u
 #define MS__BLOCK       4096u /* bytes of a block with a check of its own */
 #define MS__SUM_FIXED   (MS__HEADER + 16)
 #define MS__ROWS        256u /* words in a filter */
@@ -13392,12 +13524,13 @@ typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
     uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
+    uint32_t n_holes;   /* of these */
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
     ms__state state;
     const unsigned char *directory, *checks, *numbers, *record, *begin, *bucket;
-    const unsigned char *posting, *changed;
+    const unsigned char *posting, *changed, *holes;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -13419,8 +13552,8 @@ static uint64_t ms__segment_size(const ms__segment *l)
 {
     uint64_t room = ms__segment_room(l), blocks = (room + MS__BLOCK - 1) / MS__BLOCK;
     uint64_t changed = l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2;
-    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed + (blocks + 1) * 4 +
-           room;
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed +
+           (uint64_t)l->n_holes * MS__HOLE_SIZE + (blocks + 1) * 4 + room;
 }
 
 /* Sets where the arrays of the segment index at r begin: each after the one before. */
@@ -13430,7 +13563,8 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
     l->directory = r + MS__SEGMENT_FIXED;
     l->changed = l->directory + (size_t)l->listed * 8;
-    l->checks = l->changed + changed;
+    l->holes = l->changed + changed;
+    l->checks = l->holes + (size_t)l->n_holes * MS__HOLE_SIZE;
     l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
     l->record = l->numbers + (size_t)l->lists * 8;
     l->begin = l->record + (size_t)l->n * 4;
@@ -13478,17 +13612,44 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->postings = ms__get32(p + 164);
     l->bits = ms__get32(p + 176);
     l->width = ms__get32(p + 180);
+    l->n_holes = ms__get32(p + 168);
     l->damaged_ranges = ms__get32(p + 184);
     l->n_changed = ms__get32(p + 188);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
-        l->listed > l->number || l->listed > MS__FAN ||
+        l->listed > l->number || l->listed > MS__FAN || l->n_holes > MS__HOLES ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
         ms__segment_size(l) != size)
         return false;
     ms__segment_arrays(l, r);
     return true;
+}
+
+/* Returns hole i of a segment. */
+static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
+{
+    const unsigned char *p = l->holes + (size_t)i * MS__HOLE_SIZE;
+    ms__hole h;
+    h.seq = ms__get64(p);
+    h.where = ms__get32(p + 8);
+    h.reach = ms__get32(p + 12);
+    h.unit = ms__get32(p + 16);
+    h.kind = ms__get32(p + 20);
+    if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
+        h.kind = 0;
+    return h;
+}
+
+/* Returns how many holes of a segment may have had a record of a query. */
+static uint32_t ms__segment_holes(const ms__segment *l, uint32_t where, unsigned raw)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (ms__hole_concerns(&h, where, raw)) found++;
+    }
+    return found;
 }
 
 static uint64_t ms__segment_list(const ms__segment *l, uint32_t i)
@@ -15389,6 +15550,18 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     }
 }
 
+static void ms__holes_put(const ms__tail *t, unsigned char *p)
+{
+    for (uint32_t i = 0; i < t->n_holes; i++, p += MS__HOLE_SIZE) {
+        const ms__hole *h = &t->holes[i];
+        ms__put64(p, h->seq);
+        ms__put32(p + 8, h->where);
+        ms__put32(p + 12, h->reach);
+        ms__put32(p + 16, h->unit);
+        ms__put32(p + 20, h->kind);
+    }
+}
+
 /* Fills the arrays of records, lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
@@ -15429,6 +15602,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(p + 164, l->postings);
     ms__put32(p + 176, l->bits);
     ms__put32(p + 180, l->width);
+    ms__put32(p + 168, t->n_holes);
     ms__put32(p + 184, t->damaged_ranges);
     ms__put32(p + 188, l->n_changed);
 }
@@ -15462,6 +15636,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
     l.base = t->base;
     ms__segment_count(t, &w, &l);
+    l.n_holes = t->n_holes;
     l.n_changed = log->edits.n_bloom;
     if (l.n_changed > MS__BLOOM_MOST) l.n_changed = UINT32_MAX;
     uint64_t bytes = ms__segment_size(&l);
@@ -15477,6 +15652,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
         ms__segment_fixed(t, &l, r);
         ms__segment_fill(&w, &l);
         ms__changed_put(log, &l);
+        ms__holes_put(t, (unsigned char *)(uintptr_t)l.holes);
         if (state) ms__state_encode(state, r);
         ms__list_encode(&log->index.segments, l.number - l.listed, l.listed,
                         (unsigned char *)(uintptr_t)l.directory);
@@ -15602,7 +15778,8 @@ typedef struct ms__record_walk {
     uint64_t last_seq;
     bool quiet;       /* damage is not reported */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint32_t damaged_ranges; /* damaged ranges since the caller set it to 0 */
+    uint32_t n_holes; /* damaged ranges since the caller set it to 0 */
+    ms__hole holes[MS__HOLES];
     uint64_t spent;          /* bytes of bodies that a search has checked */
     uint64_t over;           /* offset of a valid header whose record extends over the
                                 limit; 0: none */
@@ -15661,6 +15838,16 @@ static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t
     return limit;
 }
 
+/* Counts a damaged range. r: a record whose header is valid, or NULL. */
+static void ms__record_walk_hole(ms__record_walk *s, const unsigned char *r)
+{
+    ms__hole any;
+    memset(&any, 0, sizeof any);
+    bool full = s->n_holes == MS__HOLES;
+    s->holes[full ? MS__HOLES - 1 : s->n_holes++] = r && !full ? ms__hole_of(r) : any;
+    s->damaged++;
+}
+
 /* Steps over invalid bytes at s->at, below the trusted end. sized: a valid header shows
  * how far the record reaches. A record that reaches over the limit, with no valid
  * one after it, was truncated. Its header would hide what is appended there later, so the
@@ -15687,8 +15874,7 @@ static void ms__record_walk_skip(ms__record_walk *s, bool sized)
     if (index) {
         s->index_damaged++;
     } else {
-        s->damaged++;
-        s->damaged_ranges++;
+        ms__record_walk_hole(s, sized ? ms__log_at(s->log, from) : NULL);
         s->damaged_bytes += s->at - from;
     }
     if (!s->quiet)
@@ -15701,8 +15887,7 @@ static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
                                  uint64_t offset)
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
-    s->damaged++;
-    s->damaged_ranges++;
+    ms__record_walk_hole(s, NULL);
     s->damaged_bytes += bytes;
     if (!s->quiet)
         ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
@@ -15781,7 +15966,8 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     bool sized = ms__size_fits(r, left) && r[4] != 0 &&
                  ms__holds_at(s->log->id.crc, s->at, r);
     if (sized) size = ms__get32(r);
-    if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    bool lost = s->log->file.super_lost; /* the disk has lost pages: no proof is left */
+    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
     return true;
@@ -15799,6 +15985,13 @@ static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
 }
 
 /* ---- A segment index that cannot be read. */
+
+/* Moves the holes that a walk has met to a tail. */
+static void ms__holes_move(ms__tail *t, ms__record_walk *s)
+{
+    for (uint32_t i = 0; i < s->n_holes; i++) ms__tail_damage(t, &s->holes[i]);
+    s->n_holes = 0;
+}
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
 static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
@@ -15819,9 +16012,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     s.quiet = quiet;
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
-    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
+    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD) {
+        ms__holes_move(t, &s);
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
-    t->damaged_ranges = s.damaged_ranges;
+    }
+    ms__holes_move(t, &s);
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;
@@ -16225,18 +16420,28 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
+/* Returns whether a hole of a segment may have had message number seq. */
+static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
+{
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (h.kind == 0 || (h.kind == MS__KIND_MESSAGE && h.seq == seq)) return true;
+    }
+    return false;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    if (before && ms__segment_lost(before) > 0) f->damaged = true; /* its last ones */
+    if (before && ms__segment_may_have(before, seq)) f->damaged = true; /* its last ones */
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
-        if (ms__segment_lost(l) > 0) f->damaged = true;
+        if (ms__segment_may_have(l, seq)) f->damaged = true;
         uint32_t i = s == first ? ms__segment_lower(log, l, seq)
                                 : ms__segment_skip(l, 0, l->n);
         for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
@@ -16328,6 +16533,19 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
+/* Holds the damaged changes of a location in the tail. */
+static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
+{
+    const ms__tail *t = log->core.tail;
+    uint32_t where = ms__where_of(&log->edits.names, location);
+    for (uint32_t i = 0; i < t->n_holes; i++) {
+        const ms__hole *h = &t->holes[i];
+        if (h->kind != 0 && h->where == where &&
+            !ms__edit_hold(&log->edits.names, c, h, ms__place(t->segment, h->unit)))
+            c->damaged++;
+    }
+}
+
 /* Reads the edits of a location; under the lock. NULL: no memory. */
 static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
@@ -16343,12 +16561,15 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     ms__names_link(&log->edits.names);
     ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                         ms__place(t->segment, t->filled), false);
+    w.reading.load = c;
+    ms__edits_hold_tail(log, c, location);
     while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.damaged_ranges + t->damaged_ranges;
+    c->damaged = w.damaged + w.reading.damaged_ranges;
+    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -16369,7 +16590,9 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
-    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged || c->n_held
+               ? c
+               : NULL;
 }
 
 static ms__edits *ms__log_edit(ms__core *core, ms_str location)
@@ -17730,12 +17953,18 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail. */
-static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
+/* Notes the holes that a walk has met in the tail; locations of damaged changes count as
+ * changed. False: no memory. */
+static bool ms__holes_add(ms__log *log, ms__record_walk *s)
 {
-    ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
-    s->damaged_ranges = 0;
+    bool room = true;
+    for (uint32_t i = 0; i < s->n_holes && room; i++) {
+        uint32_t kind = s->holes[i].kind;
+        if (kind == MS__KIND_AMEND || kind == MS__KIND_HIDE)
+            room = ms__bloom_set(log, s->holes[i].where >> 16);
+    }
+    if (room) ms__holes_move(ms__tail_of(log), s);
+    return room;
 }
 
 /* Notes that the file was truncated: the bytes from log->end to `end` were visible
@@ -17744,10 +17973,12 @@ static void ms__lost_note(ms__log *log, uint64_t end)
 {
     uint64_t bytes = end - log->end;
     ms__tail *t = ms__tail_of(log);
+    ms__hole any;
+    memset(&any, 0, sizeof any);
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__tail_damage(t, 1);
+    ms__tail_damage(t, &any);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -17787,14 +18018,15 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        ms__damaged_ranges_add(log, &s);
-        code = ms__apply_record(log, r, offset, err);
+        code = ms__holes_add(log, &s) ? ms__apply_record(log, r, offset, err)
+                                      : ms__no_memory(err, MS__BLOOM_BITS / 8);
         if (code != MS_OK) break;
         log->end = s.at;
     }
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
-    ms__damaged_ranges_add(log, &s);
+    if (!ms__holes_add(log, &s) && code == MS_OK)
+        code = ms__no_memory(err, MS__BLOOM_BITS / 8);
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
@@ -18190,7 +18422,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
     /* 3 */
-    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    bool holes = log->writer && !fresh && log->file.stat.holes > 0;
+    if (holes) MS__TRY(ms__holes_fill(log, err));
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
@@ -18198,7 +18431,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->map.super = (unsigned char *)super;
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
-    /* 8 */
+    /* 8: a file that is refused was not written to */
+    if (code == MS_OK && log->writer && !fresh && !holes) code = ms__holes_fill(log, err);
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
     if (code == MS_OK && log->writer && !fresh &&
@@ -18544,6 +18778,25 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
     s->damaged_ranges += damaged_ranges;
 }
 
+/* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
+ * holds those changes that are known, and counts the others. */
+static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
+                                            const ms__segment *l)
+{
+    uint32_t where = ms__where_of(&s->tail->names, s->query->location), n = 0;
+    if (!s->load) n = ms__segment_holes(l, where, ms__raw_of(s->query));
+    for (uint32_t i = 0; s->load && i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        bool own = h.kind != 0 && h.where == where;
+        if (h.kind == 0 ||
+            (own && !ms__edit_hold(&log->edits.names, s->load, &h,
+                                   ms__place(l->number, h.unit))))
+            n++;
+    }
+    if (s->load && n > 0) s->load->damaged_to = ms__place(l->number + 1, 0);
+    ms__damaged_ranges_met(s, l->number, n);
+}
+
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
                              bool *some)
 {
@@ -18559,8 +18812,7 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     }
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    if (ms__segment_lost(run.index) > 0)
-        ms__damaged_ranges_met(s, segment, ms__segment_lost(run.index));
+    if (ms__segment_lost(run.index) > 0) ms__segment_report(log, s, run.index);
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

@@ -62,6 +62,7 @@ typedef struct ms__reading {
     bool changed;             /* the query may return changed messages */
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
+    struct ms__edits *load;   /* a walk that reads the edits of a location: those */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */

@@ -92,12 +92,12 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
     return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
 }
 
-static unsigned ms__raw_bit(const ms_msg *msg)
+/* Returns the bit MS_RAW_* of a kind; 0: it has none. */
+static unsigned ms__raw_bit(unsigned kind)
 {
     static const unsigned char bits[] = {
         0, MS_RAW_MESSAGES,  0, MS_RAW_AMENDS, MS_RAW_HIDES, MS_RAW_NOTES,
         MS_RAW_LOCATIONS, 0, 0, 0,             MS_RAW_PARTS}; /* by ms_kind */
-    unsigned kind = (unsigned)ms_kind_of(msg);
     return kind < sizeof bits ? bits[kind] : 0;
 }
 
@@ -129,7 +129,7 @@ static bool ms__is_about(const ms_msg *msg, uint64_t seq)
 /* Returns whether a raw query returns this record. */
 static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 {
-    unsigned bit = ms__raw_bit(msg);
+    unsigned bit = ms__raw_bit((unsigned)ms_kind_of(msg));
     if (!(q->raw & bit)) return false;
     if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
         return false;

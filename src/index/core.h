@@ -20,6 +20,17 @@
  * on: new messages, and changes of old ones.
  * ================================================================================== */
 
+/* A damaged range between records: what stood there, as far as its header tells. */
+typedef struct ms__hole {
+    uint64_t seq;   /* in its header */
+    uint32_t where; /* the hash of its location */
+    uint32_t reach; /* of a HIDE */
+    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
+} ms__hole;
+
+#define MS__HOLES 8u /* with more, the last one is of kind 0 */
+
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
     ms__tail_names names;
@@ -28,8 +39,9 @@ typedef struct ms__tail {
     uint32_t count;          /* records entered; under the lock */
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
-    uint32_t damaged_ranges; /* damaged ranges between the records; atomic. The first */
-    uint32_t hole_first, hole_last; /* and the last stand at these units; atomic */
+    uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
+    uint32_t n_holes;        /* of these; atomic */
+    ms__hole holes[MS__HOLES];
     uint64_t first_seq;
     int64_t first_time, last_time;
 } ms__tail;
@@ -237,22 +249,68 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
-/* Notes n damaged ranges of a tail, after its last record. Under the lock; readers load
- * the count without it, before the units. */
-static void ms__tail_damage(ms__tail *t, uint32_t n)
+/* Returns what the valid header of a damaged record tells. */
+static ms__hole ms__hole_of(const unsigned char *r)
 {
-    if (t->damaged_ranges == 0) ms__store32(&t->hole_first, t->filled);
-    ms__store32(&t->hole_last, t->filled);
-    ms__store32(&t->damaged_ranges, t->damaged_ranges + n);
+    ms__hole h;
+    memset(&h, 0, sizeof h);
+    h.where = ms__get32(r + MS__AT_WHERE);
+    if (h.where == 0 || (r[4] != MS__KIND_MESSAGE && !ms__is_change(r))) return h;
+    h.kind = r[4];
+    h.seq = ms_seq(ms__msg(r));
+    h.reach = ms__get32(r + MS__AT_REACH);
+    return h;
 }
 
-/* Returns the number of damaged ranges of a tail if one may stand at units from `first`
- * up to `last`, else 0. */
-static uint32_t ms__tail_damaged(const ms__tail *t, uint32_t first, uint32_t last)
+/* Notes a hole after the last record of a tail. Under the lock; readers load the count
+ * without it, before the holes. */
+static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
-    uint32_t n = ms__load32(&t->damaged_ranges);
-    if (n == 0 || ms__load32(&t->hole_first) > last) return 0;
-    return ms__load32(&t->hole_last) < first ? 0 : n;
+    static const ms__hole any = {0, 0, 0, 0, 0};
+    uint32_t n = t->n_holes < MS__HOLES ? t->n_holes : MS__HOLES - 1;
+    bool full = n + 1 == MS__HOLES;
+    t->holes[n] = full ? any : *hole;
+    t->holes[n].unit = t->filled;
+    ms__store32(&t->n_holes, n + 1);
+    ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
+}
+
+/* Returns whether a record of a hole may belong to a query. where: of the query's
+ * location, 0: all; raw: its kinds, 0: messages as they are shown. An AMEND or HIDE whose
+ * message is known withholds that (ms__withheld), and no other. */
+static bool ms__hole_concerns(const ms__hole *hole, uint32_t where, unsigned raw)
+{
+    if (hole->kind == 0) return true;
+    if (where != 0 && hole->where != where) return false;
+    return raw ? (raw & ms__raw_bit(hole->kind)) != 0 : hole->kind == MS__KIND_MESSAGE;
+}
+
+/* Returns how many holes of a tail may have had a record of a query between two places of
+ * it. One of kind 0 may have changed any message before it. */
+static uint32_t ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
+                               uint32_t where, unsigned raw)
+{
+    uint32_t n = ms__load32(&t->n_holes), found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const ms__hole *h = &t->holes[i];
+        bool at = h->unit >= first && (h->unit <= last || h->kind == 0);
+        if (at && ms__hole_concerns(h, where, raw)) found++;
+    }
+    return found;
+}
+
+/* Returns whether a hole of a tail may have had message number seq, which lacks between
+ * two units. */
+static bool ms__tail_lost(const ms__tail *t, uint32_t first, uint32_t last, uint64_t seq)
+{
+    uint32_t n = ms__load32(&t->n_holes);
+    for (uint32_t i = 0; i < n; i++) {
+        const ms__hole *h = &t->holes[i];
+        if (h->kind == 0 ? h->unit >= first && h->unit <= last
+                         : h->kind == MS__KIND_MESSAGE && h->seq == seq)
+            return true;
+    }
+    return false;
 }
 
 /* Finds the messages from a number on. Without one `from` is the tail's end, which is the
@@ -276,7 +334,7 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_damaged(t, before, (uint32_t)f.from))
+    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
     return f;
 }
@@ -345,8 +403,49 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
+/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+typedef struct ms__held {
+    ms__hole hole;
+    uint64_t place;
+} ms__held;
+
+/* Adds a damaged change of a location to those that are held. With too many, all messages
+ * are withheld. False: no memory. */
+static MS__UNUSED bool ms__edit_hold(ms__tail_names *names, ms__edits *c,
+                                     const ms__hole *hole, uint64_t place)
+{
+    if (hole->kind != MS__KIND_AMEND && hole->kind != MS__KIND_HIDE) return true;
+    if (!c->held)
+        c->held = (ms__held *)ms__tail_names_alloc(names, MS__HOLES * sizeof *c->held);
+    if (!c->held) return false;
+    bool full = c->n_held == MS__HOLES;
+    ms__held *h = &c->held[full ? MS__HOLES - 1 : c->n_held++];
+    h->hole = *hole;
+    h->place = place;
+    if (!full) return true;
+    h->hole.kind = MS__KIND_HIDE;
+    h->hole.seq = 0;
+    h->hole.reach = UINT32_MAX;
+    return true;
+}
+
+/* Returns whether a damaged change was about message number seq, whose content is that of
+ * a record at a place: nothing that it may have hidden or replaced is shown. */
+static MS__UNUSED bool ms__withheld(const ms__edits *c, uint64_t seq, uint64_t place)
+{
+    for (uint32_t i = 0; i < c->n_held; i++) {
+        const ms__hole *h = &c->held[i].hole;
+        bool amend = h->kind == MS__KIND_AMEND, all = h->reach == UINT32_MAX;
+        if (amend ? seq == h->seq && place < c->held[i].place
+                  : seq >= h->seq && (all || seq - h->seq <= h->reach))
+            return true;
+    }
+    return false;
+}
+
 /* Returns the record with the present content of r, at a place, for a reader whose end is
- * `end`; NULL: hidden. *sound: false if that is a damaged AMEND. */
+ * `end`; NULL: hidden. *sound: false if that is a damaged AMEND, or a damaged change
+ * withholds the message. */
 static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t,
                                          const ms__edits *c, const unsigned char *r,
                                          uint64_t place, uint64_t end, bool *sound)
@@ -355,9 +454,11 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
     if (!MS__CHANGES || !c) return r;
     r = ms__shown(c, r, ms_seq(ms__msg(r)), end, &now);
     if (!r) *sound = true;
-    if (!r || now == place) return r;
-    *sound = now >> 32 != t->segment ||
-             ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
+    if (r && now != place)
+        *sound = now >> 32 != t->segment ||
+                 ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
+    if (MS__LOG && r && c->n_held > 0 && ms__withheld(c, ms_seq(ms__msg(r)), now))
+        *sound = false;
     return r;
 }
 

@@ -627,7 +627,6 @@ static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
     if (result != MS_OK) return ms__no_memory(err, sizeof(ms__edits));
     merge->reading.edits = c;
     merge->reading.changed = c != NULL;
-    if (c) it->damaged += c->damaged;
     return ms__view_iters(core, it, &at, err);
 }
 
@@ -667,10 +666,17 @@ static void ms__reading_report(ms_cursor *it)
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
 
-/* Counts damage between the records of the tail. Whose it was is not known: a query
- * reports it if a message of it may have been there. That is after the message after_seq
- * (s->from is the next one), and not before the oldest of the newest n. */
-static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
+/* Returns the hash of the location of a query, as headers have it; 0: all locations. */
+static uint32_t ms__where_of(const ms__tail_names *names, ms_str location)
+{
+    if (ms__is_empty(location)) return 0;
+    return (uint32_t)(ms__name_hash(names, MS__LOCS, 0, location) >> 32);
+}
+
+/* Counts damage that a query may lack a message of: holes of the tail, and changes of its
+ * location of which nothing is known. That is after the message after_seq (s->from is the
+ * next one), and not before the oldest of the newest n. */
+static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
@@ -678,12 +684,16 @@ static MS__NOINLINE void ms__tail_report(ms__core *core, ms_cursor *it)
     const ms__tail *t = s->tail;
     uint32_t end = ms__load32(&t->end), segment = t->segment;
     uint64_t from = s->from;
-    if (q->after_seq == UINT64_MAX || s->to >> 32 < segment) return;
+    if (q->after_seq == UINT64_MAX) return;
     if (q->after_seq > 0)
         from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    s->damaged_ranges += ms__tail_damaged(
-        t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to);
+    if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
+    if (s->to >> 32 < segment) return;
+    s->damaged_ranges += ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from,
+                                        (uint32_t)s->to,
+                                        ms__where_of(&t->names, q->location),
+                                        ms__raw_of(q));
 }
 
 /* Opens a cursor over a tail. Its query is resolved. */
@@ -701,7 +711,8 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);
+    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+        ms__damage_report(core, it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }
@@ -823,6 +834,16 @@ typedef struct ms__list_walk {
     uint64_t place; /* of the record returned last */
 } ms__list_walk;
 
+/* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
+ * those, or there is no memory. */
+static bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
+                          const unsigned char *r)
+{
+    ms__hole hole = ms__hole_of(r);
+    return s->load && hole.kind != 0 &&
+           ms__edit_hold(core->edits, s->load, &hole, li->place);
+}
+
 /* Begins a walk over a list of a location, between two places. */
 static void ms__list_walk_begin(ms__core *core, ms__list_walk *w, ms_str location,
                                 unsigned kind, uint64_t from, uint64_t to, bool backward)
@@ -861,7 +882,7 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
-        if (r) w->damaged++;
+        if (r && !(state == MS__HEADER_ONLY && ms__walk_hold(core, s, li, r))) w->damaged++;
     }
     return NULL;
 }

@@ -141,7 +141,11 @@ typedef struct ms__edits {
     void *changed;             /* trie of ms__changed, by sequence number */
     void *ranges;              /* ms__range, newest first; atomic */
     uint64_t hidden;           /* messages; under the lock */
-    uint64_t damaged;          /* log: changes that could not be read */
+    uint64_t damaged;          /* log: changes that could not be read, of which nothing is
+                                  known; the last one is before this place: */
+    uint64_t damaged_to;
+    struct ms__held *held;     /* log: damaged changes whose header is known */
+    uint32_t n_held;
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
 } ms__edits;

@@ -123,6 +123,25 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
     s->damaged_ranges += damaged_ranges;
 }
 
+/* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
+ * holds those changes that are known, and counts the others. */
+static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
+                                            const ms__segment *l)
+{
+    uint32_t where = ms__where_of(&s->tail->names, s->query->location), n = 0;
+    if (!s->load) n = ms__segment_holes(l, where, ms__raw_of(s->query));
+    for (uint32_t i = 0; s->load && i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        bool own = h.kind != 0 && h.where == where;
+        if (h.kind == 0 ||
+            (own && !ms__edit_hold(&log->edits.names, s->load, &h,
+                                   ms__place(l->number, h.unit))))
+            n++;
+    }
+    if (s->load && n > 0) s->load->damaged_to = ms__place(l->number + 1, 0);
+    ms__damaged_ranges_met(s, l->number, n);
+}
+
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
                              bool *some)
 {
@@ -138,8 +157,7 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     }
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
-    if (ms__segment_lost(run.index) > 0)
-        ms__damaged_ranges_met(s, segment, ms__segment_lost(run.index));
+    if (ms__segment_lost(run.index) > 0) ms__segment_report(log, s, run.index);
     *some = ms__log_run(log, s, li, &run);
     return true;
 }

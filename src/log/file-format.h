@@ -119,7 +119,8 @@
  *    112     8   first, 120: last sequence number of a message, 0: none
  *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
  *    144     8   messages, 152: their bytes
- *    160     4   s: posting lists   164: p: postings   168: zero
+ *    160     4   s: posting lists   164: p: postings
+ *    168     4   e: holes, at most 8   172: zero
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
  *    184     4   damaged ranges between its records, known when it was written
  *    188     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
@@ -127,6 +128,10 @@
  *                        known
  *                x x 2   changed: the highest 16 bits of h of each location that has an
  *                        AMEND or HIDE in this segment or an older one
+ *                e x 24  holes: damaged ranges. 0: 8: sequence number, 8: 4: location,
+ *                        12: 4: reach, all as the header of the record had them; 16: 4:
+ *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
+ *                        header was damaged, too, or there are more holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
  *                        block has less; then that of all from 0 to here, which begins with
  *                        the id of the file and o, as the header check does
@@ -203,6 +208,7 @@
 #define MS__SEGMENTS_MOST ((uint32_t)1 << 30)
 #define MS__STATE_AT    MS__HEADER
 #define MS__SEGMENT_FIXED  (MS__HEADER + 192)
+#define MS__HOLE_SIZE   24u
 #define MS__BLOCK       4096u /* bytes of a block with a check of its own */
 #define MS__SUM_FIXED   (MS__HEADER + 16)
 #define MS__ROWS        256u /* words in a filter */
@@ -448,12 +454,13 @@ typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
     uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
+    uint32_t n_holes;   /* of these */
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
     ms__state state;
     const unsigned char *directory, *checks, *numbers, *record, *begin, *bucket;
-    const unsigned char *posting, *changed;
+    const unsigned char *posting, *changed, *holes;
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -475,8 +482,8 @@ static uint64_t ms__segment_size(const ms__segment *l)
 {
     uint64_t room = ms__segment_room(l), blocks = (room + MS__BLOCK - 1) / MS__BLOCK;
     uint64_t changed = l->n_changed == UINT32_MAX ? 0 : (uint64_t)l->n_changed * 2;
-    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed + (blocks + 1) * 4 +
-           room;
+    return MS__SEGMENT_FIXED + (uint64_t)l->listed * 8 + changed +
+           (uint64_t)l->n_holes * MS__HOLE_SIZE + (blocks + 1) * 4 + room;
 }
 
 /* Sets where the arrays of the segment index at r begin: each after the one before. */
@@ -486,7 +493,8 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->blocks = (uint32_t)((ms__segment_room(l) + MS__BLOCK - 1) / MS__BLOCK);
     l->directory = r + MS__SEGMENT_FIXED;
     l->changed = l->directory + (size_t)l->listed * 8;
-    l->checks = l->changed + changed;
+    l->holes = l->changed + changed;
+    l->checks = l->holes + (size_t)l->n_holes * MS__HOLE_SIZE;
     l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
     l->record = l->numbers + (size_t)l->lists * 8;
     l->begin = l->record + (size_t)l->n * 4;
@@ -534,17 +542,44 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->postings = ms__get32(p + 164);
     l->bits = ms__get32(p + 176);
     l->width = ms__get32(p + 180);
+    l->n_holes = ms__get32(p + 168);
     l->damaged_ranges = ms__get32(p + 184);
     l->n_changed = ms__get32(p + 188);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
         l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
-        l->listed > l->number || l->listed > MS__FAN ||
+        l->listed > l->number || l->listed > MS__FAN || l->n_holes > MS__HOLES ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
         ms__segment_size(l) != size)
         return false;
     ms__segment_arrays(l, r);
     return true;
+}
+
+/* Returns hole i of a segment. */
+static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
+{
+    const unsigned char *p = l->holes + (size_t)i * MS__HOLE_SIZE;
+    ms__hole h;
+    h.seq = ms__get64(p);
+    h.where = ms__get32(p + 8);
+    h.reach = ms__get32(p + 12);
+    h.unit = ms__get32(p + 16);
+    h.kind = ms__get32(p + 20);
+    if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
+        h.kind = 0;
+    return h;
+}
+
+/* Returns how many holes of a segment may have had a record of a query. */
+static uint32_t ms__segment_holes(const ms__segment *l, uint32_t where, unsigned raw)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (ms__hole_concerns(&h, where, raw)) found++;
+    }
+    return found;
 }
 
 static uint64_t ms__segment_list(const ms__segment *l, uint32_t i)

@@ -55,18 +55,28 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
+/* Returns whether a hole of a segment may have had message number seq. */
+static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
+{
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (h.kind == 0 || (h.kind == MS__KIND_MESSAGE && h.seq == seq)) return true;
+    }
+    return false;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    if (before && ms__segment_lost(before) > 0) f->damaged = true; /* its last ones */
+    if (before && ms__segment_may_have(before, seq)) f->damaged = true; /* its last ones */
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
-        if (ms__segment_lost(l) > 0) f->damaged = true;
+        if (ms__segment_may_have(l, seq)) f->damaged = true;
         uint32_t i = s == first ? ms__segment_lower(log, l, seq)
                                 : ms__segment_skip(l, 0, l->n);
         for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
@@ -158,6 +168,19 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
+/* Holds the damaged changes of a location in the tail. */
+static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
+{
+    const ms__tail *t = log->core.tail;
+    uint32_t where = ms__where_of(&log->edits.names, location);
+    for (uint32_t i = 0; i < t->n_holes; i++) {
+        const ms__hole *h = &t->holes[i];
+        if (h->kind != 0 && h->where == where &&
+            !ms__edit_hold(&log->edits.names, c, h, ms__place(t->segment, h->unit)))
+            c->damaged++;
+    }
+}
+
 /* Reads the edits of a location; under the lock. NULL: no memory. */
 static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
 {
@@ -173,12 +196,15 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     ms__names_link(&log->edits.names);
     ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                         ms__place(t->segment, t->filled), false);
+    w.reading.load = c;
+    ms__edits_hold_tail(log, c, location);
     while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
-    c->damaged = w.damaged + w.reading.damaged_ranges + t->damaged_ranges;
+    c->damaged = w.damaged + w.reading.damaged_ranges;
+    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -199,7 +225,9 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
-    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ? c : NULL;
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged || c->n_held
+               ? c
+               : NULL;
 }
 
 static ms__edits *ms__log_edit(ms__core *core, ms_str location)

@@ -257,6 +257,18 @@ static void ms__changed_put(const ms__log *log, const ms__segment *l)
     }
 }
 
+static void ms__holes_put(const ms__tail *t, unsigned char *p)
+{
+    for (uint32_t i = 0; i < t->n_holes; i++, p += MS__HOLE_SIZE) {
+        const ms__hole *h = &t->holes[i];
+        ms__put64(p, h->seq);
+        ms__put32(p + 8, h->where);
+        ms__put32(p + 12, h->reach);
+        ms__put32(p + 16, h->unit);
+        ms__put32(p + 20, h->kind);
+    }
+}
+
 /* Fills the arrays of records, lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
@@ -297,6 +309,7 @@ static void ms__segment_fixed(const ms__tail *t, const ms__segment *l, unsigned 
     ms__put32(p + 164, l->postings);
     ms__put32(p + 176, l->bits);
     ms__put32(p + 180, l->width);
+    ms__put32(p + 168, t->n_holes);
     ms__put32(p + 184, t->damaged_ranges);
     ms__put32(p + 188, l->n_changed);
 }
@@ -330,6 +343,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
     if (state) l.listed = t->segment < MS__FAN ? t->segment : MS__FAN;
     l.base = t->base;
     ms__segment_count(t, &w, &l);
+    l.n_holes = t->n_holes;
     l.n_changed = log->edits.n_bloom;
     if (l.n_changed > MS__BLOOM_MOST) l.n_changed = UINT32_MAX;
     uint64_t bytes = ms__segment_size(&l);
@@ -345,6 +359,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
         ms__segment_fixed(t, &l, r);
         ms__segment_fill(&w, &l);
         ms__changed_put(log, &l);
+        ms__holes_put(t, (unsigned char *)(uintptr_t)l.holes);
         if (state) ms__state_encode(state, r);
         ms__list_encode(&log->index.segments, l.number - l.listed, l.listed,
                         (unsigned char *)(uintptr_t)l.directory);
@@ -470,7 +485,8 @@ typedef struct ms__record_walk {
     uint64_t last_seq;
     bool quiet;       /* damage is not reported */
     uint64_t damaged, damaged_bytes, index_damaged;
-    uint32_t damaged_ranges; /* damaged ranges since the caller set it to 0 */
+    uint32_t n_holes; /* damaged ranges since the caller set it to 0 */
+    ms__hole holes[MS__HOLES];
     uint64_t spent;          /* bytes of bodies that a search has checked */
     uint64_t over;           /* offset of a valid header whose record extends over the
                                 limit; 0: none */
@@ -529,6 +545,16 @@ static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t
     return limit;
 }
 
+/* Counts a damaged range. r: a record whose header is valid, or NULL. */
+static void ms__record_walk_hole(ms__record_walk *s, const unsigned char *r)
+{
+    ms__hole any;
+    memset(&any, 0, sizeof any);
+    bool full = s->n_holes == MS__HOLES;
+    s->holes[full ? MS__HOLES - 1 : s->n_holes++] = r && !full ? ms__hole_of(r) : any;
+    s->damaged++;
+}
+
 /* Steps over invalid bytes at s->at, below the trusted end. sized: a valid header shows
  * how far the record reaches. A record that reaches over the limit, with no valid
  * one after it, was truncated. Its header would hide what is appended there later, so the
@@ -555,8 +581,7 @@ static void ms__record_walk_skip(ms__record_walk *s, bool sized)
     if (index) {
         s->index_damaged++;
     } else {
-        s->damaged++;
-        s->damaged_ranges++;
+        ms__record_walk_hole(s, sized ? ms__log_at(s->log, from) : NULL);
         s->damaged_bytes += s->at - from;
     }
     if (!s->quiet)
@@ -569,8 +594,7 @@ static void ms__record_walk_lost(ms__record_walk *s, const unsigned char *r,
                                  uint64_t offset)
 {
     uint64_t bytes = ms__lost_bytes(r, offset);
-    s->damaged++;
-    s->damaged_ranges++;
+    ms__record_walk_hole(s, NULL);
     s->damaged_bytes += bytes;
     if (!s->quiet)
         ms__log_event(s->log, MS_LOG_DAMAGE, offset, bytes, s->last_seq, 0, 0);
@@ -649,7 +673,8 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     bool sized = ms__size_fits(r, left) && r[4] != 0 &&
                  ms__holds_at(s->log->id.crc, s->at, r);
     if (sized) size = ms__get32(r);
-    if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    bool lost = s->log->file.super_lost; /* the disk has lost pages: no proof is left */
+    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
     return true;
@@ -667,6 +692,13 @@ static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
 }
 
 /* ---- A segment index that cannot be read. */
+
+/* Moves the holes that a walk has met to a tail. */
+static void ms__holes_move(ms__tail *t, ms__record_walk *s)
+{
+    for (uint32_t i = 0; i < s->n_holes; i++) ms__tail_damage(t, &s->holes[i]);
+    s->n_holes = 0;
+}
 
 /* Walks [from, upto) into a tail of its own, and makes a segment index of that. */
 static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segment,
@@ -687,9 +719,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     s.quiet = quiet;
     ms__tail *t = ms__tail_new(log, from, segment);
     if (!t) return NULL;
-    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD)
+    while (room && ms__record_walk_next(&s, &r, &offset) == MS__FOUND_RECORD) {
+        ms__holes_move(t, &s);
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
-    t->damaged_ranges = s.damaged_ranges;
+    }
+    ms__holes_move(t, &s);
     unsigned char *own = room ? ms__segment_make(log, t, NULL, &size) : NULL;
     ms__tail_free(log, t);
     if (!own) return NULL;

@@ -182,12 +182,18 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts damaged ranges of the tail. */
-static void ms__damaged_ranges_add(ms__log *log, ms__record_walk *s)
+/* Notes the holes that a walk has met in the tail; locations of damaged changes count as
+ * changed. False: no memory. */
+static bool ms__holes_add(ms__log *log, ms__record_walk *s)
 {
-    ms__tail *t = ms__tail_of(log);
-    if (s->damaged_ranges > 0) ms__tail_damage(t, s->damaged_ranges);
-    s->damaged_ranges = 0;
+    bool room = true;
+    for (uint32_t i = 0; i < s->n_holes && room; i++) {
+        uint32_t kind = s->holes[i].kind;
+        if (kind == MS__KIND_AMEND || kind == MS__KIND_HIDE)
+            room = ms__bloom_set(log, s->holes[i].where >> 16);
+    }
+    if (room) ms__holes_move(ms__tail_of(log), s);
+    return room;
 }
 
 /* Notes that the file was truncated: the bytes from log->end to `end` were visible
@@ -196,10 +202,12 @@ static void ms__lost_note(ms__log *log, uint64_t end)
 {
     uint64_t bytes = end - log->end;
     ms__tail *t = ms__tail_of(log);
+    ms__hole any;
+    memset(&any, 0, sizeof any);
     ms__log_lost(log, end);
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
-    ms__tail_damage(t, 1);
+    ms__tail_damage(t, &any);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -239,14 +247,15 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        ms__damaged_ranges_add(log, &s);
-        code = ms__apply_record(log, r, offset, err);
+        code = ms__holes_add(log, &s) ? ms__apply_record(log, r, offset, err)
+                                      : ms__no_memory(err, MS__BLOOM_BITS / 8);
         if (code != MS_OK) break;
         log->end = s.at;
     }
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
-    ms__damaged_ranges_add(log, &s);
+    if (!ms__holes_add(log, &s) && code == MS_OK)
+        code = ms__no_memory(err, MS__BLOOM_BITS / 8);
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
@@ -642,7 +651,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
     /* 3 */
-    if (log->writer && !fresh) MS__TRY(ms__holes_fill(log, err));
+    bool holes = log->writer && !fresh && log->file.stat.holes > 0;
+    if (holes) MS__TRY(ms__holes_fill(log, err));
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
     int failed =
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
@@ -650,7 +660,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->map.super = (unsigned char *)super;
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
-    /* 8 */
+    /* 8: a file that is refused was not written to */
+    if (code == MS_OK && log->writer && !fresh && !holes) code = ms__holes_fill(log, err);
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
     if (code == MS_OK && log->writer && !fresh &&

@@ -239,9 +239,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     m->tail.names.floor = im.end;
     m->tail.filled = (uint32_t)(im.end / 8);
     uint64_t gone = im.end_known ? im.damaged : lost;
-    if (gone > 0)
-        ms__tail_damage(&m->tail, gone < UINT32_MAX ? (uint32_t)gone : UINT32_MAX);
-    m->tail.hole_first = 0; /* they may have been anywhere */
+    static const ms__hole any = {0, 0, 0, 0, 0};
+    if (gone > 0) ms__tail_damage(&m->tail, &any); /* anywhere before its end */
     ms__tail_show(&m->tail);
     if (!im.end_known) { /* ignored bytes must not become valid later */
         memset(m->buffer.base + im.end, 0, m->tail.names.top - (size_t)im.end);

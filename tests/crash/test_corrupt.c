@@ -359,6 +359,8 @@ typedef struct folded {
     uint64_t seq;
     ms_str location;
     bool visible, open, ghost; /* ghost: only its amend can be read */
+    bool withheld;             /* a damaged change may have hidden or replaced it, */
+    bool replaced;             /* and it is an amend */
     char text[2 * SEQUENCE_LONGEST + 1000];
     size_t len;
 } folded;
@@ -415,6 +417,7 @@ static void fold_record(const ms_msg *msg)
     if (kind == MS_KIND_HIDE) fold_hide(msg);
     if (kind == MS_KIND_PART && f != NULL && f->open) fold_text(f, text, f->len);
     if (kind != MS_KIND_MESSAGE && kind != MS_KIND_AMEND) return;
+    if (f != NULL) f->replaced = false;
     if (f == NULL) {
         f = fold_new(ms_seq(msg), test_location(msg));
         f->ghost = kind == MS_KIND_AMEND;
@@ -427,7 +430,9 @@ static void fold_record(const ms_msg *msg)
  * shown, or not. */
 static size_t fold_next(size_t i, uint64_t seq)
 {
-    while (i < n_fold && (!fold[i].visible || (fold[i].ghost && fold[i].seq != seq))) i++;
+    while (i < n_fold && (!fold[i].visible || fold[i].withheld || fold[i].replaced ||
+                          (fold[i].ghost && fold[i].seq != seq)))
+        i++;
     return i;
 }
 
@@ -486,6 +491,34 @@ static size_t number_of(const bench *b, const ms_msg *msg)
     return memcmp(p, b->bytes + at, b->size_of[n]) == 0 ? n : 0;
 }
 
+/* Does the header of a record tell nothing any more? */
+static bool header_touched(const bench *b, size_t n)
+{
+    for (int i = 0; i < 2; i++)
+        if (b->at[n] < b->damage[i].hi && b->damage[i].lo < b->at[n] + FILE_HEADER)
+            return true;
+    return b->at[n] + b->size_of[n] > b->d.size;
+}
+
+/* A change that cannot be read, but for its header: what it was about is withheld. */
+static void fold_withhold(const bench *b, size_t n)
+{
+    const ms_msg *msg = (const ms_msg *)(const void *)(b->bytes + b->at[n]);
+    unsigned long long first, last;
+    char text[120];
+    if (header_touched(b, n)) return;
+    folded *f = fold_of(ms_seq(msg));
+    if (ms_kind_of(msg) == MS_KIND_AMEND && f != NULL) f->replaced = true;
+    if (ms_kind_of(msg) != MS_KIND_HIDE) return;
+    ms_str hide = ms_content(msg).text;
+    snprintf(text, sizeof text, "%.*s", (int)hide.len, hide.ptr);
+    assert_int_equal(sscanf(text, "{\"first\":%llu,\"last\":%llu", &first, &last), 2);
+    for (size_t i = 0; i < n_fold; i++)
+        if (fold[i].seq >= first && fold[i].seq <= last &&
+            ms_str_equal(fold[i].location, test_location(msg)))
+            fold[i].withheld = true;
+}
+
 /* Reads everything (with a sequence number below `before`, 0: no bound): only what was
  * written, in order. Notes what is missing. */
 static ms_result read_up_to(bench *b, ms_store *store, uint64_t before)
@@ -504,6 +537,7 @@ static ms_result read_up_to(bench *b, ms_store *store, uint64_t before)
         size_t n = number_of(b, msg);
         if (n == 0) fail_msg("%s: a record that nobody wrote", b->what);
         if (n <= last) fail_msg("%s: order of records", b->what);
+        for (last++; b->changes && last < n; last++) fold_withhold(b, last);
         last = n;
         b->read[n] = true;
         b->lost--;
@@ -511,6 +545,7 @@ static ms_result read_up_to(bench *b, ms_store *store, uint64_t before)
     }
     result = ms_cursor_close(&it, NULL);
     if (!b->changes) return result;
+    for (last++; last <= b->n; last++) fold_withhold(b, last);
     qsort(fold, n_fold, sizeof fold[0], by_seq);
     must_show_fold(b, store);
     return result;
@@ -559,7 +594,7 @@ static void whose_views_report(const bench *b, ms_store *store)
     if (result != MS_E_DAMAGED && (result != MS_OK || seen != b->view[n]))
         fail_msg("%s: record %zu is lost, and its location says %s", b->what, n,
                  ms_result_text(result));
-    if (ms_kind_of(msg) != MS_KIND_MESSAGE) return;
+    if (ms_kind_of(msg) != MS_KIND_MESSAGE && header_touched(b, n)) return;
     result = get_of(store, b->seq_of[n], &seen);
     if (result != MS_E_DAMAGED && (result != b->got[n] || seen != b->get[n]))
         fail_msg("%s: record %zu is lost, and its number says %s", b->what, n,
@@ -607,7 +642,8 @@ static void change_some(bench *b, ms_store *store, uint64_t seq)
     ms_error err;
     ms_envelope m = ms_observation(ms_text("after the damage"), ms_str_of(NULL));
     for (size_t i = 0; i < n_fold; i += 9) {
-        if (!fold[i].visible || fold[i].ghost) continue;
+        bool held = fold[i].withheld || fold[i].replaced;
+        if (!fold[i].visible || fold[i].ghost || held) continue;
         must_ok(ms_hide(store, fold[i].seq, &err), &err, b->what);
         fold[i].visible = false;
     }

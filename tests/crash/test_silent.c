@@ -212,6 +212,9 @@ static void every_call_says_it(ms_store *store, ms_result wanted)
     the_model_learns_it(store, wanted);
     copies_say_it(store, wanted, all);
     a_search_says_it(store, wanted);
+    q = room;
+    q.location = MS_STR("elsewhere");
+    must_read(store, "another location", q, MS_OK, PAIRS);
 }
 
 static void a_fork_says_it(ms_result wanted)
@@ -262,6 +265,56 @@ TEST(every_call_says_it_when_a_message_of_a_sealed_segment_is_damaged)
     each_store_says_it(MS_E_DAMAGED);
     a_fork_says_it(MS_E_DAMAGED);
     ms_arena_deinit(&arena);
+}
+
+/* A message is hidden, and another one replaced; then the two changes are damaged. What
+ * they were about is not shown. header: that is damaged, too, so a change of any message
+ * may be missing. */
+static void changes_are_damaged(size_t segment, bool header)
+{
+    const ms_msg *msg;
+    ms_query q = {.location = MS_STR("room")};
+    make_log(segment);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE, .segment_size = segment};
+    ms_envelope m = ms_observation(ms_text("<replaced>"), MS_STR("call_7"));
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("a hide", ms_hide(store, 5, &err), MS_OK);
+    must_be("an amend", ms_amend(store, HIT, &m, &err), MS_OK);
+    for (int i = 0; i < 40 && segment != 0; i++)
+        must_be("append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
+    ms_close(store);
+    store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_OK, 2 * PAIRS - 1);
+    must_be("the hidden one", ms_get_by_seq(store, 5, NULL, &msg, &err), MS_E_NOT_FOUND);
+    ms_close(store);
+    change_byte(place_of("\"first\":5") - (header ? 40 : 0));
+    change_byte(place_of("<replaced>") - (header ? 40 : 0));
+    store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_E_DAMAGED, 2 * PAIRS - (header ? 0 : 2));
+    q.after_seq = HIT;
+    must_read(store, "what follows", q, header ? MS_E_DAMAGED : MS_OK, 2 * (PAIRS - OF - 1));
+    q.after_seq = 0;
+    q.location = MS_STR("elsewhere");
+    must_read(store, "another location", q, header && segment == 0 ? MS_E_DAMAGED : MS_OK,
+              PAIRS + (segment != 0 ? 40 : 0));
+    if (!header) {
+        must_be("the hidden one", ms_get_by_seq(store, 5, NULL, &msg, &err), MS_E_DAMAGED);
+        must_be("the other", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
+        must_be("a third", ms_get_by_seq(store, 2, NULL, &msg, &err), MS_OK);
+    }
+    ms_close(store);
+}
+
+TEST(what_a_damaged_change_was_about_is_not_shown)
+{
+    changes_are_damaged(0, false);
+    changes_are_damaged(MS_LOG_SEGMENT_MIN, false);
+}
+
+TEST(a_change_whose_header_is_damaged_is_reported)
+{
+    changes_are_damaged(0, true);
+    changes_are_damaged(MS_LOG_SEGMENT_MIN, true);
 }
 
 /* The file ends earlier than what was durable, before and after a writer noted that. */

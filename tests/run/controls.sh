@@ -443,16 +443,40 @@ controls()
         ms__log_put 'ms__log_dead(log, offset + size);' ''
     control damage_of_the_tail_unreported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__core_open \
-        'if (ms__load32(&t->damaged_ranges) > 0) ms__tail_report(core, it);' ''
+        'ms__damage_report(core, it);' ';'
     control number_in_a_hole_not_found gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
-        'ms__tail_damaged(t, before, (uint32_t)f.from)' 'false'
+        'ms__tail_lost(t, before, (uint32_t)f.from, seq)' 'false'
     control damage_before_the_newest_reported gcc test_silent \
-        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__tail_report \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__damage_report \
         'if (merge->full) from' 'if (false) from'
+    control damaged_hiding_shows_what_it_hid gcc test_silent \
+        what_a_damaged_change_was_about_is_not_shown 100 ms__shown_at \
+        'ms__withheld(c, ms_seq(ms__msg(r)), now)' 'false'
+    control damaged_changes_of_a_tail_not_held gcc test_silent \
+        what_a_damaged_change_was_about_is_not_shown 100 ms__edits_load \
+        'ms__edits_hold_tail(log, c, location);' ''
+    control damaged_changes_of_a_segment_not_held gcc test_silent \
+        what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
+        'ms__walk_hold(core, s, li, r)' 'true'
+    control damage_of_another_location_reported gcc test_silent \
+        every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__hole_concerns \
+        'if (where != 0 && hole->where != where) return false;' ''
+    control unknown_damage_unreported gcc test_silent \
+        a_change_whose_header_is_damaged_is_reported 100 ms__hole_concerns \
+        'if (hole->kind == 0) return true;' 'if (hole->kind == 0) return false;'
+    control first_page_not_read_from_its_copy gcc test_log_recover \
+        a_log_is_whole_when_its_first_page_is_zeros 100 ms__super_choose \
+        'log->file.super_lost = true;' 'return code;'
+    control page_of_another_log_taken gcc test_log_recover \
+        a_log_is_whole_when_its_first_page_is_that_of_another 100 ms__super_choose \
+        'ms__holds_at(log->id.crc, MS__FIRST_RECORD, r) ||' 'true ||'
+    control superblock_not_mended gcc test_log_recover \
+        a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
+        'log->file.super_mend)' 'false)'
     control lost_numbers_of_a_segment_not_found gcc test_corrupt \
         log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
-        'if (before && ms__segment_lost(before) > 0) f->damaged = true;' ''
+        'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''
     control salvaged_store_reports_nothing gcc test_mem_image \
         salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
         'if (gone > 0)' 'if (false)'
@@ -462,7 +486,7 @@ controls()
         'if (next) return false;'
     control zeros_of_a_power_loss_taken_for_damage gcc test_log_lost \
         dead_bytes_are_zeroed_when_a_writer_appends 100 ms__record_walk_damaged \
-        'if (ms__sector_is_zero(s->log, s->at, s->at + size)) return false;' ''
+        '!lost && ms__sector_is_zero(s->log, s->at, s->at + size)' 'false'
     control found_after_a_restart_not_synced gcc test_log_writers \
         the_first_writer_syncs_what_it_found_when_the_machine_has_restarted 100 \
         ms__writer_prepare 'if (other_boot || ms__log_must_prove(log))' \
