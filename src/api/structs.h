@@ -177,16 +177,18 @@ struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
-    ms_error *err;             /* of the running call; `code` is the first error */
+    ms_profile profile;        /* a copy, as all of desc */
+    ms_error *err;             /* of the running call */
+    ms_error error;            /* of the feed that failed, whose result is `code` */
     ms_result code;
-    struct ms__answer_part *parts;
+    struct ms__answer_part *parts, *last, *tries[4];
     int64_t n_parts;
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment;
+    bool in_line, in_comment, begun;
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
