@@ -1222,7 +1222,7 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
                            ms_str agent_key);
 
 /* Opens the history as blocks: conversation, own agent, [team], global, each in order; or
- * as a timeline. */
+ * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
 /* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
@@ -20230,9 +20230,10 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 {
     ms__history *h = &it->history;
     memset(it, 0, sizeof *it);
-    MS__TRY(ms__history_check(memory, err));
+    ms_result code = it->result = ms__history_check(memory, err);
+    if (code != MS_OK) return code;
     h->memory = memory;
-    ms_result code = ms__source_add(h, memory->store, err);
+    code = ms__source_add(h, memory->store, err);
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
@@ -20240,7 +20241,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
-    return code;
+    return it->result = code;
 }
 
 /* ---- Writing through a memory. */

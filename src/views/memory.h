@@ -421,9 +421,10 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 {
     ms__history *h = &it->history;
     memset(it, 0, sizeof *it);
-    MS__TRY(ms__history_check(memory, err));
+    ms_result code = it->result = ms__history_check(memory, err);
+    if (code != MS_OK) return code;
     h->memory = memory;
-    ms_result code = ms__source_add(h, memory->store, err);
+    code = ms__source_add(h, memory->store, err);
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
@@ -431,7 +432,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
-    return code;
+    return it->result = code;
 }
 
 /* ---- Writing through a memory. */
