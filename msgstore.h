@@ -10221,31 +10221,62 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
-static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
-                                  ms_error *err)
+/* Adds the entry at a place of a list of a location, if the query reads the place. */
+static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
+                            unsigned kind, const ms__postings *in_tail, uint64_t place,
+                            ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
-    uint64_t from = s->from, to = s->to, about = it->query.about_seq;
-    uint32_t iters = merge->n_iters, end = ms__load32(&s->tail->end);
-    ms__sought f;
-    if (about) {
-        bool there =
-            ms__record_by_seq(core, s->tail, end, about, s->locked, &f,
-                              &s->result) != NULL;
-        if (s->result != MS_OK) return ms__no_memory(err, 0);
-        if (!there || f.place < from || f.place >= to) return MS_OK;
-        s->from = f.place;
-        s->to = f.place + 1;
-    }
-    ms_result code = ms__loc_iter(core, it, at, MS__P_LOCATION,
-                                  at->loc ? &at->loc->all : NULL, err);
-    if (about && merge->n_iters > iters) /* it has no other run */
+    uint64_t from = s->from, to = s->to;
+    uint32_t iters = merge->n_iters;
+    if (place < from || place >= to) return MS_OK;
+    s->from = place;
+    s->to = place + 1;
+    ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
+    if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
+}
+
+/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
+static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
+                                  ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms__postings *all = at->loc ? &at->loc->all : NULL;
+    uint64_t about = it->query.about_seq;
+    ms__sought f;
+    if (!about) return ms__loc_iter(core, it, at, MS__P_LOCATION, all, err);
+    bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
+                                   s->locked, &f, &s->result) != NULL;
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    if (!there) return MS_OK;
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+}
+
+/* Adds the edits of a location for a raw query. Amendments of one message are found by
+ * its number, so redacting many messages does not read the edits of all of them. */
+static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *at,
+                               const ms__postings *in_tail, ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms_query *q = &it->query;
+    const ms__edits *c = NULL;
+    uint32_t n = 0;
+    if (q->about_seq && !(q->raw & MS_RAW_HIDES))
+        c = ms__edits_of(core, q->location, s->locked, &s->result);
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
+    const ms__version *newest = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    for (const ms__version *v = newest; v; v = v->before) n++;
+    if (!c || c->damaged > 0 || n > MS__CURSOR_ITERS / 2)
+        return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
+    for (const ms__version *v = newest; v; v = v->before)
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+    return MS_OK;
 }
 
 /* Adds the lists of a location for a raw query. */
@@ -10262,7 +10293,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         at->loc ? (const ms__edits *)ms__load_ptr((void *const *)&at->loc->edits)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+        MS__TRY(ms__raw_edits(core, it, at, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));

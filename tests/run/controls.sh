@@ -503,6 +503,22 @@ controls()
         ms__answer_ends 'if (part->seq == 0) ms__answer_part_stream(a, part);' \
         'if (part->seq == 0) { if (ms_append(a->desc.store, a->desc.location, m, &part->seq, err)
             == MS_OK) a->out.first_seq = part->seq; continue; }'
+    control answer_ends_well_after_a_failed_feed gcc test_answer \
+        end_of_an_answer_is_the_failure_of_its_feed 100 \
+        ms_answer_end 'if (failed != MS_OK) code = failed;' ''
+    control answer_keeps_strings_of_its_caller gcc test_answer \
+        answer_keeps_copies_when_its_description_is_gone 100 \
+        ms__answer_describe 'if (!ms__keep_copy(ms__answer_arena(a), texts[i]))' 'if (false)'
+    control parts_of_an_answer_in_one_branch gcc test_answer \
+        answer_takes_linear_time_when_calls_are_many 100 \
+        ms__answer_part_place 'at = &(*at)->child[bits >> 63]' 'at = &(*at)->child[0]'
+    control history_that_fails_closes_well gcc test_memory \
+        memory_is_refused_without_store_location_agent_or_runtime 100 \
+        ms_get_history 'ms_result code = it->result =' 'ms_result code ='
+    control search_of_limit_0_finds_nothing gcc test_ffi \
+        search_ends_at_its_limit 100 ms_ffi__search 'if (left == 0) left = SIZE_MAX;' ''
+    control redaction_reads_all_amendments gcc test_change many_changes_stay_quick 100 \
+        ms__raw_edits 'if (q->about_seq && !(q->raw & MS_RAW_HIDES))' 'if (false)'
     control reason_truncated_in_a_character gcc test_answer \
         reason_to_stop_is_cut_between_characters 100 \
         ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'

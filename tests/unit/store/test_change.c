@@ -175,6 +175,7 @@ static const struct growth {
     {400, 3, {"range #%d #%d hides=2", ""}, true, false},
     {400, 3, {"range #%d #%d hides=2", ""}, false, false},
     {500, 3, {"range #%d #%d hides=2", ""}, true, true},
+    {200, 3, {"redact #%d", "range #%d #%d hides=2"}, false, false},
 };
 
 /* Seconds of this thread. */
