@@ -1746,10 +1746,12 @@ typedef struct ms_keep {
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
-    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn (another one than in ms_project_opts) has one
-                                 turn_id; without one, it begins at a user_message. A
-                                 location without either is one turn */
+    bool whole_turns;         /* a turn with a message that these limits keep is kept
+                                 entirely. A turn (another one than in ms_project_opts)
+                                 has one turn_id; without one, it begins at a
+                                 user_message. A location without either is one turn. For
+                                 has_since a message without time has that of the message
+                                 before it in its location; the first ones are kept */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1759,7 +1761,10 @@ typedef struct ms_copy_report {
     uint64_t copied, dropped; /* messages */
     uint64_t bytes;           /* of the copied records in the source */
     uint64_t damaged;         /* unreadable records of the source */
-    uint64_t notes;           /* copied notes; those of dropped messages are left out */
+    uint64_t notes;           /* copied notes */
+    uint64_t left_out;        /* notes that were not copied because their message was not.
+                                 Of a rewrite also changes that were made meanwhile, to
+                                 messages that were not copied, are hidden or ended */
     uint64_t unplaced;        /* notes and facts the destination cannot store */
 } ms_copy_report;
 
@@ -2108,8 +2113,8 @@ typedef struct ms_task_change {
  *   - MS_E_TYPE: the content has another type (the format's origin allows that): delete
  *     the message and create another one. MS_E_NOT_FOUND as of ms_task_get;
  *     MS_E_ARGUMENT: streaming_status is another word.
- *   - MS_E_NO_MEMORY, MS_E_ARENA: the change may be made and only its message not be
- *     returned; with msg NULL nothing is changed. */
+ *   - MS_E_NO_MEMORY, MS_E_ARENA: nothing is changed. MS_OK with a *msg of NULL: the
+ *     change is made, but its message could not be read afterwards. */
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);
@@ -6576,8 +6581,9 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Finds the number of the newest message of a location, or of the store; 0: none. */
-static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
+/* Finds the number of the newest message of a location, or of the store; 0: none. some: a
+ * message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, bool some, uint64_t *seq,
                             ms_error *err)
 {
     ms_arena own;
@@ -6589,6 +6595,7 @@ static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
+    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -6650,7 +6657,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, false, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -6767,10 +6774,8 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
-    if (code == MS_E_UNSUPPORTED) {
-        code = ms__newest(store, ms__absent(), &now->last, err);
-        return code == MS_E_DAMAGED && now->last > 0 ? MS_OK : code;
-    }
+    if (code == MS_E_UNSUPPORTED)
+        return ms__newest(store, ms__absent(), true, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
@@ -7701,10 +7706,13 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * (CP2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
-/* A location to copy, from a number on. */
+/* A location to copy, from a number on; whole turns: the first numbers of a series of
+ * turns that is kept, of one that is not, and so on. */
 typedef struct ms__kept {
     ms_str location;
     uint64_t from;
+    uint64_t *turns;
+    size_t n_turns;
 } ms__kept;
 
 /* A running copy. */
@@ -7738,6 +7746,7 @@ typedef struct ms__copying {
     ms_record *records; /* the batch, with a change */
     size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
+    ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
 
 enum {
@@ -7754,15 +7763,15 @@ static bool ms__kept_less(const void *a, const void *b)
     return ms__str_order(x->location, y->location) < 0;
 }
 
-/* Returns whether a location is copied, and from which number on. */
-static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
+/* Returns whether a location is copied. *k: its rules, NULL: all of it. */
+static bool ms__kept_find(const ms__copying *c, ms_str location, const ms__kept **k)
 {
     size_t low = 0, high = c->n_kept;
-    *from = 0;
+    *k = NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = ms__str_order(c->kept[middle].location, location);
-        if (order == 0) *from = c->kept[middle].from;
+        if (order == 0) *k = &c->kept[middle];
         if (order == 0) return true;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -7776,13 +7785,26 @@ static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
     return !keep->has_since || !ms_time(msg, &t) || t >= keep->since_ns;
 }
 
+/* Returns whether a number belongs to a turn that is kept. */
+static bool ms__turn_kept(const ms__kept *k, uint64_t seq)
+{
+    size_t low = 0, high = k->n_turns;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (k->turns[middle] <= seq) low = middle + 1;
+        else high = middle;
+    }
+    return low & 1;
+}
+
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
-    uint64_t from = c->from;
-    if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
-    if (!c->keep->whole_turns && from < c->from) from = c->from;
-    if (ms_seq(msg) < from) return false;
-    return c->keep->whole_turns || ms__is_young(c->keep, msg);
+    const ms__kept *k = NULL;
+    uint64_t seq = ms_seq(msg);
+    if (c->kept && !ms__kept_find(c, ms__location(msg), &k)) return false;
+    if (k && k->turns) return ms__turn_kept(k, seq);
+    if (seq < (k ? k->from : 0)) return false;
+    return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
 
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
@@ -7791,68 +7813,70 @@ static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Raises `from` to the first message that a query returns, young: to the first young one,
- * or beyond all messages. */
-static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
-                                bool young, uint64_t *from, ms_error *err)
+/* Returns whether a message, whose turn id is `turn`, begins a turn after a message of
+ * its location with the turn id `last`. */
+static bool ms__turn_begins(ms_str turn, bool user, ms_str last)
 {
-    MS__TRY(ms_query_open(c->source, q, it, err));
-    const ms_msg *first = ms__next_stored(it);
-    while (young && first && !ms__is_young(c->keep, first)) first = ms__next_stored(it);
-    uint64_t seq = first ? ms_seq(first) : c->beyond;
-    if (*from < seq) *from = seq;
-    return ms__kept_close(it, err);
-}
-
-/* Returns whether a message, whose turn id is `turn`, begins a turn after the message
- * `before` of its location. */
-static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
-{
-    ms_str last = ms_get(before, MS_F_TURN_ID).text;
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-/* Moves `from` to the start of the turn that it divides. */
-static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
-                               uint64_t *from, ms_error *err)
+static ms_result ms__turns_add(const ms__copying *c, ms__kept *k, size_t *cap,
+                               uint64_t seq, ms_error *err)
 {
-    const ms_msg *msg;
-    ms_str turn = ms__absent();
-    bool user = false, room = true;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q.after_seq = *from - 1;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    if ((msg = ms__next_stored(it)) != NULL) {
-        *from = ms_seq(msg);
-        turn = ms_get(msg, MS_F_TURN_ID).text;
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-        room = ms__keep_copy(c->arena, &turn);
-    }
-    MS__TRY(ms__kept_close(it, err));
-    if (!msg || !room) return room ? MS_OK : ms__no_arena(err, c->arena, turn.len);
-    q.after_seq = 0;
-    q.before_seq = *from;
-    q.reverse = true;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    while ((msg = ms__next_stored(it)) != NULL && !ms__turn_begins(turn, user, msg)) {
-        *from = ms_seq(msg);
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-    }
-    return ms__kept_close(it, err);
+    void *turns = ms__list_room(c->arena, k->turns, k->n_turns, cap, sizeof seq);
+    if (!turns) return ms__no_arena(err, c->arena, sizeof seq);
+    k->turns = (uint64_t *)turns;
+    k->turns[k->n_turns++] = seq;
+    return MS_OK;
 }
 
-/* Finds the number from which on a location is kept, by the rules for each location. */
-static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                            ms_cursor *it, uint64_t *from, ms_error *err)
+/* Lists the turns of a location that are kept: those with a message that the other rules
+ * keep. A message without a time has that of the message before it. Messages that the
+ * source does not have yet are kept. */
+static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it,
+                                ms_error *err)
 {
     const ms_keep *keep = c->keep;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    *from = 0;
-    if (ms__is_empty(location)) return MS_OK;
-    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, false, from, err));
-    if (!keep->has_since || !keep->whole_turns) return MS_OK;
-    q.limit = 0;
-    return ms__kept_first(c, &q, it, true, from, err);
+    ms_str last = ms__absent();
+    uint64_t first = 0, from = k->from > c->from ? k->from : c->from;
+    bool kept = false, wanted = false, timed = false;
+    int64_t time = 0;
+    size_t cap = 0;
+    ms_result code = MS_OK;
+    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    while (code == MS_OK) {
+        const ms_msg *msg = ms__next_stored(it);
+        ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
+        bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
+        if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
+            if (wanted != kept) code = ms__turns_add(c, k, &cap, first, err);
+            kept = wanted;
+            wanted = false;
+            if (!msg) break;
+            first = ms_seq(msg);
+            last = turn;
+            if (!ms__keep_copy(c->arena, &last)) code = ms__no_arena(err, c->arena, 0);
+        }
+        if (ms_time(msg, &time)) timed = true;
+        if (ms_seq(msg) >= from && (!keep->has_since || !timed || time >= keep->since_ns))
+            wanted = true;
+    }
+    if (code == MS_OK && !kept) code = ms__turns_add(c, k, &cap, c->beyond, err);
+    ms_result end = ms__kept_close(it, code == MS_OK ? err : NULL);
+    return code == MS_OK ? end : code;
+}
+
+/* Finds the number of the first of the newest messages of a location. */
+static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms__kept *k,
+                                            ms_cursor *it, ms_error *err)
+{
+    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, c->keep->newest);
+    if (c->keep->newest == 0 || ms__is_empty(k->location)) return MS_OK;
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    const ms_msg *first = ms__next_stored(it);
+    k->from = first ? ms_seq(first) : c->beyond;
+    return ms__kept_close(it, err);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first
@@ -7868,10 +7892,11 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_er
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
+    memset(kept, 0, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
+        MS__TRY(ms__kept_from(c, &kept[i], it, err));
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
@@ -7888,7 +7913,7 @@ static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
     q.reverse = true;
     MS__TRY(ms_query_open(c->source, &q, it, err));
     while ((msg = ms__next_stored(it)) != NULL) {
-        if (!ms__keeps(c, msg)) continue;
+        if (!ms__keeps(c, msg) || !ms__is_young(c->keep, msg)) continue;
         bytes += ms_size(msg);
         if (bytes > c->keep->newest_bytes) break;
         from = ms_seq(msg);
@@ -7904,13 +7929,9 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
     if (!it) return ms__no_arena(err, c->arena, sizeof *it);
     MS__TRY(ms__kept_list(c, it, err));
     if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
-    if (!c->keep->whole_turns) return MS_OK;
-    for (size_t i = 0; i < c->n_kept; i++) {
-        ms__kept *k = &c->kept[i];
-        if (k->from < c->from) k->from = c->from;
-        if (k->from > 0 && !ms__is_empty(k->location))
-            MS__TRY(ms__kept_turn(c, k->location, it, &k->from, err));
-    }
+    for (size_t i = 0; c->keep->whole_turns && i < c->n_kept; i++)
+        if (!ms__is_empty(c->kept[i].location))
+            MS__TRY(ms__kept_turns(c, &c->kept[i], it, err));
     return MS_OK;
 }
 
@@ -7980,9 +8001,12 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
     *e = ms_envelope_of(note);
     ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
-    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
+    bool gone = code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED;
+    if (code != MS_OK && !gone) return code;
+    if (gone || !ms__keeps(c, msg)) {
+        c->report->left_out++;
         return MS_OK;
-    if (code != MS_OK || !ms__keeps(c, msg)) return code;
+    }
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
         return MS_OK;
@@ -7996,7 +8020,9 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     e->flags = 0;
     if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
-    return code == MS_E_NOT_FOUND ? MS_OK : code;
+    if (code != MS_E_NOT_FOUND) return code;
+    c->report->left_out++;
+    return MS_OK;
 }
 
 /* Copies the facts of a location as one record. */
@@ -8004,8 +8030,8 @@ static MS__NOINLINE ms_result ms__copy_facts(ms__copying *c, ms_str location,
                                              ms_error *err)
 {
     ms_str facts;
-    uint64_t from;
-    if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
+    const ms__kept *k;
+    if (c->keep->dry_run || !ms__kept_find(c, location, &k)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
     if (code == MS_E_DAMAGED) c->report->damaged++;
     else MS__TRY(code);
@@ -8073,21 +8099,21 @@ static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
     ms_result code =
         to->change(c->destination, last->location, c->records, n, &opts, err);
-    if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
-        return MS_OK;
+    bool refused = code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED;
+    c->report->left_out += refused;
     if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
-    return code;
+    return refused ? MS_OK : code;
 }
 
 /* Copies a record that follows the mark. */
 static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                              ms_error *err)
 {
-    uint64_t from;
+    const ms__kept *k;
     ms_envelope m = ms_envelope_of(msg);
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
-    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &from);
+    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
@@ -8105,8 +8131,9 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
         c->placed = m.seq;
         c->report->copied++;
         c->report->bytes += ms_size(msg);
-    } else if (message) {
-        c->report->dropped++;
+    } else if (!kept) {
+        if (message) c->report->dropped++;
+        else c->report->left_out++;
     }
     return ms__bytes(msg)[7] & MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;
 }
@@ -8197,8 +8224,7 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     return ms__copy_batch(c, err); /* the end of the batch is damaged */
 }
 
-/* Copies about n records. *end: the copy is complete. */
-static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool done = false;
     unsigned raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
@@ -8217,6 +8243,14 @@ static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *er
     }
     if (done) c->phase++;
     return MS_OK;
+}
+
+/* Copies about n records. *end: the copy is complete. */
+static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    ms_result code = ms__copy_phase(c, n, end, &c->error);
+    if (code != MS_OK && err) *err = c->error;
+    return code;
 }
 
 /* Ends a copy after the last step. */
@@ -11888,7 +11922,8 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
         r = unit < end ? ms__ring_sound(m, unit) : NULL;
         ms_str turn = r ? ms_get(ms__msg(r), MS_F_TURN_ID).text : ms__absent();
         bool user = r && r[5] == MS_T_USER_MESSAGE;
-        if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;
+        ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
+        if (!r || !ms__turn_begins(turn, user, last)) continue;
         n = i;
         break;
     }
@@ -12119,6 +12154,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms_record record;
+    ms_error failed; /* of a try, after which there may be room */
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
@@ -12137,9 +12173,13 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
         code = ms__fail(err, MS_E_FULL, "%u messages take up to %u bytes, the buffer "
                         "has %u", (uint64_t)own.n, need, (uint64_t)m->buffer.span);
     while (code == MS_OK) {
-        code = ms__mem_try(m, &own, err);
-        if (code != MS_E_FULL || own.seq == UINT64_MAX) break;
-        code = ms__ring_turn(m, err);
+        code = ms__mem_try(m, &own, &failed);
+        if (code == MS_E_FULL && own.seq != UINT64_MAX) {
+            code = ms__ring_turn(m, err);
+            continue;
+        }
+        if (code != MS_OK && err) *err = failed;
+        break;
     }
     m->run = NULL;
     ms__lock_release(&m->lock);
@@ -12149,9 +12189,11 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
 static ms_result ms__ring_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
+    ms_error failed;
     ms_result code;
-    do code = ms__mem_leave_out(store, seq, err);
+    do code = ms__mem_leave_out(store, seq, &failed);
     while (code == MS_E_FULL && ms__ring_turn(m, NULL) == MS_OK);
+    if (code != MS_OK && err) *err = failed;
     return code;
 }
 
@@ -12551,15 +12593,17 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
+        ms_error failed;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
         padded = end - at;
         if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
-            code = ms__flash_enter(m, sector, at, padded, err);
+            code = ms__flash_enter(m, sector, at, padded, &failed);
             m->tail.names.floor = (uint64_t)m->tail.filled * 8;
             if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
         }
+        if (code != MS_OK && err) *err = failed;
         MS__TRY(code);
     }
     return MS_OK;
@@ -20219,8 +20263,8 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
-    ms_result code = ms_cursor_close(&it, err);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
+    return ms_cursor_close(&it, err);
 }
 
 /* Adds a store as a source, with its present bounds. */
@@ -28348,12 +28392,13 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+        ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
         *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED)
+            return ms_get_by_seq(store, seq, arena, msg, err); /* to fill err */
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);
@@ -28452,8 +28497,8 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
-    if (code != MS_OK || !msg) return code;
-    return ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK && msg) (void)ms_get_by_seq(store, seq, arena, msg, NULL);
+    return code;
 }
 
 /* ==== [session] conversations of users ===============================================

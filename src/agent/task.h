@@ -54,12 +54,13 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+        ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
         *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED)
+            return ms_get_by_seq(store, seq, arena, msg, err); /* to fill err */
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);
@@ -158,6 +159,6 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
-    if (code != MS_OK || !msg) return code;
-    return ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK && msg) (void)ms_get_by_seq(store, seq, arena, msg, NULL);
+    return code;
 }

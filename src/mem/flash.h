@@ -338,15 +338,17 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
+        ms_error failed;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
         padded = end - at;
         if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
-            code = ms__flash_enter(m, sector, at, padded, err);
+            code = ms__flash_enter(m, sector, at, padded, &failed);
             m->tail.names.floor = (uint64_t)m->tail.filled * 8;
             if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
         }
+        if (code != MS_OK && err) *err = failed;
         MS__TRY(code);
     }
     return MS_OK;

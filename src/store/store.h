@@ -295,8 +295,9 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Finds the number of the newest message of a location, or of the store; 0: none. */
-static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
+/* Finds the number of the newest message of a location, or of the store; 0: none. some: a
+ * message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, bool some, uint64_t *seq,
                             ms_error *err)
 {
     ms_arena own;
@@ -308,6 +309,7 @@ static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
+    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -369,7 +371,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, false, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -486,10 +488,8 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
-    if (code == MS_E_UNSUPPORTED) {
-        code = ms__newest(store, ms__absent(), &now->last, err);
-        return code == MS_E_DAMAGED && now->last > 0 ? MS_OK : code;
-    }
+    if (code == MS_E_UNSUPPORTED)
+        return ms__newest(store, ms__absent(), true, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;

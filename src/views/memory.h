@@ -379,8 +379,8 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
-    ms_result code = ms_cursor_close(&it, err);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
+    return ms_cursor_close(&it, err);
 }
 
 /* Adds a store as a source, with its present bounds. */
