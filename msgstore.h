@@ -1256,10 +1256,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once.
-                                 No timer runs: the next feed writes them, an absent
-                                 part, or the end. A writer that dies loses what it has
-                                 collected */
+    uint32_t flush_chars;     /*   or characters (0: 128), and never more than 1,024
+                                 bytes; the first is written at once. No timer runs: the
+                                 next feed writes them, an absent part, or the end. A
+                                 writer that dies loses what it has collected */
     bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
@@ -1271,14 +1271,17 @@ typedef struct ms_stream ms_stream;
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
  * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. */
+ * that one (see ms_append), and to the text that it has. MS_E_RANGE: flush_chars is over
+ * 1,024. */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
 /* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
  * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
- * hidden. On failure no byte of the part is used. */
+ * hidden; MS_E_TOO_LARGE: with the part the message is larger than the store takes (an
+ * arena store or a log; others tell at the end). On failure no byte of the part is used,
+ * and the stream can end with the text so far. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
@@ -2777,6 +2780,7 @@ struct ms_stream {
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint64_t size, most;      /* bytes of a record of the text written, and the limit */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 };
@@ -3826,28 +3830,34 @@ static size_t ms__u64_write(uint64_t v, char *out)
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
- * March, so that a leap day is the last day of its year, in cycles of 400 years. */
+ * March, so that a leap day is the last day of its year. The days that nanoseconds reach
+ * fit 32 bits, and lie after the year 0. */
 #define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
 
-static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
+static MS__NOINLINE uint32_t ms__year_begin(uint32_t year)
+{
+    return year * 365 + year / 4 - year / 100 + year / 400;
+}
+
+static int32_t ms__days_of(uint32_t year, uint32_t month, uint32_t day)
 {
     year -= month <= 2;
-    int64_t era = year / 400, of_era = year - era * 400;
-    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+    month += month > 2 ? -3u : 9u;
+    return (int32_t)(ms__year_begin(year) + (153 * month + 2) / 5 + day - 1) -
            MS__DAYS_TO_EPOCH;
 }
 
-static void ms__date_of(int64_t days, unsigned date[3])
+/* date: year, month, day. */
+static void ms__date_of(int32_t day, uint32_t date[3])
 {
-    days += MS__DAYS_TO_EPOCH;
-    int64_t era = days / 146097, of_era = days - era * 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * of_year + 2) / 153;
-    date[2] = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
-    date[1] = (unsigned)(month < 10 ? month + 3 : month - 9);
-    date[0] = (unsigned)(year + era * 400 + (date[1] <= 2));
+    uint32_t days = (uint32_t)(day + MS__DAYS_TO_EPOCH);
+    uint32_t year = days * 400 / 146097 + 1; /* a year too late, perhaps two */
+    while (ms__year_begin(year) > days) year--;
+    days -= ms__year_begin(year);
+    uint32_t month = (5 * days + 2) / 153;
+    date[2] = days - (153 * month + 2) / 5 + 1;
+    date[1] = month < 10 ? month + 3 : month - 9;
+    date[0] = year + (date[1] <= 2);
 }
 
 static void ms__put_digits(char *out, unsigned digits, uint64_t v)
@@ -3881,19 +3891,19 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 {
-    unsigned date[3], width = 9;
-    int64_t part = (ns % MS__SECOND + MS__SECOND) % MS__SECOND;
+    static const uint8_t places[6] = {0, 5, 8, 11, 14, 17};
+    uint32_t v[6], width = 9; /* as ms_iso_read has them */
+    int64_t part = ns % MS__SECOND, seconds = ns / MS__SECOND;
     if (ns == MS_TIME_NONE) return 0;
-    int64_t seconds = ns / MS__SECOND - (ns % MS__SECOND < 0);
-    int64_t of_day = (seconds % 86400 + 86400) % 86400;
-    ms__date_of((seconds - of_day) / 86400, date);
+    if (part < 0) part += MS__SECOND, seconds--;
+    int32_t day = (int32_t)(seconds / 86400), of_day = (int32_t)(seconds % 86400);
+    if (of_day < 0) of_day += 86400, day--;
+    ms__date_of(day, v);
+    v[3] = (uint32_t)of_day / 3600;
+    v[4] = (uint32_t)of_day / 60 % 60;
+    v[5] = (uint32_t)of_day % 60;
     memcpy(out, "0000-00-00T00:00:00", 19);
-    ms__put_digits(out, 4, date[0]);
-    ms__put_digits(out + 5, 2, date[1]);
-    ms__put_digits(out + 8, 2, date[2]);
-    ms__put_digits(out + 11, 2, (uint64_t)(of_day / 3600));
-    ms__put_digits(out + 14, 2, (uint64_t)(of_day / 60 % 60));
-    ms__put_digits(out + 17, 2, (uint64_t)(of_day % 60));
+    for (unsigned i = 0; i < 6; i++) ms__put_digits(out + places[i], i ? 2 : 4, v[i]);
     size_t len = 19;
     if (part > 0) {
         for (; part % 1000 == 0; part /= 1000) width -= 3;
@@ -3906,14 +3916,14 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 }
 
 /* Reads n decimal digits; false: there are fewer. */
-static bool ms__get_digits(ms_str *s, unsigned n, unsigned *out)
+static bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
 {
     *out = 0;
     if (s->len < n) return false;
     for (unsigned i = 0; i < n; i++) {
         char c = s->ptr[i];
         if (c < '0' || c > '9') return false;
-        *out = *out * 10 + (unsigned)(c - '0');
+        *out = *out * 10 + (uint32_t)(c - '0');
     }
     s->ptr += n;
     s->len -= n;
@@ -3931,7 +3941,7 @@ static bool ms__get_char(ms_str *s, char c)
 /* Reads the text after the seconds: a fraction, an offset. */
 static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 {
-    unsigned hours = 0, minutes = 0, digit, places = 0;
+    uint32_t hours = 0, minutes = 0, digit, places = 0;
     *part = 0;
     if (ms__get_char(&s, '.')) {
         for (; places < 9 && ms__get_digits(&s, 1, &digit); places++)
@@ -3953,21 +3963,19 @@ static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
-    static const uint8_t days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    unsigned v[6]; /* year, month, day, hour, minute, second */
+    uint32_t v[6], date[3]; /* year, month, day, hour, minute, second */
     ms_str s = text;
     for (unsigned i = 0; i < 6; i++) {
         bool mark = i == 0 || ms__get_char(&s, "?--T::"[i]) ||
                     (i == 3 && ms__get_char(&s, ' '));
         if (!mark || !ms__get_digits(&s, i == 0 ? 4 : 2, &v[i])) return MS_E_SYNTAX;
     }
-    unsigned year = v[0], month = v[1], day = v[2];
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
-        v[3] > 23 || v[4] > 59 || v[5] > 60)
+    if (v[0] < 1 || v[1] < 1 || v[1] > 12 || v[3] > 23 || v[4] > 59 || v[5] > 60)
         return MS_E_RANGE;
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
-    int64_t part, t = ms__days_of(year, month, day) * 86400;
+    int32_t day = ms__days_of(v[0], v[1], v[2]);
+    ms__date_of(day, date);
+    if (date[1] != v[1] || date[2] != v[2]) return MS_E_RANGE; /* the month is shorter */
+    int64_t part, t = (int64_t)day * 86400;
     t += v[3] * 3600 + v[4] * 60 + v[5];
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
     if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;
@@ -6180,6 +6188,18 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     return MS_OK;
 }
 
+/* Returns how many of n rising numbers are smaller than a number. */
+static size_t ms__lower(const uint64_t *numbers, size_t n, uint64_t number)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (numbers[middle] < number) low = middle + 1;
+        else n = middle;
+    }
+    return low;
+}
+
 static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
 {
     ms_query q;
@@ -6336,12 +6356,14 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
  * stores stay in place until they are closed. `append_run` appends with the results of
  * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
- * whether the records that a cursor returned are where they were; NULL: always. The
- * functions are in a table, so that programs without unions do not link their code. */
+ * whether the records that a cursor returned are where they were; NULL: always. `most`
+ * returns the largest size of a record. The functions are in a table, so that programs
+ * without unions do not link their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
+    size_t (*most)(ms_store *store);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */
@@ -6581,16 +6603,16 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Finds the number of the newest message of a location, or of the store; 0: none. some: a
- * message is enough, newer ones may be damaged. */
-static ms_result ms__newest(ms_store *store, ms_str location, bool some, uint64_t *seq,
-                            ms_error *err)
+/* Finds the number of the first of the newest n messages of a location, or of the store;
+ * 0: none. some: such a message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool some,
+                            uint64_t *seq, ms_error *err)
 {
     ms_arena own;
     ms_cursor *it;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, n);
     memset(&own, 0, sizeof own);
-    q.reverse = true;
+    q.reverse = n == 1;
     *seq = 0;
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
@@ -6657,7 +6679,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, false, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, false, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -6750,14 +6772,10 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
-    ms_error kept;
-    memset(out, 0, sizeof *out);
-    if (!store->backend->stat) return MS_E_UNSUPPORTED;
-    if (err) kept = *err;
-    ms_result code = store->backend->stat(store, out, err);
-    if (code != MS_E_UNSUPPORTED) return code;
-    if (err) *err = kept;
-    memset(out, 0, sizeof *out); /* a union may have begun */
+    ms_result code = ms_store_stat(store, out, NULL);
+    if (code != MS_OK && code != MS_E_UNSUPPORTED) /* once more, to fill err */
+        return ms_store_stat(store, out, err);
+    if (code != MS_OK) memset(out, 0, sizeof *out); /* a union may have begun */
     return code;
 }
 
@@ -6775,7 +6793,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
     if (code == MS_E_UNSUPPORTED)
-        return ms__newest(store, ms__absent(), true, &now->last, err);
+        return ms__newest(store, ms__absent(), 1, true, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
@@ -7435,13 +7453,26 @@ static int64_t ms__stream_now(const ms_stream *s)
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
 
+/* Adds the text that an earlier stream of the same key has written. */
+static void ms__stream_resume(ms_stream *s, size_t initial)
+{
+    ms_arena own;
+    ms_stream_text text;
+    memset(&own, 0, sizeof own);
+    (void)ms_stream_read(s->store, s->seq, 0, &own, &text, NULL);
+    if (text.next > initial) s->size += text.next - initial;
+    ms_arena_deinit(&own);
+}
+
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err)
 {
     ms_record record;
+    ms__layout l;
     memset(stream, 0, sizeof *stream);
     stream->flushed = MS_TIME_NONE;
+    l.parts = NULL;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
@@ -7451,12 +7482,18 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    MS__TRY(ms__message_check(location, e, err));
+    if (opts && opts->flush_chars > MS__STREAM_ROOM)
+        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "more than 1,024 characters");
+    MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     if (opts) stream->opts = *opts;
     MS__TRY(ms__change_put(store, &record, 0, &stream->seq, err));
     stream->store = store;
+    const ms__hooks *hooks = store->backend->hooks;
+    stream->most = hooks ? hooks->most(store) : UINT64_MAX;
+    stream->size = l.size + 3; /* the length of a longer text takes up to 3 bytes more */
+    if (e->key.ptr) ms__stream_resume(stream, appended->text.len);
     return MS_OK;
 }
 
@@ -7505,6 +7542,7 @@ static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
     text.len -= keep;
     if (text.len > 0) {
         MS__TRY(ms__stream_put(s, text, err));
+        s->size += ms__utf8_repair(text, NULL);
         s->flushed = ms__stream_now(s);
         if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     }
@@ -7529,7 +7567,7 @@ static bool ms__stream_due(const ms_stream *s, ms_str text)
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 {
     ms_arena own;
-    ms_result code = MS_OK;
+    ms_result code;
     MS__TRY(ms__stream_check(stream, err));
     if (part.ptr && part.len == 0) return MS_OK;
     ms_str text = ms_str_n(stream->pending, stream->n_pending + part.len);
@@ -7542,9 +7580,12 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     }
     char *end = (char *)(uintptr_t)text.ptr + stream->n_pending;
     if (part.len > 0) memcpy(end, part.ptr, part.len);
-    if (large || !part.ptr || ms__stream_due(stream, text))
+    uint64_t stored = 3 * (uint64_t)text.len; /* at most, if it is repaired */
+    if (stream->size + stored > stream->most) stored = ms__utf8_repair(text, NULL);
+    code = ms__size_check(stream->size + stored, stream->most, err);
+    if (code == MS_OK && (large || !part.ptr || ms__stream_due(stream, text)))
         code = ms__stream_out(stream, text, err);
-    else stream->n_pending = (uint32_t)text.len;
+    else if (code == MS_OK) stream->n_pending = (uint32_t)text.len;
     ms_arena_deinit(&own);
     return code;
 }
@@ -7785,24 +7826,12 @@ static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
     return !keep->has_since || !ms_time(msg, &t) || t >= keep->since_ns;
 }
 
-/* Returns whether a number belongs to a turn that is kept. */
-static bool ms__turn_kept(const ms__kept *k, uint64_t seq)
-{
-    size_t low = 0, high = k->n_turns;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (k->turns[middle] <= seq) low = middle + 1;
-        else high = middle;
-    }
-    return low & 1;
-}
-
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
     const ms__kept *k = NULL;
     uint64_t seq = ms_seq(msg);
     if (c->kept && !ms__kept_find(c, ms__location(msg), &k)) return false;
-    if (k && k->turns) return ms__turn_kept(k, seq);
+    if (k && k->turns) return ms__lower(k->turns, k->n_turns, seq + 1) & 1;
     if (seq < (k ? k->from : 0)) return false;
     return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
@@ -7820,16 +7849,6 @@ static bool ms__turn_begins(ms_str turn, bool user, ms_str last)
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-static ms_result ms__turns_add(const ms__copying *c, ms__kept *k, size_t *cap,
-                               uint64_t seq, ms_error *err)
-{
-    void *turns = ms__list_room(c->arena, k->turns, k->n_turns, cap, sizeof seq);
-    if (!turns) return ms__no_arena(err, c->arena, sizeof seq);
-    k->turns = (uint64_t *)turns;
-    k->turns[k->n_turns++] = seq;
-    return MS_OK;
-}
-
 /* Lists the turns of a location that are kept: those with a message that the other rules
  * keep. A message without a time has that of the message before it. Messages that the
  * source does not have yet are kept. */
@@ -7839,49 +7858,38 @@ static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it
     const ms_keep *keep = c->keep;
     ms_str last = ms__absent();
     uint64_t first = 0, from = k->from > c->from ? k->from : c->from;
-    bool kept = false, wanted = false, timed = false;
+    bool kept = false, wanted = false, timed = false, ended = false;
     int64_t time = 0;
     size_t cap = 0;
-    ms_result code = MS_OK;
     ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_query_open(c->source, &q, it, err));
-    while (code == MS_OK) {
-        const ms_msg *msg = ms__next_stored(it);
+    for (;;) {
+        const ms_msg *msg = ended ? NULL : ms__next_stored(it);
         ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
         bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
         if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
-            if (wanted != kept) code = ms__turns_add(c, k, &cap, first, err);
-            kept = wanted;
-            wanted = false;
-            if (!msg) break;
-            first = ms_seq(msg);
+            void *turns = ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
             last = turn;
-            if (!ms__keep_copy(c->arena, &last)) code = ms__no_arena(err, c->arena, 0);
+            if (!turns || !ms__keep_copy(c->arena, &last)) break;
+            k->turns = (uint64_t *)turns;
+            if (wanted != kept) k->turns[k->n_turns++] = first;
+            if (ended) return ms__kept_close(it, err);
+            kept = wanted;
+            wanted = ended = !msg;
+            first = msg ? ms_seq(msg) : c->beyond;
         }
+        if (!msg) continue;
         if (ms_time(msg, &time)) timed = true;
         if (ms_seq(msg) >= from && (!keep->has_since || !timed || time >= keep->since_ns))
             wanted = true;
     }
-    if (code == MS_OK && !kept) code = ms__turns_add(c, k, &cap, c->beyond, err);
-    ms_result end = ms__kept_close(it, code == MS_OK ? err : NULL);
-    return code == MS_OK ? end : code;
-}
-
-/* Finds the number of the first of the newest messages of a location. */
-static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms__kept *k,
-                                            ms_cursor *it, ms_error *err)
-{
-    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, c->keep->newest);
-    if (c->keep->newest == 0 || ms__is_empty(k->location)) return MS_OK;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    const ms_msg *first = ms__next_stored(it);
-    k->from = first ? ms_seq(first) : c->beyond;
-    return ms__kept_close(it, err);
+    (void)ms_cursor_close(it, NULL);
+    return ms__no_arena(err, c->arena, sizeof first);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -7896,7 +7904,11 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_er
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        MS__TRY(ms__kept_from(c, &kept[i], it, err));
+        if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+                                    &kept[i].from, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        if (kept[i].from == 0) kept[i].from = c->beyond;
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
@@ -7927,7 +7939,7 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
 {
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
     if (!it) return ms__no_arena(err, c->arena, sizeof *it);
-    MS__TRY(ms__kept_list(c, it, err));
+    MS__TRY(ms__kept_list(c, err));
     if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
     for (size_t i = 0; c->keep->whole_turns && i < c->n_kept; i++)
         if (!ms__is_empty(c->kept[i].location))
@@ -8258,8 +8270,8 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
-                    "no store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: damaged, or no store "
+                    "takes them", c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
@@ -10299,18 +10311,19 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     ms__reading *s = &it->of.merge.reading;
     const ms_query *q = &it->query;
     const ms__edits *c = NULL;
-    uint32_t n = 0;
     if (q->about_seq && !(q->raw & MS_RAW_HIDES))
         c = ms__edits_of(core, q->location, s->locked, &s->result);
     if (s->result != MS_OK) return ms__no_memory(err, 0);
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
-    const ms__version *newest = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
-    for (const ms__version *v = newest; v; v = v->before) n++;
-    if (!c || c->damaged > 0 || n > MS__CURSOR_ITERS / 2)
-        return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
-    for (const ms__version *v = newest; v; v = v->before)
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    bool all = !c || c->damaged > 0;
+    for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
-    return MS_OK;
+        all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
+    }
+    if (!all) return MS_OK;
+    it->of.merge.n_iters = 0; /* they are the first ones */
+    return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
 /* Adds the lists of a location for a raw query. */
@@ -11404,7 +11417,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
     if (!m->fixed) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_FULL,
                     "the buffer of %u bytes is full: records end at %u, "
-                    "the index begins at %u, %u bytes more were needed",
+                    "the index begins at %u, %u more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
                     (uint64_t)m->tail.names.top, size);
 }
@@ -11530,7 +11543,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "the buffer does not begin with an image of an arena store");
+                        "the buffer does not begin with an image");
     im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
     for (unsigned i = 40; i < MS__IMAGE_HEADER; i++)
         if (h[i] != 0) im->header_known = false;
@@ -11550,9 +11563,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     if (!im->header_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
-        return ms__damaged(err, 24,
-                           "the image's end does not match its check or lies after "
-                           "the buffer");
+        return ms__damaged(err, 24, "the image's end is damaged, or after the buffer");
     im->end = im->size & ~(uint64_t)7;
     im->damaged++;
     return MS_OK;
@@ -11873,7 +11884,9 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL};
+static size_t ms__mem_most(ms_store *store) { return ms__mem_of(store)->max_message; }
+
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
@@ -12238,7 +12251,8 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands};
+static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands,
+                                         ms__mem_most};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
@@ -12786,7 +12800,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, a power of two from 1024 on was expected",
+                        "chunk_size is %u, not a power of two from 1024 on",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
@@ -12926,7 +12940,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
-                        "the buffer has no room after the image, which ends at %u of %u",
+                        "no room after the image, which ends at %u of %u",
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
@@ -18676,7 +18690,12 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL};
+static size_t ms__log_most(ms_store *store)
+{
+    return ms__log_of(store)->opts.max_message;
+}
+
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
@@ -19838,7 +19857,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
@@ -20124,13 +20143,8 @@ static bool ms__note_less(const void *a, const void *b)
 /* Returns whether an earlier block has noted a message. */
 static bool ms__noted(const ms__history *h, uint64_t note)
 {
-    size_t low = 0, high = h->n_ranked;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->noted[middle] < note) low = middle + 1;
-        else high = middle;
-    }
-    return low < h->n_ranked && h->noted[low] == note;
+    size_t at = ms__lower(h->noted, h->n_ranked, note);
+    return at < h->n_ranked && h->noted[at] == note;
 }
 
 /* Returns whether an earlier block has returned the message. If not, notes that this one
@@ -20360,7 +20374,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, a user_message or an assistant_message");
+                           "a synthesis, or of the conversation");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)

@@ -151,6 +151,7 @@ struct ms_stream {
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint64_t size, most;      /* bytes of a record of the text written, and the limit */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 };

@@ -588,18 +588,19 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     ms__reading *s = &it->of.merge.reading;
     const ms_query *q = &it->query;
     const ms__edits *c = NULL;
-    uint32_t n = 0;
     if (q->about_seq && !(q->raw & MS_RAW_HIDES))
         c = ms__edits_of(core, q->location, s->locked, &s->result);
     if (s->result != MS_OK) return ms__no_memory(err, 0);
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
-    const ms__version *newest = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
-    for (const ms__version *v = newest; v; v = v->before) n++;
-    if (!c || c->damaged > 0 || n > MS__CURSOR_ITERS / 2)
-        return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
-    for (const ms__version *v = newest; v; v = v->before)
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    bool all = !c || c->damaged > 0;
+    for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
-    return MS_OK;
+        all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
+    }
+    if (!all) return MS_OK;
+    it->of.merge.n_iters = 0; /* they are the first ones */
+    return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
 /* Adds the lists of a location for a raw query. */

@@ -94,24 +94,12 @@ static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
     return !keep->has_since || !ms_time(msg, &t) || t >= keep->since_ns;
 }
 
-/* Returns whether a number belongs to a turn that is kept. */
-static bool ms__turn_kept(const ms__kept *k, uint64_t seq)
-{
-    size_t low = 0, high = k->n_turns;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (k->turns[middle] <= seq) low = middle + 1;
-        else high = middle;
-    }
-    return low & 1;
-}
-
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
     const ms__kept *k = NULL;
     uint64_t seq = ms_seq(msg);
     if (c->kept && !ms__kept_find(c, ms__location(msg), &k)) return false;
-    if (k && k->turns) return ms__turn_kept(k, seq);
+    if (k && k->turns) return ms__lower(k->turns, k->n_turns, seq + 1) & 1;
     if (seq < (k ? k->from : 0)) return false;
     return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
@@ -129,16 +117,6 @@ static bool ms__turn_begins(ms_str turn, bool user, ms_str last)
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-static ms_result ms__turns_add(const ms__copying *c, ms__kept *k, size_t *cap,
-                               uint64_t seq, ms_error *err)
-{
-    void *turns = ms__list_room(c->arena, k->turns, k->n_turns, cap, sizeof seq);
-    if (!turns) return ms__no_arena(err, c->arena, sizeof seq);
-    k->turns = (uint64_t *)turns;
-    k->turns[k->n_turns++] = seq;
-    return MS_OK;
-}
-
 /* Lists the turns of a location that are kept: those with a message that the other rules
  * keep. A message without a time has that of the message before it. Messages that the
  * source does not have yet are kept. */
@@ -148,49 +126,38 @@ static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it
     const ms_keep *keep = c->keep;
     ms_str last = ms__absent();
     uint64_t first = 0, from = k->from > c->from ? k->from : c->from;
-    bool kept = false, wanted = false, timed = false;
+    bool kept = false, wanted = false, timed = false, ended = false;
     int64_t time = 0;
     size_t cap = 0;
-    ms_result code = MS_OK;
     ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_query_open(c->source, &q, it, err));
-    while (code == MS_OK) {
-        const ms_msg *msg = ms__next_stored(it);
+    for (;;) {
+        const ms_msg *msg = ended ? NULL : ms__next_stored(it);
         ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
         bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
         if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
-            if (wanted != kept) code = ms__turns_add(c, k, &cap, first, err);
-            kept = wanted;
-            wanted = false;
-            if (!msg) break;
-            first = ms_seq(msg);
+            void *turns = ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
             last = turn;
-            if (!ms__keep_copy(c->arena, &last)) code = ms__no_arena(err, c->arena, 0);
+            if (!turns || !ms__keep_copy(c->arena, &last)) break;
+            k->turns = (uint64_t *)turns;
+            if (wanted != kept) k->turns[k->n_turns++] = first;
+            if (ended) return ms__kept_close(it, err);
+            kept = wanted;
+            wanted = ended = !msg;
+            first = msg ? ms_seq(msg) : c->beyond;
         }
+        if (!msg) continue;
         if (ms_time(msg, &time)) timed = true;
         if (ms_seq(msg) >= from && (!keep->has_since || !timed || time >= keep->since_ns))
             wanted = true;
     }
-    if (code == MS_OK && !kept) code = ms__turns_add(c, k, &cap, c->beyond, err);
-    ms_result end = ms__kept_close(it, code == MS_OK ? err : NULL);
-    return code == MS_OK ? end : code;
-}
-
-/* Finds the number of the first of the newest messages of a location. */
-static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms__kept *k,
-                                            ms_cursor *it, ms_error *err)
-{
-    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, c->keep->newest);
-    if (c->keep->newest == 0 || ms__is_empty(k->location)) return MS_OK;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    const ms_msg *first = ms__next_stored(it);
-    k->from = first ? ms_seq(first) : c->beyond;
-    return ms__kept_close(it, err);
+    (void)ms_cursor_close(it, NULL);
+    return ms__no_arena(err, c->arena, sizeof first);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -205,7 +172,11 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_er
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        MS__TRY(ms__kept_from(c, &kept[i], it, err));
+        if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+                                    &kept[i].from, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        if (kept[i].from == 0) kept[i].from = c->beyond;
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
@@ -236,7 +207,7 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
 {
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
     if (!it) return ms__no_arena(err, c->arena, sizeof *it);
-    MS__TRY(ms__kept_list(c, it, err));
+    MS__TRY(ms__kept_list(c, err));
     if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
     for (size_t i = 0; c->keep->whole_turns && i < c->n_kept; i++)
         if (!ms__is_empty(c->kept[i].location))
@@ -567,8 +538,8 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
-                    "no store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: damaged, or no store "
+                    "takes them", c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,

@@ -240,13 +240,8 @@ static bool ms__note_less(const void *a, const void *b)
 /* Returns whether an earlier block has noted a message. */
 static bool ms__noted(const ms__history *h, uint64_t note)
 {
-    size_t low = 0, high = h->n_ranked;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->noted[middle] < note) low = middle + 1;
-        else high = middle;
-    }
-    return low < h->n_ranked && h->noted[low] == note;
+    size_t at = ms__lower(h->noted, h->n_ranked, note);
+    return at < h->n_ranked && h->noted[at] == note;
 }
 
 /* Returns whether an earlier block has returned the message. If not, notes that this one
@@ -476,7 +471,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, a user_message or an assistant_message");
+                           "a synthesis, or of the conversation");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
