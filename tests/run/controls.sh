@@ -519,6 +519,39 @@ controls()
         search_ends_at_its_limit 100 ms_ffi__search 'if (left == 0) left = SIZE_MAX;' ''
     control redaction_reads_all_amendments gcc test_change many_changes_stay_quick 100 \
         ms__raw_edits 'if (q->about_seq && !(q->raw & MS_RAW_HIDES))' 'if (false)'
+    control stream_too_large_for_its_end gcc test_change \
+        stream_is_refused_at_the_feed_that_makes_it_too_large 100 ms_stream_feed \
+        'code = ms__size_check(stream->size + stored, stream->most, err);' 'code = MS_OK;'
+    control resumed_stream_counts_from_nothing gcc test_change \
+        stream_is_refused_at_the_feed_that_makes_it_too_large 100 ms_stream_begin \
+        'if (e->key.ptr) ms__stream_resume(stream, appended->text.len);' ''
+    control stream_collects_less_than_it_says gcc test_change \
+        stream_is_refused_when_it_collects_more_than_it_has_room_for 100 ms_stream_begin \
+        'if (opts && opts->flush_chars > MS__STREAM_ROOM)' 'if (false)'
+    control untimed_message_keeps_its_turn gcc test_copy \
+        turns_are_kept_by_the_times_of_their_messages 100 ms__kept_turns \
+        '!timed || time >= keep->since_ns' '!ms_time(msg, NULL) || time >= keep->since_ns'
+    control young_turn_keeps_all_after_it gcc test_copy \
+        turns_are_kept_by_the_times_of_their_messages 100 ms__kept_turns \
+        'wanted = false;' ''
+    control error_of_a_note_that_is_left_out gcc test_error \
+        error_stays_as_it_was_when_a_copy_leaves_something_out 100 \
+        ms__copy_step '&c->error);' 'err);'
+    control error_of_a_number_that_is_an_id gcc test_error \
+        error_stays_as_it_was_when_a_call_of_the_formats_succeeds 100 \
+        ms_task_get 'ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);' \
+        'ms_result code = ms_get_by_seq(store, seq, arena, msg, err);'
+    control error_of_a_ring_that_drops gcc test_error \
+        error_stays_as_it_was_when_a_ring_drops 100 \
+        ms__ring_append 'code = ms__mem_try(m, &own, &failed);' \
+        'code = ms__mem_try(m, &own, err);'
+    control error_of_an_answer_without_a_note gcc test_error \
+        error_stays_as_it_was_when_an_answer_is_not_noted 100 \
+        ms_answer_end 'ms__answer_note(a, first)' 'ms__answer_note(a, err)'
+    control error_of_damage_behind_the_last_task gcc test_error \
+        error_stays_as_it_was_when_damage_does_not_matter 100 \
+        ms__newest 'if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;' \
+        'if (msg && some && ms_cursor_close(it, err) == MS_E_DAMAGED) it->result = MS_OK;'
     control reason_truncated_in_a_character gcc test_answer \
         reason_to_stop_is_cut_between_characters 100 \
         ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'
