@@ -521,7 +521,11 @@ controls()
         ms__raw_edits 'if (q->about_seq && !(q->raw & MS_RAW_HIDES))' 'if (false)'
     control stream_too_large_for_its_end gcc test_change \
         stream_is_refused_at_the_feed_that_makes_it_too_large 100 ms_stream_feed \
-        'code = ms__size_check(stream->size + stored, stream->most, err);' 'code = MS_OK;'
+        'code = ms__size_check(stream->size + stored, stream->most, err);' \
+        'code = ms__size_check(stream->size + stored, 8 * stream->most, err);'
+    control reopened_flash_drops_a_third gcc test_flash \
+        reopening_shows_the_newest_messages_that_the_same_memory_takes 100 \
+        ms__flash_room 'if (left >= units || now >= units / 3)' 'if (true)'
     control resumed_stream_counts_from_nothing gcc test_change \
         stream_is_refused_at_the_feed_that_makes_it_too_large 100 ms_stream_begin \
         'if (e->key.ptr) ms__stream_resume(stream, appended->text.len);' ''
@@ -533,7 +537,7 @@ controls()
         '!timed || time >= keep->since_ns' '!ms_time(msg, NULL) || time >= keep->since_ns'
     control young_turn_keeps_all_after_it gcc test_copy \
         turns_are_kept_by_the_times_of_their_messages 100 ms__kept_turns \
-        'wanted = false;' ''
+        'wanted = ended = !msg;' 'ended = !msg; wanted = wanted || ended;'
     control error_of_a_note_that_is_left_out gcc test_error \
         error_stays_as_it_was_when_a_copy_leaves_something_out 100 \
         ms__copy_step '&c->error);' 'err);'
@@ -541,6 +545,9 @@ controls()
         error_stays_as_it_was_when_a_call_of_the_formats_succeeds 100 \
         ms_task_get 'ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);' \
         'ms_result code = ms_get_by_seq(store, seq, arena, msg, err);'
+    control update_fails_after_its_change gcc test_task \
+        update_is_made_when_memory_ends_after_it 100 ms_task_update \
+        'if (code == MS_OK && msg) (void)ms_get' 'if (code == MS_OK && msg) code = ms_get'
     control error_of_a_ring_that_drops gcc test_error \
         error_stays_as_it_was_when_a_ring_drops 100 \
         ms__ring_append 'code = ms__mem_try(m, &own, &failed);' \
