@@ -137,10 +137,11 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file says so; outputs are not checked. Results are borrowed; each function documents for how
- * long. A function that allocates a result has an ms_arena parameter; others allocate
- * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
- * failed open or init there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file says so; outputs
+ * are not checked. Results are borrowed; each function documents for how long. A function
+ * that allocates a result has an ms_arena parameter; others allocate nothing. Stores keep
+ * and use the ms_alloc of their description ({0}: malloc). After a failed open or init
+ * there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -7871,7 +7872,8 @@ static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it
         ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
         bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
         if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
-            void *turns = ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
+            void *turns =
+                ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
             last = turn;
             if (!turns || !ms__keep_copy(c->arena, &last)) break;
             k->turns = (uint64_t *)turns;

@@ -136,7 +136,8 @@ static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it
         ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
         bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
         if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
-            void *turns = ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
+            void *turns =
+                ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
             last = turn;
             if (!turns || !ms__keep_copy(c->arena, &last)) break;
             k->turns = (uint64_t *)turns;

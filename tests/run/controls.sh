@@ -411,8 +411,7 @@ controls()
     control sync_of_a_replaced_file_reported gcc test_rewrite changes_follow_to_the_new_file 100 \
         ms__log_sync_to 'ms__replaced_check(log, NULL) != MS_OK' 'false'
     control messages_without_time_dropped gcc test_twin arena_stores_and_twin_agree 100 \
-        ms__kept_from 'q.limit = 0;' \
-        'q.limit = 0; q.has_since = true; q.since_ns = keep->since_ns;'
+        ms__kept_turns '!timed || time >= keep->since_ns' 'time >= keep->since_ns'
     control change_of_a_copied_message_left_out gcc test_rewrite \
         changes_follow_to_the_new_file 100 \
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
@@ -508,7 +507,8 @@ controls()
         ms_answer_end 'if (failed != MS_OK) code = failed;' ''
     control answer_keeps_strings_of_its_caller gcc test_answer \
         answer_keeps_copies_when_its_description_is_gone 100 \
-        ms__answer_describe 'if (!ms__keep_copy(ms__answer_arena(a), texts[i]))' 'if (false)'
+        ms__answer_describe \
+        'if (!ms__keep_copy(ms__answer_arena(a), texts[i]))' 'if (false)'
     control parts_of_an_answer_in_one_branch gcc test_answer \
         answer_takes_linear_time_when_calls_are_many 100 \
         ms__answer_part_place 'at = &(*at)->child[bits >> 63]' 'at = &(*at)->child[0]'
@@ -947,7 +947,7 @@ controls()
         'stat.changes != 0'
     control facts_beside_a_rewrite_not_chosen gcc test_log_index \
         a_rewrite_leaves_out_facts_of_a_location_that_is_not_kept 100 \
-        ms__copy_since 'ms__kept_find(c, m.location, &from)' '(from = 0, true)'
+        ms__copy_since 'ms__kept_find(c, m.location, &k)' '(k = NULL, true)'
     control date_of_a_model_ends_anywhere gcc test_request \
         thinking_goes_to_its_model_alone_whatever_its_date 100 \
         ms__same_model 'return n == rest.len ||' 'return n <= rest.len ||'
@@ -1008,7 +1008,7 @@ controls()
         ms__answer_note 'u->input_tokens | u->output_tokens' \
         'u->input_tokens + u->output_tokens'
     control ring_drops_within_a_turn gcc test_ring a_ring_is_as_a_list_that_drops 10 \
-        ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;' \
+        ms__ring_choose 'if (!r || !ms__turn_begins(turn, user, last)) continue;' \
         'break;'
     control ring_keeps_changes_of_dropped gcc test_ring a_ring_is_as_a_list_that_drops 10 \
         ms__ring_keeps_change 'if (!loc->all.first) return false;' 'return true;'

@@ -589,7 +589,8 @@ TEST(reopening_shows_the_newest_messages_that_the_same_memory_takes)
             memset(text, 'x', sizeof text);
             ms_envelope m = ms_user_message(
                 ms_text_n(ms_str_n(text, 1 + (size_t)test_below(&rng, sizeof text))));
-            assert_int_equal(ms_append(store, ms_str_of(places[i % 3]), &m, NULL, NULL), MS_OK);
+            ms_str place = ms_str_of(places[i % 3]);
+            assert_int_equal(ms_append(store, place, &m, NULL, NULL), MS_OK);
             if (i < 150 || i % 10) continue;
             size_t before = visible(store);
             assert_true(before > 20);

@@ -178,7 +178,8 @@ static size_t feed_until_refused(ms_stream *stream, ms_str piece)
 /* All that a stream took can be ended, or recovered; one byte more would not be taken. */
 TEST_WITH(ON_EVERY_STORE, stream_is_refused_at_the_feed_that_makes_it_too_large)
 {
-    static const char *const pieces[] = {"x", "\xE2\x82\xAC", "\xFF", "a longer piece of text"};
+    static const char *const pieces[] = {"x", "\xE2\x82\xAC", "\xFF",
+                                         "a longer piece of text"};
     skip_on_a_server(state, "it tells at the end");
     for (size_t way = 0; way < 4 * COUNT(pieces); way++) {
         const store_options options = {.max_message = 1500};

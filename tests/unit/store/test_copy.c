@@ -137,7 +137,8 @@ TEST_WITH(ON_EVERY_STORE, turn_is_kept_entirely_when_one_of_its_messages_is)
     static const char *const turns[] = {"a", "a", "a", "b", "a"};
     test_store s = store_open((store_kind *)*state, NULL);
     ms_copy_report report;
-    const ms_keep keep = {.has_since = true, .since_ns = SECONDS(18), .whole_turns = true};
+    const ms_keep keep = {.has_since = true, .since_ns = SECONDS(18),
+                          .whole_turns = true};
     test_store to = destination(store_kind_at(0), 0);
     for (size_t i = 0; i < COUNT(times); i++) {
         ms_envelope m = ms_user_message(ms_text("x"));
