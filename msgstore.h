@@ -6776,10 +6776,11 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
-    ms_result code = ms_store_stat(store, out, NULL);
-    if (code != MS_OK && code != MS_E_UNSUPPORTED) /* once more, to fill err */
-        return ms_store_stat(store, out, err);
-    if (code != MS_OK) memset(out, 0, sizeof *out); /* a union may have begun */
+    ms_error failed;
+    ms_result code = ms_store_stat(store, out, &failed);
+    if (code == MS_OK) return code;
+    memset(out, 0, sizeof *out); /* a union may have begun */
+    if (code != MS_E_UNSUPPORTED && err) *err = failed;
     return code;
 }
 
@@ -8275,8 +8276,7 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: damaged, or no store "
-                    "takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records are damaged, or no store takes them", c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
@@ -12830,7 +12830,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, not a power of two from 1024 on",
+                        "chunk_size is %u, no power of two from 1024 on",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
@@ -28436,13 +28436,16 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);
+        ms_error failed;
+        ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
         *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED)
-            return ms_get_by_seq(store, seq, arena, msg, err); /* to fill err */
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) {
+            if (err) *err = failed;
+            return code;
+        }
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);

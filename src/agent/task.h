@@ -54,13 +54,16 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, NULL);
+        ms_error failed;
+        ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
         *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED)
-            return ms_get_by_seq(store, seq, arena, msg, err); /* to fill err */
+        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) {
+            if (err) *err = failed;
+            return code;
+        }
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);

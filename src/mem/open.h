@@ -85,7 +85,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, not a power of two from 1024 on",
+                        "chunk_size is %u, no power of two from 1024 on",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)

@@ -466,10 +466,11 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
-    ms_result code = ms_store_stat(store, out, NULL);
-    if (code != MS_OK && code != MS_E_UNSUPPORTED) /* once more, to fill err */
-        return ms_store_stat(store, out, err);
-    if (code != MS_OK) memset(out, 0, sizeof *out); /* a union may have begun */
+    ms_error failed;
+    ms_result code = ms_store_stat(store, out, &failed);
+    if (code == MS_OK) return code;
+    memset(out, 0, sizeof *out); /* a union may have begun */
+    if (code != MS_E_UNSUPPORTED && err) *err = failed;
     return code;
 }
 
