@@ -8276,7 +8276,8 @@ static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records are damaged, or no store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records are damaged, or no store takes them",
+                    c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
