@@ -543,7 +543,7 @@ controls()
         ms__copy_step '&c->error);' 'err);'
     control error_of_a_number_that_is_an_id gcc test_error \
         error_stays_as_it_was_when_a_call_of_the_formats_succeeds 100 \
-        ms_task_get 'ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);' \
+        ms__task_numbered 'ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);' \
         'ms_result code = ms_get_by_seq(store, seq, arena, msg, err);'
     control update_fails_after_its_change gcc test_task \
         update_is_made_when_memory_ends_after_it 100 ms_task_update \
