@@ -136,11 +136,12 @@
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Arguments are copied before a call returns. A pointer may be NULL only where this file
- * says so; outputs are not checked. Results are borrowed; each function documents for how
- * long. A function that allocates a result has an ms_arena parameter; others allocate
- * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
- * failed open or init there is nothing to free, and outputs are NULL or zero.
+ * Arguments are copied before a call returns. A cursor is the exception: what its query
+ * points to must outlive it. A pointer may be NULL only where this file says so; outputs
+ * are not checked. Results are borrowed; each function documents for how long. A function
+ * that allocates a result has an ms_arena parameter; others allocate nothing. Stores keep
+ * and use the ms_alloc of their description ({0}: malloc). After a failed open or init
+ * there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -903,7 +904,10 @@ typedef struct ms_query {
  * has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor ms_cursor;
 
-/* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
+/* Opens a cursor. The query is copied; what it points to is not, and must outlive the
+ * cursor: the bytes of location, agent_key and turn_id, agent_keys, and the arena. The
+ * same holds for the arguments of the four calls below, and for the query of a search.
+ * On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
  * with other writers cannot be followed because over 30 cursors of this handle hold older
  * snapshots; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
@@ -926,7 +930,6 @@ MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str 
                                        size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_global_messages(ms_store *store, ms_str location, size_t limit,
                                         ms_cursor *it, ms_error *err);
-/* agent_keys must outlive the cursor. */
 MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       const ms_str *agent_keys, size_t n_agent_keys,
                                       size_t limit, ms_cursor *it, ms_error *err);
@@ -1226,7 +1229,7 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
                            ms_str agent_key);
 
 /* Opens the history as blocks: conversation, own agent, [team], global, each in order; or
- * as a timeline. */
+ * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
 /* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
@@ -1260,10 +1263,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
 
 typedef struct ms_stream_opts {
     uint32_t flush_ms;        /* parts are collected for so many milliseconds (0: 50) */
-    uint32_t flush_chars;     /*   or characters (0: 128); the first is written at once.
-                                 No timer runs: the next feed writes them, an absent
-                                 part, or the end. A writer that dies loses what it has
-                                 collected */
+    uint32_t flush_chars;     /*   or characters (0: 128), and never more than 1,024
+                                 bytes; the first is written at once. No timer runs: the
+                                 next feed writes them, an absent part, or the end. A
+                                 writer that dies loses what it has collected */
     bool every_part;          /* each part becomes a record */
     ms_clock clock;           /* {0}: the system's */
 } ms_stream_opts;
@@ -1275,14 +1278,17 @@ typedef struct ms_stream ms_stream;
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
  * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. */
+ * that one (see ms_append), and to the text that it has. MS_E_RANGE: flush_chars is over
+ * 1,024. */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
 /* Adds text. The bytes of an incomplete character wait for the rest of it. An absent part
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
  * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
- * hidden. On failure no byte of the part is used. */
+ * hidden; MS_E_TOO_LARGE: with the part the message is larger than the store takes (an
+ * arena store or a log; others tell at the end). On failure no byte of the part is used,
+ * and the stream can end with the text so far. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
@@ -1503,6 +1509,8 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * ms_answer_begin and ms_answer_end, and must be ended. */
 typedef struct ms_answer_stream ms_answer_stream;
 
+/* Begins an answer to desc, which is copied; store and arena must outlive the answer. On
+ * failure there is nothing to end. */
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
 /* Adds bytes of the body, in parts of any size. A message is visible from its first text
@@ -1510,8 +1518,10 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
  * ms_answer and ms_stream_feed; after an error, call ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
- * reach its end, and the messages stay unfinished; after a feed that failed the result is
- * MS_OK instead. MS_E_CLOSED: it has ended already. out may be NULL. */
+ * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
+ * and the result is that of the feed, once more. In both cases *out tells what is stored;
+ * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
+ * NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 #endif
 
@@ -1746,10 +1756,12 @@ typedef struct ms_keep {
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
-    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn (another one than in ms_project_opts) has one
-                                 turn_id; without one, it begins at a user_message. A
-                                 location without either is one turn */
+    bool whole_turns;         /* a turn with a message that these limits keep is kept
+                                 entirely. A turn (another one than in ms_project_opts)
+                                 has one turn_id; without one, it begins at a
+                                 user_message. A location without either is one turn. For
+                                 has_since a message without time has that of the message
+                                 before it in its location; the first ones are kept */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -1759,7 +1771,10 @@ typedef struct ms_copy_report {
     uint64_t copied, dropped; /* messages */
     uint64_t bytes;           /* of the copied records in the source */
     uint64_t damaged;         /* unreadable records of the source */
-    uint64_t notes;           /* copied notes; those of dropped messages are left out */
+    uint64_t notes;           /* copied notes */
+    uint64_t left_out;        /* notes that were not copied because their message was not.
+                                 Of a rewrite also changes that were made meanwhile, to
+                                 messages that were not copied, are hidden or ended */
     uint64_t unplaced;        /* notes and facts the destination cannot store */
 } ms_copy_report;
 
@@ -2109,8 +2124,8 @@ typedef struct ms_task_change {
  *   - MS_E_TYPE: the content has another type (the format's origin allows that): delete
  *     the message and create another one. MS_E_NOT_FOUND as of ms_task_get;
  *     MS_E_ARGUMENT: streaming_status is another word.
- *   - MS_E_NO_MEMORY, MS_E_ARENA: the change may be made and only its message not be
- *     returned; with msg NULL nothing is changed. */
+ *   - MS_E_NO_MEMORY, MS_E_ARENA: nothing is changed. MS_OK with a *msg of NULL: the
+ *     change is made, but its message could not be read afterwards. */
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);
@@ -2438,6 +2453,7 @@ typedef struct ms_flash {
     uint64_t order;           /* sectors begun since the first one: each was erased about
                                  order / sectors times */
     uint32_t sector, at;      /* private from here: the end of the newest frame */
+    uint32_t left;            /* opening: bytes of records not entered yet */
     bool erased;              /* the next sector is erased */
     bool poisoned;
 } ms_flash;
@@ -2681,7 +2697,8 @@ typedef struct ms__reading {
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */
-    uint64_t damaged_ranges;  /* damaged ranges that were found */
+    uint64_t damaged_ranges;  /* damaged ranges that were found, of unknown kinds, */
+    uint64_t damaged_records; /* and of known ones */
     uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
                                           one */
     ms_result result;         /* the error that stopped reading */
@@ -2780,6 +2797,7 @@ struct ms_stream {
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint64_t size, most;      /* bytes of a record of the text written, and the limit */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 };
@@ -2806,16 +2824,18 @@ struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
-    ms_error *err;             /* of the running call; `code` is the first error */
+    ms_profile profile;        /* a copy, as all of desc */
+    ms_error *err;             /* of the running call */
+    ms_error error;            /* of the feed that failed, whose result is `code` */
     ms_result code;
-    struct ms__answer_part *parts;
+    struct ms__answer_part *parts, *last, *tries[4];
     int64_t n_parts;
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment;
+    bool in_line, in_comment, begun;
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
@@ -3828,28 +3848,34 @@ static size_t ms__u64_write(uint64_t v, char *out)
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
- * March, so that a leap day is the last day of its year, in cycles of 400 years. */
+ * March, so that a leap day is the last day of its year. The days that nanoseconds reach
+ * fit 32 bits, and lie after the year 0. */
 #define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
 
-static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
+static MS__NOINLINE uint32_t ms__year_begin(uint32_t year)
+{
+    return year * 365 + year / 4 - year / 100 + year / 400;
+}
+
+static int32_t ms__days_of(uint32_t year, uint32_t month, uint32_t day)
 {
     year -= month <= 2;
-    int64_t era = year / 400, of_era = year - era * 400;
-    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+    month += month > 2 ? -3u : 9u;
+    return (int32_t)(ms__year_begin(year) + (153 * month + 2) / 5 + day - 1) -
            MS__DAYS_TO_EPOCH;
 }
 
-static void ms__date_of(int64_t days, unsigned date[3])
+/* date: year, month, day. */
+static void ms__date_of(int32_t day, uint32_t date[3])
 {
-    days += MS__DAYS_TO_EPOCH;
-    int64_t era = days / 146097, of_era = days - era * 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * of_year + 2) / 153;
-    date[2] = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
-    date[1] = (unsigned)(month < 10 ? month + 3 : month - 9);
-    date[0] = (unsigned)(year + era * 400 + (date[1] <= 2));
+    uint32_t days = (uint32_t)(day + MS__DAYS_TO_EPOCH);
+    uint32_t year = days * 400 / 146097 + 1; /* a year too late, perhaps two */
+    while (ms__year_begin(year) > days) year--;
+    days -= ms__year_begin(year);
+    uint32_t month = (5 * days + 2) / 153;
+    date[2] = days - (153 * month + 2) / 5 + 1;
+    date[1] = month < 10 ? month + 3 : month - 9;
+    date[0] = year + (date[1] <= 2);
 }
 
 static void ms__put_digits(char *out, unsigned digits, uint64_t v)
@@ -3883,19 +3909,19 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 {
-    unsigned date[3], width = 9;
-    int64_t part = (ns % MS__SECOND + MS__SECOND) % MS__SECOND;
+    static const uint8_t places[6] = {0, 5, 8, 11, 14, 17};
+    uint32_t v[6], width = 9; /* as ms_iso_read has them */
+    int64_t part = ns % MS__SECOND, seconds = ns / MS__SECOND;
     if (ns == MS_TIME_NONE) return 0;
-    int64_t seconds = ns / MS__SECOND - (ns % MS__SECOND < 0);
-    int64_t of_day = (seconds % 86400 + 86400) % 86400;
-    ms__date_of((seconds - of_day) / 86400, date);
+    if (part < 0) part += MS__SECOND, seconds--;
+    int32_t day = (int32_t)(seconds / 86400), of_day = (int32_t)(seconds % 86400);
+    if (of_day < 0) of_day += 86400, day--;
+    ms__date_of(day, v);
+    v[3] = (uint32_t)of_day / 3600;
+    v[4] = (uint32_t)of_day / 60 % 60;
+    v[5] = (uint32_t)of_day % 60;
     memcpy(out, "0000-00-00T00:00:00", 19);
-    ms__put_digits(out, 4, date[0]);
-    ms__put_digits(out + 5, 2, date[1]);
-    ms__put_digits(out + 8, 2, date[2]);
-    ms__put_digits(out + 11, 2, (uint64_t)(of_day / 3600));
-    ms__put_digits(out + 14, 2, (uint64_t)(of_day / 60 % 60));
-    ms__put_digits(out + 17, 2, (uint64_t)(of_day % 60));
+    for (unsigned i = 0; i < 6; i++) ms__put_digits(out + places[i], i ? 2 : 4, v[i]);
     size_t len = 19;
     if (part > 0) {
         for (; part % 1000 == 0; part /= 1000) width -= 3;
@@ -3908,14 +3934,14 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 }
 
 /* Reads n decimal digits; false: there are fewer. */
-static bool ms__get_digits(ms_str *s, unsigned n, unsigned *out)
+static bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
 {
     *out = 0;
     if (s->len < n) return false;
     for (unsigned i = 0; i < n; i++) {
         char c = s->ptr[i];
         if (c < '0' || c > '9') return false;
-        *out = *out * 10 + (unsigned)(c - '0');
+        *out = *out * 10 + (uint32_t)(c - '0');
     }
     s->ptr += n;
     s->len -= n;
@@ -3933,7 +3959,7 @@ static bool ms__get_char(ms_str *s, char c)
 /* Reads the text after the seconds: a fraction, an offset. */
 static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 {
-    unsigned hours = 0, minutes = 0, digit, places = 0;
+    uint32_t hours = 0, minutes = 0, digit, places = 0;
     *part = 0;
     if (ms__get_char(&s, '.')) {
         for (; places < 9 && ms__get_digits(&s, 1, &digit); places++)
@@ -3955,21 +3981,19 @@ static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
-    static const uint8_t days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    unsigned v[6]; /* year, month, day, hour, minute, second */
+    uint32_t v[6], date[3]; /* year, month, day, hour, minute, second */
     ms_str s = text;
     for (unsigned i = 0; i < 6; i++) {
         bool mark = i == 0 || ms__get_char(&s, "?--T::"[i]) ||
                     (i == 3 && ms__get_char(&s, ' '));
         if (!mark || !ms__get_digits(&s, i == 0 ? 4 : 2, &v[i])) return MS_E_SYNTAX;
     }
-    unsigned year = v[0], month = v[1], day = v[2];
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
-        v[3] > 23 || v[4] > 59 || v[5] > 60)
+    if (v[0] < 1 || v[1] < 1 || v[1] > 12 || v[3] > 23 || v[4] > 59 || v[5] > 60)
         return MS_E_RANGE;
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
-    int64_t part, t = ms__days_of(year, month, day) * 86400;
+    int32_t day = ms__days_of(v[0], v[1], v[2]);
+    ms__date_of(day, date);
+    if (date[1] != v[1] || date[2] != v[2]) return MS_E_RANGE; /* the month is shorter */
+    int64_t part, t = (int64_t)day * 86400;
     t += v[3] * 3600 + v[4] * 60 + v[5];
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
     if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;
@@ -6191,6 +6215,18 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     return MS_OK;
 }
 
+/* Returns how many of n rising numbers are smaller than a number. */
+static size_t ms__lower(const uint64_t *numbers, size_t n, uint64_t number)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (numbers[middle] < number) low = middle + 1;
+        else n = middle;
+    }
+    return low;
+}
+
 static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
 {
     ms_query q;
@@ -6347,12 +6383,14 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
  * stores stay in place until they are closed. `append_run` appends with the results of
  * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
- * whether the records that a cursor returned are where they were; NULL: always. The
- * functions are in a table, so that programs without unions do not link their code. */
+ * whether the records that a cursor returned are where they were; NULL: always. `most`
+ * returns the largest size of a record. The functions are in a table, so that programs
+ * without unions do not link their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
+    size_t (*most)(ms_store *store);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */
@@ -6592,19 +6630,21 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Finds the number of the newest message of a location, or of the store; 0: none. */
-static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
-                            ms_error *err)
+/* Finds the number of the first of the newest n messages of a location, or of the store;
+ * 0: none. some: such a message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool some,
+                            uint64_t *seq, ms_error *err)
 {
     ms_arena own;
     ms_cursor *it;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, n);
     memset(&own, 0, sizeof own);
-    q.reverse = true;
+    q.reverse = n == 1;
     *seq = 0;
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
+    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -6666,7 +6706,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, false, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -6759,14 +6799,11 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
-    ms_error kept;
-    memset(out, 0, sizeof *out);
-    if (!store->backend->stat) return MS_E_UNSUPPORTED;
-    if (err) kept = *err;
-    ms_result code = store->backend->stat(store, out, err);
-    if (code != MS_E_UNSUPPORTED) return code;
-    if (err) *err = kept;
+    ms_error failed;
+    ms_result code = ms_store_stat(store, out, &failed);
+    if (code == MS_OK) return code;
     memset(out, 0, sizeof *out); /* a union may have begun */
+    if (code != MS_E_UNSUPPORTED && err) *err = failed;
     return code;
 }
 
@@ -6783,10 +6820,8 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
-    if (code == MS_E_UNSUPPORTED) {
-        code = ms__newest(store, ms__absent(), &now->last, err);
-        return code == MS_E_DAMAGED && now->last > 0 ? MS_OK : code;
-    }
+    if (code == MS_E_UNSUPPORTED)
+        return ms__newest(store, ms__absent(), 1, true, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
@@ -7419,6 +7454,8 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     if (!store->backend->erase)
         return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
+    bool withheld = code == MS_E_DAMAGED && msg; /* a damaged change was about it */
+    if (withheld) code = MS_OK;
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
@@ -7429,6 +7466,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
+        if (withheld && code == MS_E_DAMAGED && msg) code = MS_OK;
     }
     if (code == MS_OK || code == MS_E_HIDDEN)
         code = ms__redact_all(store, &own, msg, err);
@@ -7446,13 +7484,26 @@ static int64_t ms__stream_now(const ms_stream *s)
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
 
+/* Adds the text that an earlier stream of the same key has written. */
+static void ms__stream_resume(ms_stream *s, size_t initial)
+{
+    ms_arena own;
+    ms_stream_text text;
+    memset(&own, 0, sizeof own);
+    (void)ms_stream_read(s->store, s->seq, 0, &own, &text, NULL);
+    if (text.next > initial) s->size += text.next - initial;
+    ms_arena_deinit(&own);
+}
+
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err)
 {
     ms_record record;
+    ms__layout l;
     memset(stream, 0, sizeof *stream);
     stream->flushed = MS_TIME_NONE;
+    l.parts = NULL;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
@@ -7462,12 +7513,18 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    MS__TRY(ms__message_check(location, e, err));
+    if (opts && opts->flush_chars > MS__STREAM_ROOM)
+        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "more than 1,024 characters");
+    MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     if (opts) stream->opts = *opts;
     MS__TRY(ms__change_put(store, &record, 0, &stream->seq, err));
     stream->store = store;
+    const ms__hooks *hooks = store->backend->hooks;
+    stream->most = hooks ? hooks->most(store) : UINT64_MAX;
+    stream->size = l.size + 3; /* the length of a longer text takes up to 3 bytes more */
+    if (e->key.ptr) ms__stream_resume(stream, appended->text.len);
     return MS_OK;
 }
 
@@ -7516,6 +7573,7 @@ static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
     text.len -= keep;
     if (text.len > 0) {
         MS__TRY(ms__stream_put(s, text, err));
+        s->size += ms__utf8_repair(text, NULL);
         s->flushed = ms__stream_now(s);
         if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     }
@@ -7540,7 +7598,7 @@ static bool ms__stream_due(const ms_stream *s, ms_str text)
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 {
     ms_arena own;
-    ms_result code = MS_OK;
+    ms_result code;
     MS__TRY(ms__stream_check(stream, err));
     if (part.ptr && part.len == 0) return MS_OK;
     ms_str text = ms_str_n(stream->pending, stream->n_pending + part.len);
@@ -7553,9 +7611,12 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     }
     char *end = (char *)(uintptr_t)text.ptr + stream->n_pending;
     if (part.len > 0) memcpy(end, part.ptr, part.len);
-    if (large || !part.ptr || ms__stream_due(stream, text))
+    uint64_t stored = 3 * (uint64_t)text.len; /* at most, if it is repaired */
+    if (stream->size + stored > stream->most) stored = ms__utf8_repair(text, NULL);
+    code = ms__size_check(stream->size + stored, stream->most, err);
+    if (code == MS_OK && (large || !part.ptr || ms__stream_due(stream, text)))
         code = ms__stream_out(stream, text, err);
-    else stream->n_pending = (uint32_t)text.len;
+    else if (code == MS_OK) stream->n_pending = (uint32_t)text.len;
     ms_arena_deinit(&own);
     return code;
 }
@@ -7717,10 +7778,13 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * (CP2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
-/* A location to copy, from a number on. */
+/* A location to copy, from a number on; whole turns: the first numbers of a series of
+ * turns that is kept, of one that is not, and so on. */
 typedef struct ms__kept {
     ms_str location;
     uint64_t from;
+    uint64_t *turns;
+    size_t n_turns;
 } ms__kept;
 
 /* A running copy. */
@@ -7754,6 +7818,7 @@ typedef struct ms__copying {
     ms_record *records; /* the batch, with a change */
     size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
+    ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
 
 enum {
@@ -7770,15 +7835,15 @@ static bool ms__kept_less(const void *a, const void *b)
     return ms__str_order(x->location, y->location) < 0;
 }
 
-/* Returns whether a location is copied, and from which number on. */
-static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
+/* Returns whether a location is copied. *k: its rules, NULL: all of it. */
+static bool ms__kept_find(const ms__copying *c, ms_str location, const ms__kept **k)
 {
     size_t low = 0, high = c->n_kept;
-    *from = 0;
+    *k = NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = ms__str_order(c->kept[middle].location, location);
-        if (order == 0) *from = c->kept[middle].from;
+        if (order == 0) *k = &c->kept[middle];
         if (order == 0) return true;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -7794,11 +7859,12 @@ static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
 
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
-    uint64_t from = c->from;
-    if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
-    if (!c->keep->whole_turns && from < c->from) from = c->from;
-    if (ms_seq(msg) < from) return false;
-    return c->keep->whole_turns || ms__is_young(c->keep, msg);
+    const ms__kept *k = NULL;
+    uint64_t seq = ms_seq(msg);
+    if (c->kept && !ms__kept_find(c, ms__location(msg), &k)) return false;
+    if (k && k->turns) return ms__lower(k->turns, k->n_turns, seq + 1) & 1;
+    if (seq < (k ? k->from : 0)) return false;
+    return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
 
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
@@ -7807,73 +7873,55 @@ static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Raises `from` to the first message that a query returns, young: to the first young one,
- * or beyond all messages. */
-static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
-                                bool young, uint64_t *from, ms_error *err)
+/* Returns whether a message, whose turn id is `turn`, begins a turn after a message of
+ * its location with the turn id `last`. */
+static bool ms__turn_begins(ms_str turn, bool user, ms_str last)
 {
-    MS__TRY(ms_query_open(c->source, q, it, err));
-    const ms_msg *first = ms__next_stored(it);
-    while (young && first && !ms__is_young(c->keep, first)) first = ms__next_stored(it);
-    uint64_t seq = first ? ms_seq(first) : c->beyond;
-    if (*from < seq) *from = seq;
-    return ms__kept_close(it, err);
-}
-
-/* Returns whether a message, whose turn id is `turn`, begins a turn after the message
- * `before` of its location. */
-static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
-{
-    ms_str last = ms_get(before, MS_F_TURN_ID).text;
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-/* Moves `from` to the start of the turn that it divides. */
-static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
-                               uint64_t *from, ms_error *err)
-{
-    const ms_msg *msg;
-    ms_str turn = ms__absent();
-    bool user = false, room = true;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q.after_seq = *from - 1;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    if ((msg = ms__next_stored(it)) != NULL) {
-        *from = ms_seq(msg);
-        turn = ms_get(msg, MS_F_TURN_ID).text;
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-        room = ms__keep_copy(c->arena, &turn);
-    }
-    MS__TRY(ms__kept_close(it, err));
-    if (!msg || !room) return room ? MS_OK : ms__no_arena(err, c->arena, turn.len);
-    q.after_seq = 0;
-    q.before_seq = *from;
-    q.reverse = true;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    while ((msg = ms__next_stored(it)) != NULL && !ms__turn_begins(turn, user, msg)) {
-        *from = ms_seq(msg);
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-    }
-    return ms__kept_close(it, err);
-}
-
-/* Finds the number from which on a location is kept, by the rules for each location. */
-static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                            ms_cursor *it, uint64_t *from, ms_error *err)
+/* Lists the turns of a location that are kept: those with a message that the other rules
+ * keep. A message without a time has that of the message before it. Messages that the
+ * source does not have yet are kept. */
+static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it,
+                                ms_error *err)
 {
     const ms_keep *keep = c->keep;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    *from = 0;
-    if (ms__is_empty(location)) return MS_OK;
-    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, false, from, err));
-    if (!keep->has_since || !keep->whole_turns) return MS_OK;
-    q.limit = 0;
-    return ms__kept_first(c, &q, it, true, from, err);
+    ms_str last = ms__absent();
+    uint64_t first = 0, from = k->from > c->from ? k->from : c->from;
+    bool kept = false, wanted = false, timed = false, ended = false;
+    int64_t time = 0;
+    size_t cap = 0;
+    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    for (;;) {
+        const ms_msg *msg = ended ? NULL : ms__next_stored(it);
+        ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
+        bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
+        if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
+            void *turns =
+                ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
+            last = turn;
+            if (!turns || !ms__keep_copy(c->arena, &last)) break;
+            k->turns = (uint64_t *)turns;
+            if (wanted != kept) k->turns[k->n_turns++] = first;
+            if (ended) return ms__kept_close(it, err);
+            kept = wanted;
+            wanted = ended = !msg;
+            first = msg ? ms_seq(msg) : c->beyond;
+        }
+        if (!msg) continue;
+        if (ms_time(msg, &time)) timed = true;
+        if (ms_seq(msg) >= from && (!keep->has_since || !timed || time >= keep->since_ns))
+            wanted = true;
+    }
+    (void)ms_cursor_close(it, NULL);
+    return ms__no_arena(err, c->arena, sizeof first);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -7884,10 +7932,15 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_er
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
+    memset(kept, 0, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
+        if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+                                    &kept[i].from, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        if (kept[i].from == 0) kept[i].from = c->beyond;
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
@@ -7904,7 +7957,7 @@ static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
     q.reverse = true;
     MS__TRY(ms_query_open(c->source, &q, it, err));
     while ((msg = ms__next_stored(it)) != NULL) {
-        if (!ms__keeps(c, msg)) continue;
+        if (!ms__keeps(c, msg) || !ms__is_young(c->keep, msg)) continue;
         bytes += ms_size(msg);
         if (bytes > c->keep->newest_bytes) break;
         from = ms_seq(msg);
@@ -7918,15 +7971,11 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
 {
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
     if (!it) return ms__no_arena(err, c->arena, sizeof *it);
-    MS__TRY(ms__kept_list(c, it, err));
+    MS__TRY(ms__kept_list(c, err));
     if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
-    if (!c->keep->whole_turns) return MS_OK;
-    for (size_t i = 0; i < c->n_kept; i++) {
-        ms__kept *k = &c->kept[i];
-        if (k->from < c->from) k->from = c->from;
-        if (k->from > 0 && !ms__is_empty(k->location))
-            MS__TRY(ms__kept_turn(c, k->location, it, &k->from, err));
-    }
+    for (size_t i = 0; c->keep->whole_turns && i < c->n_kept; i++)
+        if (!ms__is_empty(c->kept[i].location))
+            MS__TRY(ms__kept_turns(c, &c->kept[i], it, err));
     return MS_OK;
 }
 
@@ -7996,9 +8045,12 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
     *e = ms_envelope_of(note);
     ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
-    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
+    bool gone = code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED;
+    if (code != MS_OK && !gone) return code;
+    if (gone || !ms__keeps(c, msg)) {
+        c->report->left_out++;
         return MS_OK;
-    if (code != MS_OK || !ms__keeps(c, msg)) return code;
+    }
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
         return MS_OK;
@@ -8012,7 +8064,9 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     e->flags = 0;
     if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
-    return code == MS_E_NOT_FOUND ? MS_OK : code;
+    if (code != MS_E_NOT_FOUND) return code;
+    c->report->left_out++;
+    return MS_OK;
 }
 
 /* Copies the facts of a location as one record. */
@@ -8020,8 +8074,8 @@ static MS__NOINLINE ms_result ms__copy_facts(ms__copying *c, ms_str location,
                                              ms_error *err)
 {
     ms_str facts;
-    uint64_t from;
-    if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
+    const ms__kept *k;
+    if (c->keep->dry_run || !ms__kept_find(c, location, &k)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
     if (code == MS_E_DAMAGED) c->report->damaged++;
     else MS__TRY(code);
@@ -8089,21 +8143,21 @@ static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
     ms_result code =
         to->change(c->destination, last->location, c->records, n, &opts, err);
-    if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
-        return MS_OK;
+    bool refused = code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED;
+    c->report->left_out += refused;
     if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
-    return code;
+    return refused ? MS_OK : code;
 }
 
 /* Copies a record that follows the mark. */
 static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                              ms_error *err)
 {
-    uint64_t from;
+    const ms__kept *k;
     ms_envelope m = ms_envelope_of(msg);
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
-    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &from);
+    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
@@ -8121,8 +8175,9 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
         c->placed = m.seq;
         c->report->copied++;
         c->report->bytes += ms_size(msg);
-    } else if (message) {
-        c->report->dropped++;
+    } else if (!kept) {
+        if (message) c->report->dropped++;
+        else c->report->left_out++;
     }
     return ms__bytes(msg)[7] & MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;
 }
@@ -8180,7 +8235,8 @@ static ms_result ms__copy_list(ms__copying *c, ms_error *err)
     bool known = code == MS_OK;
     if (!known && code != MS_E_UNSUPPORTED) return code;
     c->report->dropped = stat.hidden;
-    c->changed = known ? stat.changes != 0 : c->source->backend->change != NULL;
+    c->changed = c->source->backend->change != NULL;
+    if (known) c->changed = stat.changes != 0 || (c->changed && stat.damaged != 0);
     c->mark = stat.as_of;
     c->beyond = known ? stat.last_seq + 1 : UINT64_MAX;
     MS__TRY(ms__kept_choose(c, err));
@@ -8213,8 +8269,7 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     return ms__copy_batch(c, err); /* the end of the batch is damaged */
 }
 
-/* Copies about n records. *end: the copy is complete. */
-static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool done = false;
     unsigned raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
@@ -8235,13 +8290,21 @@ static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *er
     return MS_OK;
 }
 
+/* Copies about n records. *end: the copy is complete. */
+static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    ms_result code = ms__copy_phase(c, n, end, &c->error);
+    if (code != MS_OK && err) *err = c->error;
+    return code;
+}
+
 /* Ends a copy after the last step. */
 static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
-                    "no store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records are damaged, or no store takes them",
+                    c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,
@@ -8416,6 +8479,23 @@ typedef struct ms__range {
     uint32_t depth;     /* number of ranges up to this one */
 } ms__range;
 
+/* A damaged range between records: what stood there, as far as its header tells. */
+typedef struct ms__hole {
+    uint64_t seq;   /* in its header */
+    uint32_t where; /* the hash of its location */
+    uint32_t reach; /* of a HIDE */
+    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
+} ms__hole;
+
+#define MS__HOLES 8u /* with more, the last one is of kind 0 */
+
+/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+typedef struct ms__held {
+    ms__hole hole;
+    uint64_t place;
+} ms__held;
+
 /* The changes of a location. */
 typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
@@ -8425,7 +8505,7 @@ typedef struct ms__edits {
     uint64_t damaged;          /* log: changes that could not be read, of which nothing is
                                   known; the last one is before this place: */
     uint64_t damaged_to;
-    struct ms__held *held;     /* log: damaged changes whose header is known */
+    ms__held *held;            /* log: damaged changes whose header is known */
     uint32_t n_held;
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
@@ -9312,17 +9392,6 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  * on: new messages, and changes of old ones.
  * ================================================================================== */
 
-/* A damaged range between records: what stood there, as far as its header tells. */
-typedef struct ms__hole {
-    uint64_t seq;   /* in its header */
-    uint32_t where; /* the hash of its location */
-    uint32_t reach; /* of a HIDE */
-    uint32_t unit;  /* it stands after the record that ends there */
-    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
-} ms__hole;
-
-#define MS__HOLES 8u /* with more, the last one is of kind 0 */
-
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
     ms__tail_names names;
@@ -9577,18 +9646,17 @@ static bool ms__hole_concerns(const ms__hole *hole, uint32_t where, unsigned raw
     return raw ? (raw & ms__raw_bit(hole->kind)) != 0 : hole->kind == MS__KIND_MESSAGE;
 }
 
-/* Returns how many holes of a tail may have had a record of a query between two places of
- * it. One of kind 0 may have changed any message before it. */
-static uint32_t ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
-                               uint32_t where, unsigned raw)
+/* Counts the holes of a tail that may have had a record of a query between two places of
+ * it: found[0] of kind 0, which may have changed any message before it; [1]: others. */
+static void ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
+                           uint32_t where, unsigned raw, uint32_t found[2])
 {
-    uint32_t n = ms__load32(&t->n_holes), found = 0;
+    uint32_t n = ms__load32(&t->n_holes);
     for (uint32_t i = 0; i < n; i++) {
         const ms__hole *h = &t->holes[i];
         bool at = h->unit >= first && (h->unit <= last || h->kind == 0);
-        if (at && ms__hole_concerns(h, where, raw)) found++;
+        if (at && ms__hole_concerns(h, where, raw)) found[h->kind != 0]++;
     }
-    return found;
 }
 
 /* Returns whether a hole of a tail may have had message number seq, which lacks between
@@ -9694,12 +9762,6 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
         loc ? (const ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
-
-/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
-typedef struct ms__held {
-    ms__hole hole;
-    uint64_t place;
-} ms__held;
 
 /* Adds a damaged change of a location to those that are held. With too many, all messages
  * are withheld. False: no memory. */
@@ -10366,31 +10428,63 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
-static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
-                                  ms_error *err)
+/* Adds the entry at a place of a list of a location, if the query reads the place. */
+static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
+                            unsigned kind, const ms__postings *in_tail, uint64_t place,
+                            ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
-    uint64_t from = s->from, to = s->to, about = it->query.about_seq;
-    uint32_t iters = merge->n_iters, end = ms__load32(&s->tail->end);
-    ms__sought f;
-    if (about) {
-        bool there =
-            ms__record_by_seq(core, s->tail, end, about, s->locked, &f,
-                              &s->result) != NULL;
-        if (s->result != MS_OK) return ms__no_memory(err, 0);
-        if (!there || f.place < from || f.place >= to) return MS_OK;
-        s->from = f.place;
-        s->to = f.place + 1;
-    }
-    ms_result code = ms__loc_iter(core, it, at, MS__P_LOCATION,
-                                  at->loc ? &at->loc->all : NULL, err);
-    if (about && merge->n_iters > iters) /* it has no other run */
+    uint64_t from = s->from, to = s->to;
+    uint32_t iters = merge->n_iters;
+    if (place < from || place >= to) return MS_OK;
+    s->from = place;
+    s->to = place + 1;
+    ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
+    if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
+}
+
+/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
+static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
+                                  ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms__postings *all = at->loc ? &at->loc->all : NULL;
+    uint64_t about = it->query.about_seq;
+    ms__sought f;
+    if (!about) return ms__loc_iter(core, it, at, MS__P_LOCATION, all, err);
+    bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
+                                   s->locked, &f, &s->result) != NULL;
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    if (!there) return MS_OK;
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+}
+
+/* Adds the edits of a location for a raw query. Amendments of one message are found by
+ * its number, so redacting many messages does not read the edits of all of them. */
+static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *at,
+                               const ms__postings *in_tail, ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms_query *q = &it->query;
+    const ms__edits *c = NULL;
+    if (q->about_seq && !(q->raw & MS_RAW_HIDES))
+        c = ms__edits_of(core, q->location, s->locked, &s->result);
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    bool all = !c || c->damaged > 0;
+    for (; v && !all; v = v->before) {
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
+    }
+    if (!all) return MS_OK;
+    it->of.merge.n_iters = 0; /* they are the first ones */
+    return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
 /* Adds the lists of a location for a raw query. */
@@ -10407,7 +10501,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         at->loc ? (const ms__edits *)ms__load_ptr((void *const *)&at->loc->edits)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+        MS__TRY(ms__raw_edits(core, it, at, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
@@ -10493,7 +10587,8 @@ static void ms__reading_report(ms_cursor *it)
     ms__reading *s = &it->of.merge.reading;
     it->damaged += s->damaged_ranges;
     it->damaged_ranges += s->damaged_ranges;
-    s->damaged_ranges = 0;
+    it->damaged += s->damaged_records;
+    s->damaged_ranges = s->damaged_records = 0;
     if (s->result != MS_OK) it->result = s->result;
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
@@ -10522,10 +10617,11 @@ static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
     if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
     if (s->to >> 32 < segment) return;
-    s->damaged_ranges += ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from,
-                                        (uint32_t)s->to,
-                                        ms__where_of(&t->names, q->location),
-                                        ms__raw_of(q));
+    uint32_t found[2] = {0, 0};
+    ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
+                   ms__where_of(&t->names, q->location), ms__raw_of(q), found);
+    s->damaged_ranges += found[0];
+    it->damaged += found[1];
 }
 
 /* Opens a cursor over a tail. Its query is resolved. */
@@ -10648,6 +10744,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (own)
         r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    if (own) *msg = ms__msg(own); /* for a redaction, which erases what is withheld, too */
     if (!own || !sound)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
@@ -10668,7 +10765,7 @@ typedef struct ms__list_walk {
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
  * those, or there is no memory. */
-static bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
+static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
                           const unsigned char *r)
 {
     ms__hole hole = ms__hole_of(r);
@@ -10714,7 +10811,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
-        if (r && !(state == MS__HEADER_ONLY && ms__walk_hold(core, s, li, r))) w->damaged++;
+        bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
+                    ms__walk_hold(core, s, li, r);
+        if (r && !held) w->damaged++;
     }
     return NULL;
 }
@@ -11526,7 +11625,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
     if (!m->fixed) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_FULL,
                     "the buffer of %u bytes is full: records end at %u, "
-                    "the index begins at %u, %u bytes more were needed",
+                    "the index begins at %u, %u more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
                     (uint64_t)m->tail.names.top, size);
 }
@@ -11652,7 +11751,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "the buffer does not begin with an image of an arena store");
+                        "the buffer does not begin with an image");
     im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
     for (unsigned i = 40; i < MS__IMAGE_HEADER; i++)
         if (h[i] != 0) im->header_known = false;
@@ -11672,9 +11771,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     if (!im->header_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
-        return ms__damaged(err, 24,
-                           "the image's end does not match its check or lies after "
-                           "the buffer");
+        return ms__damaged(err, 24, "the image's end is damaged, or after the buffer");
     im->end = im->size & ~(uint64_t)7;
     im->damaged++;
     return MS_OK;
@@ -11995,7 +12092,9 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL};
+static size_t ms__mem_most(ms_store *store) { return ms__mem_of(store)->max_message; }
+
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
@@ -12044,7 +12143,8 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
         r = unit < end ? ms__ring_sound(m, unit) : NULL;
         ms_str turn = r ? ms_get(ms__msg(r), MS_F_TURN_ID).text : ms__absent();
         bool user = r && r[5] == MS_T_USER_MESSAGE;
-        if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;
+        ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
+        if (!r || !ms__turn_begins(turn, user, last)) continue;
         n = i;
         break;
     }
@@ -12275,6 +12375,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms_record record;
+    ms_error failed; /* of a try, after which there may be room */
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
@@ -12293,9 +12394,13 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
         code = ms__fail(err, MS_E_FULL, "%u messages take up to %u bytes, the buffer "
                         "has %u", (uint64_t)own.n, need, (uint64_t)m->buffer.span);
     while (code == MS_OK) {
-        code = ms__mem_try(m, &own, err);
-        if (code != MS_E_FULL || own.seq == UINT64_MAX) break;
-        code = ms__ring_turn(m, err);
+        code = ms__mem_try(m, &own, &failed);
+        if (code == MS_E_FULL && own.seq != UINT64_MAX) {
+            code = ms__ring_turn(m, err);
+            continue;
+        }
+        if (code != MS_OK && err) *err = failed;
+        break;
     }
     m->run = NULL;
     ms__lock_release(&m->lock);
@@ -12305,9 +12410,11 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
 static ms_result ms__ring_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
+    ms_error failed;
     ms_result code;
-    do code = ms__mem_leave_out(store, seq, err);
+    do code = ms__mem_leave_out(store, seq, &failed);
     while (code == MS_E_FULL && ms__ring_turn(m, NULL) == MS_OK);
+    if (code != MS_OK && err) *err = failed;
     return code;
 }
 
@@ -12352,7 +12459,8 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands};
+static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands,
+                                         ms__mem_most};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
@@ -12698,6 +12806,20 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
+/* Makes room for a record. *n, 0 at its first try: how many units are dropped. That is
+ * none, which leaves changes of messages that are gone out and writes a smaller index;
+ * then half of what is still to be entered, which needs more room than that: so no
+ * message is dropped that RAM could take, and the drops are few; then twice as many. At
+ * most as much is dropped as an append drops. */
+static ms_result ms__flash_room(ms__mem *m, uint32_t size, uint32_t *n, ms_error *err)
+{
+    uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
+    uint32_t left = m->flash->left / 8, now = *n;
+    *n = now ? now * 2 : left > size / 4 ? left / 2 : size / 8;
+    if (left >= units || now >= units / 3) return ms__ring_turn(m, err);
+    return ms__ring_drop(m, begin + now, (uint64_t)units * 8 / 16, err);
+}
+
 /* Enters the records of a frame. */
 static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
                                  ms_error *err)
@@ -12707,23 +12829,26 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
+        ms_error failed;
+        uint32_t n = 0;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
         padded = end - at;
         if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
-            code = ms__flash_enter(m, sector, at, padded, err);
+            code = ms__flash_enter(m, sector, at, padded, &failed);
             m->tail.names.floor = (uint64_t)m->tail.filled * 8;
-            if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
+            if (code == MS_E_FULL) MS__TRY(ms__flash_room(m, padded, &n, err));
         }
+        if (code != MS_OK && err) *err = failed;
         MS__TRY(code);
     }
     return MS_OK;
 }
 
 /* Enters the frames of a sector. It becomes the sector for new frames, from its last unit
- * on that is not erased. */
-static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
+ * on that is not erased. count: counts the bytes of its frames instead. */
+static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
     unsigned char h[MS__BURN];
@@ -12743,6 +12868,12 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
                      size <= f->sector_size &&
                      at + ms__frame_span(f, size) <= f->sector_size;
         bool whole = false;
+        if (count) {
+            step = frame ? ms__frame_span(f, size) : unit;
+            f->left += frame ? size : 0;
+            continue;
+        }
+        if (frame) f->left -= size;
         if (frame) MS__TRY(ms__frame_holds(f, sector, order, at, size, &whole, err));
         for (uint32_t i = 0; i < unit; i++) used += h[i] != 255;
         step = frame ? ms__frame_span(f, size) : unit;
@@ -12793,13 +12924,17 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     f->sector = f->sectors - 1; /* before the first one, full */
     f->order = 0;
     f->at = f->sector_size;
+    f->left = 0;
+    for (uint32_t i = n; i-- > 0;)
+        MS__TRY(ms__flash_scan(m, (newest + f->sectors - i) % f->sectors, order - i, true,
+                               err));
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
         MS__TRY(ms__sector_header(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
             ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
-        MS__TRY(ms__flash_scan(m, sector, order - n, err));
+        MS__TRY(ms__flash_scan(m, sector, order - n, false, err));
     }
     /* also drop changes whose messages were dropped */
     MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, UINT64_MAX, err));
@@ -12898,7 +13033,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, a power of two from 1024 on was expected",
+                        "chunk_size is %u, no power of two from 1024 on",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
@@ -13038,7 +13173,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
-                        "the buffer has no room after the image, which ends at %u of %u",
+                        "no room after the image, which ends at %u of %u",
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);
@@ -13639,17 +13774,6 @@ static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
     if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
         h.kind = 0;
     return h;
-}
-
-/* Returns how many holes of a segment may have had a record of a query. */
-static uint32_t ms__segment_holes(const ms__segment *l, uint32_t where, unsigned raw)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < l->n_holes; i++) {
-        ms__hole h = ms__segment_hole(l, i);
-        if (ms__hole_concerns(&h, where, raw)) found++;
-    }
-    return found;
 }
 
 static uint64_t ms__segment_list(const ms__segment *l, uint32_t i)
@@ -17453,6 +17577,7 @@ static ms_result ms__room_fill(ms__log *log, ms_error *err)
         return MS_OK;
     int failed = ms__os_allocated(log->os, log->file.handle, from,
                                   log->append.stop - from);
+    if (failed == EFBIG) log->append.allocated = log->end; /* each append looks again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
     return ms__os_fail(err, failed, "allocating room in", log->file.path);
 }
@@ -18150,20 +18275,28 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-#define MS__DOUBT_SIZE 4096u
+#define MS__DOUBT_MOST 64u
 
+/* Returns a check of the first records in doubt: of what a redaction leaves of them. */
 static uint32_t ms__doubt_check(const ms__log *log)
 {
-    uint64_t n = log->recovery.doubt_end - log->recovery.doubt;
-    if (n > MS__DOUBT_SIZE) n = MS__DOUBT_SIZE;
-    return ms__crc32c(0, ms__log_at(log, log->recovery.doubt_end - n), (size_t)n);
+    uint64_t at = log->recovery.doubt, end = log->recovery.doubt_end;
+    uint32_t crc = 0;
+    for (unsigned i = 0; i < MS__DOUBT_MOST && at < end; i++) {
+        const unsigned char *r = ms__log_at(log, at);
+        crc = ms__crc32c(crc, r, MS__AT_BODY_CHECK);
+        if (!ms__size_fits(r, end - at)) break;
+        at += ms__padded(ms__get32(r));
+    }
+    return crc;
 }
 
 /* Notes that a reader shows records which a walk found after the watermark. If a writer
  * lives that sees another boot number, they may be dead, and it writes over them. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
-    if (log->writer || mark >= log->end || mark < MS__SUPER_SIZE) return;
+    bool none = log->writer || log->file.super_lost;
+    if (none || mark >= log->end || mark < MS__FIRST_RECORD) return;
     log->recovery.doubt = mark;
     log->recovery.doubt_end = log->end;
     log->recovery.doubt_check = ms__doubt_check(log);
@@ -18765,17 +18898,15 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-/* Counts, once for each segment, damage that has no postings: whose it was is not
- * known, so every query that reads the segment reports it. */
-static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
-                                   uint32_t damaged_ranges)
+/* Returns whether the holes of a segment are to be counted: once in a cursor. */
+static bool ms__segment_met(ms__reading *s, uint32_t segment)
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return false;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
-    s->damaged_ranges += damaged_ranges;
+    return true;
 }
 
 /* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
@@ -18783,18 +18914,19 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
 static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
                                             const ms__segment *l)
 {
-    uint32_t where = ms__where_of(&s->tail->names, s->query->location), n = 0;
-    if (!s->load) n = ms__segment_holes(l, where, ms__raw_of(s->query));
-    for (uint32_t i = 0; s->load && i < l->n_holes; i++) {
+    uint32_t where = ms__where_of(&s->tail->names, s->query->location);
+    if (!ms__segment_met(s, l->number)) return;
+    for (uint32_t i = 0; i < l->n_holes; i++) {
         ms__hole h = ms__segment_hole(l, i);
-        bool own = h.kind != 0 && h.where == where;
-        if (h.kind == 0 ||
-            (own && !ms__edit_hold(&log->edits.names, s->load, &h,
-                                   ms__place(l->number, h.unit))))
-            n++;
+        bool own = s->load && h.kind != 0 && h.where == where;
+        bool held = own && ms__edit_hold(&log->edits.names, s->load, &h,
+                                         ms__place(l->number, h.unit));
+        if (s->load && h.kind != 0 && (held || !own)) continue;
+        if (!s->load && !ms__hole_concerns(&h, where, ms__raw_of(s->query))) continue;
+        if (h.kind == 0 || s->load) s->damaged_ranges++;
+        else s->damaged_records++;
+        if (s->load) s->load->damaged_to = ms__place(l->number + 1, 0);
     }
-    if (s->load && n > 0) s->load->damaged_to = ms__place(l->number + 1, 0);
-    ms__damaged_ranges_met(s, l->number, n);
 }
 
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
@@ -19334,7 +19466,12 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL};
+static size_t ms__log_most(ms_store *store)
+{
+    return ms__log_of(store)->opts.max_message;
+}
+
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
@@ -20499,7 +20636,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,
@@ -20785,13 +20922,8 @@ static bool ms__note_less(const void *a, const void *b)
 /* Returns whether an earlier block has noted a message. */
 static bool ms__noted(const ms__history *h, uint64_t note)
 {
-    size_t low = 0, high = h->n_ranked;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->noted[middle] < note) low = middle + 1;
-        else high = middle;
-    }
-    return low < h->n_ranked && h->noted[low] == note;
+    size_t at = ms__lower(h->noted, h->n_ranked, note);
+    return at < h->n_ranked && h->noted[at] == note;
 }
 
 /* Returns whether an earlier block has returned the message. If not, notes that this one
@@ -20924,8 +21056,8 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
-    ms_result code = ms_cursor_close(&it, err);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
+    return ms_cursor_close(&it, err);
 }
 
 /* Adds a store as a source, with its present bounds. */
@@ -20966,9 +21098,10 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 {
     ms__history *h = &it->history;
     memset(it, 0, sizeof *it);
-    MS__TRY(ms__history_check(memory, err));
+    ms_result code = it->result = ms__history_check(memory, err);
+    if (code != MS_OK) return code;
     h->memory = memory;
-    ms_result code = ms__source_add(h, memory->store, err);
+    code = ms__source_add(h, memory->store, err);
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
@@ -20976,7 +21109,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
-    return code;
+    return it->result = code;
 }
 
 /* ---- Writing through a memory. */
@@ -21020,7 +21153,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, a user_message or an assistant_message");
+                           "a synthesis, or of the conversation");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
@@ -28218,7 +28351,11 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code keeps the first error.
+ * unfinished. a->code and a->error keep the first error until the end.
+ *
+ * Parts with content are in a list, in the order of their first content. Each kind has a
+ * trie of its parts by index. A call that is complete leaves its place in the trie to
+ * the next one of its index.
  * ================================================================================== */
 
 typedef enum ms__answer_part_kind {
@@ -28240,7 +28377,8 @@ typedef enum ms__answer_part_buf {
 } ms__answer_part_buf;
 
 typedef struct ms__answer_part {
-    struct ms__answer_part *next;
+    struct ms__answer_part *next;     /* in the list */
+    struct ms__answer_part *child[2]; /* in the trie */
     ms__answer_part_kind kind;
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
@@ -28300,21 +28438,41 @@ static ms_str ms__json_path(ms_str v, const char *path)
 
 /* ---- Parts. */
 
-/* Returns the part of that kind and index, made if absent; NULL: no memory. */
-static ms__answer_part *ms__answer_part_at(ms_answer_stream *a, ms__answer_part_kind kind,
-                                           int64_t index)
+/* Returns the place in the trie of a part of that kind and index, empty if there is none.
+ * A branch takes one bit of the product, which another index does not have: no choice of
+ * indexes makes the trie deeper than 64. */
+static ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
+                                               ms__answer_part_kind kind, int64_t index)
 {
-    ms__answer_part **at = &a->parts;
-    for (; *at; at = &(*at)->next)
-        if ((*at)->kind == kind && (*at)->index == index) return *at;
+    ms__answer_part **at = &a->tries[kind];
+    uint64_t bits = (uint64_t)index * 0x9E3779B97F4A7C15u;
+    for (; *at && (*at)->index != index; bits <<= 1) at = &(*at)->child[bits >> 63];
+    return at;
+}
+
+/* Makes a part, which takes its place from one of the same index; NULL: no memory. */
+static ms__answer_part *ms__answer_part_make(ms_answer_stream *a,
+                                             ms__answer_part_kind kind, int64_t index)
+{
+    ms__answer_part **at = ms__answer_part_place(a, kind, index);
     ms__answer_part *part = (ms__answer_part *)ms_arena_alloc(ms__answer_arena(a),
                                                               sizeof *part);
     if (!part) ms__answer_no_memory(a, sizeof *part);
     if (!part) return NULL;
     memset(part, 0, sizeof *part);
+    if (*at) memcpy(part->child, (*at)->child, sizeof part->child);
     part->kind = kind;
     part->index = index;
+    a->begun = true;
     return *at = part;
+}
+
+/* Returns the part of that kind and index, made if absent; NULL: no memory. */
+static ms__answer_part *ms__answer_part_at(ms_answer_stream *a, ms__answer_part_kind kind,
+                                           int64_t index)
+{
+    ms__answer_part *part = *ms__answer_part_place(a, kind, index);
+    return part ? part : ms__answer_part_make(a, kind, index);
 }
 
 /* Returns whether a part has content to store. Providers send empty texts beside
@@ -28401,15 +28559,12 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     part->appended = body->len;
 }
 
-/* Moves a part after all others. */
-static void ms__answer_part_last(ms_answer_stream *a, ms__answer_part *part)
+/* Puts a part with its first content after all others. */
+static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
-    ms__answer_part **at = &a->parts;
-    while (*at != part) at = &(*at)->next;
-    *at = part->next;
-    while (*at) at = &(*at)->next;
-    part->next = NULL;
-    *at = part;
+    if (a->last) a->last->next = part;
+    else a->parts = part;
+    a->last = part;
 }
 
 /* Adds the value at a path of an object to a part of a part: of a JSON string its text,
@@ -28432,7 +28587,7 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     if (!part || (once && part->bufs[buf].len > 0)) return;
     bool begins = !ms__answer_part_filled(part);
     ms__answer_put(a, &part->bufs[buf], text);
-    if (begins && ms__answer_part_filled(part)) ms__answer_part_last(a, part);
+    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -28454,13 +28609,13 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
     ms_str id = ms__json_path(object, "id"), word = ms__json_path(object, name);
-    for (ms__answer_part *part = a->parts; word.len > 2 && part; part = part->next) {
+    const ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
+    if (word.len > 2 && part && ms__answer_part_filled(part)) {
         ms_str known = ms_buf_text(&part->bufs[MS__ANSWER_ID]);
         bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
                                   : known.len == 0 && ms__answer_part_ends(part, word);
-        if (part->kind == MS__ANSWER_CALL && part->index == index &&
-            part->bufs[MS__ANSWER_NAME].len > 0 && another)
-            part->index = INT64_MIN; /* it is complete */
+        if (another && a->code == MS_OK)
+            (void)ms__answer_part_make(a, MS__ANSWER_CALL, index);
     }
     ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, object, "id");
     ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_SIGNATURE, object,
@@ -28506,6 +28661,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
                             ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
     if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
     ms__answer_part_block(a, part, block);
+    if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -28551,7 +28707,7 @@ static void ms__answer_chat(ms_answer_stream *a)
                delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
     ms__answer_said(a, delta);
-    if (!delta.ptr || !a->parts) ms__answer_said(a, m);
+    if (!delta.ptr || !a->begun) ms__answer_said(a, m);
 }
 
 /* Reads a block of anthropic, complete or as it begins. */
@@ -28589,12 +28745,12 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, delta, "thinking");
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, delta,
                         "signature");
-    for (ms__answer_part *part = a->parts; part; part = part->next)
-        if (part->kind >= MS__ANSWER_CALL && part->index == index)
-            ms__answer_part_put(a, part->kind, index,
-                                part->kind == MS__ANSWER_CALL ? MS__ANSWER_BODY
-                                                              : MS__ANSWER_DATA, delta,
-                                "partial_json");
+    if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
+                            "partial_json");
+    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+        ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
+                            "partial_json");
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
@@ -28750,6 +28906,31 @@ static void ms__answer_event(ms_answer_stream *a)
 
 /* ---- Bytes, and the end. */
 
+/* Keeps what an answer needs of its description, copied. */
+static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
+                                             const ms_request_desc *desc)
+{
+    const ms_memory *memory = desc->memory;
+    ms_request_desc *own = &a->desc;
+    ms_str name = ms_str_of(desc->profile->name);
+    ms_str *const texts[] = {&own->location, &own->opts.agent_key, &own->turn_id, &name};
+    own->arena = desc->arena;
+    own->stream = desc->stream;
+    own->store = memory ? memory->store : desc->store;
+    own->location = memory ? memory->location : desc->location;
+    own->opts.agent_key = desc->opts.agent_key;
+    if (memory && !own->opts.agent_key.ptr) own->opts.agent_key = memory->agent_key;
+    own->turn_id = desc->turn_id;
+    if (name.ptr) name.len++; /* its NUL */
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!ms__keep_copy(ms__answer_arena(a), texts[i]))
+            ms__answer_no_memory(a, texts[i]->len);
+    a->profile = *desc->profile;
+    a->profile.name = name.ptr;
+    own->profile = &a->profile;
+    ms__answer_put(a, &a->model, desc->opts.model);
+}
+
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err)
 {
@@ -28758,16 +28939,13 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
-    a->desc = *desc;
-    if (desc->memory) {
-        a->desc.store = desc->memory->store;
-        a->desc.location = desc->memory->location;
-        if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
-    }
     a->err = err;
     a->streams = true;
     a->last_kind = MS__ANSWER_OTHER;
-    ms__answer_put(a, &a->model, desc->opts.model);
+    ms__answer_describe(a, desc);
+    if (a->code == MS_OK) return MS_OK;
+    ms_arena_deinit(&a->own);
+    a->desc.store = NULL;
     return a->code;
 }
 
@@ -28794,7 +28972,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 {
     size_t from = 0;
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
-    a->err = err;
+    a->err = &a->error;
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
         if (a->depth == 0) from = i;
         bool ends = ms__answer_byte(a, bytes.ptr[i]);
@@ -28804,6 +28982,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
         if (a->code == MS_OK) ms__answer_event(a);
         a->object.len = 0;
     }
+    if (a->code != MS_OK && err) *err = a->error;
     return a->code;
 }
 
@@ -28813,10 +28992,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     uint64_t of = 0;
     size_t n = 0;
     bool thinks = false;
-    for (ms__answer_part **at = &a->parts; *at;) {
-        if (ms__answer_part_filled(*at)) n++, at = &(*at)->next;
-        else *at = (*at)->next;
-    }
+    for (const ms__answer_part *part = a->parts; part; part = part->next) n++;
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
     ms_envelope *m = all;
@@ -28912,20 +29088,23 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (out) memset(out, 0, sizeof *out);
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     ms_result failed = a->code, code;
+    ms_error *first = failed == MS_OK ? &a->error : NULL; /* that of the feed stays */
     a->code = MS_OK;
-    a->err = err;
+    a->err = first;
     a->whole = a->whole && failed == MS_OK;
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
     a->code = MS_OK;
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
-    else if (a->streams) code = ms__answer_ends(a, m, err);
-    else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);
-    if (code == MS_OK) code = ms__answer_note(a, err);
+    else if (a->streams) code = ms__answer_ends(a, m, first);
+    else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);
+    if (code == MS_OK) code = ms__answer_note(a, first);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
-    if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, "this is not a provider's answer, or it ends "
-                        "before it is complete");
+    if (failed != MS_OK) code = failed;
+    if (code == MS_OK && !a->whole)
+        code = ms__fail(first, MS_E_MISSING, "this is not a provider's answer, or it "
+                        "ends before it is complete");
+    if (code != MS_OK && err) *err = a->error;
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;
@@ -28996,6 +29175,19 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
+/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err as
+ * it was. */
+static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
+                                                ms_arena *arena, const ms_msg **msg,
+                                                ms_error *err)
+{
+    ms_error failed;
+    ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
+    if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED && err)
+        *err = failed;
+    return code;
+}
+
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
@@ -29005,8 +29197,8 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
-    if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+    if (seq > 0) {
+        ms_result code = ms__task_numbered(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
@@ -29110,8 +29302,8 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
-    if (code != MS_OK || !msg) return code;
-    return ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK && msg) (void)ms_get_by_seq(store, seq, arena, msg, NULL);
+    return code;
 }
 
 /* ==== [session] conversations of users ===============================================

@@ -116,8 +116,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key
  *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
  *   search      matches, newest message first. text*, exact_case, oldest_first, limit
- *               (100), and the filters of query except order -> matches: a list of seq,
- *               location, agent_key, type, field, snippet; damaged
+ *               (100; 0: all), and the filters of query except order -> matches: a list
+ *               of seq, location, agent_key, type, field, snippet; damaged
  *   amend       seq*, message*, format
  *   hide        seq*
  *   rewind      location*, seq -> hidden
@@ -879,6 +879,7 @@ static ms_result ms_ffi__search(ms_ffi__state *f)
 {
     ms_found found;
     size_t left = ms_ffi__given(f, "limit") ? f->limit : 100;
+    if (left == 0) left = SIZE_MAX;
     MS_FFI__TRY(ms_ffi__select(f));
     f->find.query = f->query;
     f->find.query.limit = 0; /* it counts messages, `left` matches */

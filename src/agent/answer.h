@@ -11,7 +11,11 @@
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code keeps the first error.
+ * unfinished. a->code and a->error keep the first error until the end.
+ *
+ * Parts with content are in a list, in the order of their first content. Each kind has a
+ * trie of its parts by index. A call that is complete leaves its place in the trie to
+ * the next one of its index.
  * ================================================================================== */
 
 typedef enum ms__answer_part_kind {
@@ -33,7 +37,8 @@ typedef enum ms__answer_part_buf {
 } ms__answer_part_buf;
 
 typedef struct ms__answer_part {
-    struct ms__answer_part *next;
+    struct ms__answer_part *next;     /* in the list */
+    struct ms__answer_part *child[2]; /* in the trie */
     ms__answer_part_kind kind;
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
@@ -93,21 +98,41 @@ static ms_str ms__json_path(ms_str v, const char *path)
 
 /* ---- Parts. */
 
-/* Returns the part of that kind and index, made if absent; NULL: no memory. */
-static ms__answer_part *ms__answer_part_at(ms_answer_stream *a, ms__answer_part_kind kind,
-                                           int64_t index)
+/* Returns the place in the trie of a part of that kind and index, empty if there is none.
+ * A branch takes one bit of the product, which another index does not have: no choice of
+ * indexes makes the trie deeper than 64. */
+static ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
+                                               ms__answer_part_kind kind, int64_t index)
 {
-    ms__answer_part **at = &a->parts;
-    for (; *at; at = &(*at)->next)
-        if ((*at)->kind == kind && (*at)->index == index) return *at;
+    ms__answer_part **at = &a->tries[kind];
+    uint64_t bits = (uint64_t)index * 0x9E3779B97F4A7C15u;
+    for (; *at && (*at)->index != index; bits <<= 1) at = &(*at)->child[bits >> 63];
+    return at;
+}
+
+/* Makes a part, which takes its place from one of the same index; NULL: no memory. */
+static ms__answer_part *ms__answer_part_make(ms_answer_stream *a,
+                                             ms__answer_part_kind kind, int64_t index)
+{
+    ms__answer_part **at = ms__answer_part_place(a, kind, index);
     ms__answer_part *part = (ms__answer_part *)ms_arena_alloc(ms__answer_arena(a),
                                                               sizeof *part);
     if (!part) ms__answer_no_memory(a, sizeof *part);
     if (!part) return NULL;
     memset(part, 0, sizeof *part);
+    if (*at) memcpy(part->child, (*at)->child, sizeof part->child);
     part->kind = kind;
     part->index = index;
+    a->begun = true;
     return *at = part;
+}
+
+/* Returns the part of that kind and index, made if absent; NULL: no memory. */
+static ms__answer_part *ms__answer_part_at(ms_answer_stream *a, ms__answer_part_kind kind,
+                                           int64_t index)
+{
+    ms__answer_part *part = *ms__answer_part_place(a, kind, index);
+    return part ? part : ms__answer_part_make(a, kind, index);
 }
 
 /* Returns whether a part has content to store. Providers send empty texts beside
@@ -194,15 +219,12 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     part->appended = body->len;
 }
 
-/* Moves a part after all others. */
-static void ms__answer_part_last(ms_answer_stream *a, ms__answer_part *part)
+/* Puts a part with its first content after all others. */
+static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
-    ms__answer_part **at = &a->parts;
-    while (*at != part) at = &(*at)->next;
-    *at = part->next;
-    while (*at) at = &(*at)->next;
-    part->next = NULL;
-    *at = part;
+    if (a->last) a->last->next = part;
+    else a->parts = part;
+    a->last = part;
 }
 
 /* Adds the value at a path of an object to a part of a part: of a JSON string its text,
@@ -225,7 +247,7 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     if (!part || (once && part->bufs[buf].len > 0)) return;
     bool begins = !ms__answer_part_filled(part);
     ms__answer_put(a, &part->bufs[buf], text);
-    if (begins && ms__answer_part_filled(part)) ms__answer_part_last(a, part);
+    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -247,13 +269,13 @@ static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
     ms_str id = ms__json_path(object, "id"), word = ms__json_path(object, name);
-    for (ms__answer_part *part = a->parts; word.len > 2 && part; part = part->next) {
+    const ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
+    if (word.len > 2 && part && ms__answer_part_filled(part)) {
         ms_str known = ms_buf_text(&part->bufs[MS__ANSWER_ID]);
         bool another = id.len > 2 ? known.len > 0 && !ms_json_string_is(id, known)
                                   : known.len == 0 && ms__answer_part_ends(part, word);
-        if (part->kind == MS__ANSWER_CALL && part->index == index &&
-            part->bufs[MS__ANSWER_NAME].len > 0 && another)
-            part->index = INT64_MIN; /* it is complete */
+        if (another && a->code == MS_OK)
+            (void)ms__answer_part_make(a, MS__ANSWER_CALL, index);
     }
     ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, object, "id");
     ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_SIGNATURE, object,
@@ -299,6 +321,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
                             ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
     if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
     ms__answer_part_block(a, part, block);
+    if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -344,7 +367,7 @@ static void ms__answer_chat(ms_answer_stream *a)
                delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
     ms__answer_said(a, delta);
-    if (!delta.ptr || !a->parts) ms__answer_said(a, m);
+    if (!delta.ptr || !a->begun) ms__answer_said(a, m);
 }
 
 /* Reads a block of anthropic, complete or as it begins. */
@@ -382,12 +405,12 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, delta, "thinking");
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, delta,
                         "signature");
-    for (ms__answer_part *part = a->parts; part; part = part->next)
-        if (part->kind >= MS__ANSWER_CALL && part->index == index)
-            ms__answer_part_put(a, part->kind, index,
-                                part->kind == MS__ANSWER_CALL ? MS__ANSWER_BODY
-                                                              : MS__ANSWER_DATA, delta,
-                                "partial_json");
+    if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
+                            "partial_json");
+    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+        ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
+                            "partial_json");
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
@@ -543,6 +566,31 @@ static void ms__answer_event(ms_answer_stream *a)
 
 /* ---- Bytes, and the end. */
 
+/* Keeps what an answer needs of its description, copied. */
+static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
+                                             const ms_request_desc *desc)
+{
+    const ms_memory *memory = desc->memory;
+    ms_request_desc *own = &a->desc;
+    ms_str name = ms_str_of(desc->profile->name);
+    ms_str *const texts[] = {&own->location, &own->opts.agent_key, &own->turn_id, &name};
+    own->arena = desc->arena;
+    own->stream = desc->stream;
+    own->store = memory ? memory->store : desc->store;
+    own->location = memory ? memory->location : desc->location;
+    own->opts.agent_key = desc->opts.agent_key;
+    if (memory && !own->opts.agent_key.ptr) own->opts.agent_key = memory->agent_key;
+    own->turn_id = desc->turn_id;
+    if (name.ptr) name.len++; /* its NUL */
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!ms__keep_copy(ms__answer_arena(a), texts[i]))
+            ms__answer_no_memory(a, texts[i]->len);
+    a->profile = *desc->profile;
+    a->profile.name = name.ptr;
+    own->profile = &a->profile;
+    ms__answer_put(a, &a->model, desc->opts.model);
+}
+
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err)
 {
@@ -551,16 +599,13 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
-    a->desc = *desc;
-    if (desc->memory) {
-        a->desc.store = desc->memory->store;
-        a->desc.location = desc->memory->location;
-        if (!desc->opts.agent_key.ptr) a->desc.opts.agent_key = desc->memory->agent_key;
-    }
     a->err = err;
     a->streams = true;
     a->last_kind = MS__ANSWER_OTHER;
-    ms__answer_put(a, &a->model, desc->opts.model);
+    ms__answer_describe(a, desc);
+    if (a->code == MS_OK) return MS_OK;
+    ms_arena_deinit(&a->own);
+    a->desc.store = NULL;
     return a->code;
 }
 
@@ -587,7 +632,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 {
     size_t from = 0;
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
-    a->err = err;
+    a->err = &a->error;
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
         if (a->depth == 0) from = i;
         bool ends = ms__answer_byte(a, bytes.ptr[i]);
@@ -597,6 +642,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
         if (a->code == MS_OK) ms__answer_event(a);
         a->object.len = 0;
     }
+    if (a->code != MS_OK && err) *err = a->error;
     return a->code;
 }
 
@@ -606,10 +652,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     uint64_t of = 0;
     size_t n = 0;
     bool thinks = false;
-    for (ms__answer_part **at = &a->parts; *at;) {
-        if (ms__answer_part_filled(*at)) n++, at = &(*at)->next;
-        else *at = (*at)->next;
-    }
+    for (const ms__answer_part *part = a->parts; part; part = part->next) n++;
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
     ms_envelope *m = all;
@@ -705,20 +748,23 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (out) memset(out, 0, sizeof *out);
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     ms_result failed = a->code, code;
+    ms_error *first = failed == MS_OK ? &a->error : NULL; /* that of the feed stays */
     a->code = MS_OK;
-    a->err = err;
+    a->err = first;
     a->whole = a->whole && failed == MS_OK;
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
     a->code = MS_OK;
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
-    else if (a->streams) code = ms__answer_ends(a, m, err);
-    else if (m && code == MS_OK) code = ms__answer_batch(a, m, err);
-    if (code == MS_OK) code = ms__answer_note(a, err);
+    else if (a->streams) code = ms__answer_ends(a, m, first);
+    else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);
+    if (code == MS_OK) code = ms__answer_note(a, first);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
-    if (code == MS_OK && failed == MS_OK && !a->whole)
-        code = ms__fail(err, MS_E_MISSING, "this is not a provider's answer, or it ends "
-                        "before it is complete");
+    if (failed != MS_OK) code = failed;
+    if (code == MS_OK && !a->whole)
+        code = ms__fail(first, MS_E_MISSING, "this is not a provider's answer, or it "
+                        "ends before it is complete");
+    if (code != MS_OK && err) *err = a->error;
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);
     return code;

@@ -44,6 +44,19 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
+/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err as
+ * it was. */
+static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
+                                                ms_arena *arena, const ms_msg **msg,
+                                                ms_error *err)
+{
+    ms_error failed;
+    ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
+    if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED && err)
+        *err = failed;
+    return code;
+}
+
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err)
 {
@@ -53,8 +66,8 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     MS__TRY(ms__key_check(task_id.ptr ? task_id : MS_STR(""), "task_id", false, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
-    if (seq > 0) { /* a message of another task may be damaged or absent */
-        ms_result code = ms_get_by_seq(store, seq, arena, msg, err);
+    if (seq > 0) {
+        ms_result code = ms__task_numbered(store, seq, arena, msg, err);
         if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
             !ms_get(*msg, MS_F_ID).text.ptr)
             return MS_OK;
@@ -158,6 +171,6 @@ MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
     MS__TRY(ms__task_changed(old, status, now, arena, &m, err));
     ms_result code = ms_amend(store, seq, &m, err);
     if (code == MS_E_HIDDEN) return ms__task_gone(task_id, id, err);
-    if (code != MS_OK || !msg) return code;
-    return ms_get_by_seq(store, seq, arena, msg, err);
+    if (code == MS_OK && msg) (void)ms_get_by_seq(store, seq, arena, msg, NULL);
+    return code;
 }

@@ -10,10 +10,12 @@ typedef struct ms_keep {
                                  bytes together; 0: all */
     bool has_since;           /* messages with since <= time, and those without time */
     int64_t since_ns;
-    bool whole_turns;         /* a turn that one of these limits divides is kept entirely.
-                                 A turn (another one than in ms_project_opts) has one
-                                 turn_id; without one, it begins at a user_message. A
-                                 location without either is one turn */
+    bool whole_turns;         /* a turn with a message that these limits keep is kept
+                                 entirely. A turn (another one than in ms_project_opts)
+                                 has one turn_id; without one, it begins at a
+                                 user_message. A location without either is one turn. For
+                                 has_since a message without time has that of the message
+                                 before it in its location; the first ones are kept */
     const ms_str *locations;  /* only these */
     size_t n_locations;       /* 0: all */
     bool dry_run;             /* count only */
@@ -23,7 +25,10 @@ typedef struct ms_copy_report {
     uint64_t copied, dropped; /* messages */
     uint64_t bytes;           /* of the copied records in the source */
     uint64_t damaged;         /* unreadable records of the source */
-    uint64_t notes;           /* copied notes; those of dropped messages are left out */
+    uint64_t notes;           /* copied notes */
+    uint64_t left_out;        /* notes that were not copied because their message was not.
+                                 Of a rewrite also changes that were made meanwhile, to
+                                 messages that were not copied, are hidden or ended */
     uint64_t unplaced;        /* notes and facts the destination cannot store */
 } ms_copy_report;
 

@@ -37,6 +37,7 @@ typedef struct ms_flash {
     uint64_t order;           /* sectors begun since the first one: each was erased about
                                  order / sectors times */
     uint32_t sector, at;      /* private from here: the end of the newest frame */
+    uint32_t left;            /* opening: bytes of records not entered yet */
     bool erased;              /* the next sector is erased */
     bool poisoned;
 } ms_flash;

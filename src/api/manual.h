@@ -136,11 +136,12 @@
  *
  * ---- MEMORY --------------------------------------------------------------------------
  *
- * Arguments are copied before a call returns. A pointer may be NULL only where this file
- * says so; outputs are not checked. Results are borrowed; each function documents for how
- * long. A function that allocates a result has an ms_arena parameter; others allocate
- * nothing. Stores keep and use the ms_alloc of their description ({0}: malloc). After a
- * failed open or init there is nothing to free, and outputs are NULL or zero.
+ * Arguments are copied before a call returns. A cursor is the exception: what its query
+ * points to must outlive it. A pointer may be NULL only where this file says so; outputs
+ * are not checked. Results are borrowed; each function documents for how long. A function
+ * that allocates a result has an ms_arena parameter; others allocate nothing. Stores keep
+ * and use the ms_alloc of their description ({0}: malloc). After a failed open or init
+ * there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *

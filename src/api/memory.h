@@ -69,7 +69,7 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
                            ms_str agent_key);
 
 /* Opens the history as blocks: conversation, own agent, [team], global, each in order; or
- * as a timeline. */
+ * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
 /* Adds a message while the agent runs, see runtime_mode. The location is the memory's,

@@ -176,6 +176,8 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * ms_answer_begin and ms_answer_end, and must be ended. */
 typedef struct ms_answer_stream ms_answer_stream;
 
+/* Begins an answer to desc, which is copied; store and arena must outlive the answer. On
+ * failure there is nothing to end. */
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err);
 /* Adds bytes of the body, in parts of any size. A message is visible from its first text
@@ -183,6 +185,8 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
  * ms_answer and ms_stream_feed; after an error, call ms_answer_end. */
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
- * reach its end, and the messages stay unfinished; after a feed that failed the result is
- * MS_OK instead. MS_E_CLOSED: it has ended already. out may be NULL. */
+ * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
+ * and the result is that of the feed, once more. In both cases *out tells what is stored;
+ * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
+ * NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);

@@ -100,7 +100,10 @@ typedef struct ms_query {
  * has to be closed: it keeps the memory it reads. */
 typedef struct ms_cursor ms_cursor;
 
-/* Opens a cursor. On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
+/* Opens a cursor. The query is copied; what it points to is not, and must outlive the
+ * cursor: the bytes of location, agent_key and turn_id, agent_keys, and the arena. The
+ * same holds for the arguments of the four calls below, and for the query of a search.
+ * On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
  * with other writers cannot be followed because over 30 cursors of this handle hold older
  * snapshots; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
@@ -123,7 +126,6 @@ MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str 
                                        size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_global_messages(ms_store *store, ms_str location, size_t limit,
                                         ms_cursor *it, ms_error *err);
-/* agent_keys must outlive the cursor. */
 MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       const ms_str *agent_keys, size_t n_agent_keys,
                                       size_t limit, ms_cursor *it, ms_error *err);

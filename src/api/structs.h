@@ -54,7 +54,8 @@ typedef struct ms__reading {
     const ms_query *query;    /* set again by each call */
     uint64_t from, to;        /* places that belong to the query */
     uint64_t now;             /* edits from this place on are ignored */
-    uint64_t damaged_ranges;  /* damaged ranges that were found */
+    uint64_t damaged_ranges;  /* damaged ranges that were found, of unknown kinds, */
+    uint64_t damaged_records; /* and of known ones */
     uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
                                           one */
     ms_result result;         /* the error that stopped reading */
@@ -153,6 +154,7 @@ struct ms_stream {
     uint64_t seq;             /* of the message */
     ms_stream_opts opts;      /* private from here */
     int64_t flushed;          /* time of the last flush; MS_TIME_NONE: none yet */
+    uint64_t size, most;      /* bytes of a record of the text written, and the limit */
     uint32_t n_pending;
     char pending[MS__STREAM_ROOM];
 };
@@ -179,16 +181,18 @@ struct ms_answer_stream {
     ms_request_desc desc;      /* private, as all of it */
     ms_answered out;
     ms_arena own;
-    ms_error *err;             /* of the running call; `code` is the first error */
+    ms_profile profile;        /* a copy, as all of desc */
+    ms_error *err;             /* of the running call */
+    ms_error error;            /* of the feed that failed, whose result is `code` */
     ms_result code;
-    struct ms__answer_part *parts;
+    struct ms__answer_part *parts, *last, *tries[4];
     int64_t n_parts;
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment;
+    bool in_line, in_comment, begun;
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */

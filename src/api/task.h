@@ -40,8 +40,8 @@ typedef struct ms_task_change {
  *   - MS_E_TYPE: the content has another type (the format's origin allows that): delete
  *     the message and create another one. MS_E_NOT_FOUND as of ms_task_get;
  *     MS_E_ARGUMENT: streaming_status is another word.
- *   - MS_E_NO_MEMORY, MS_E_ARENA: the change may be made and only its message not be
- *     returned; with msg NULL nothing is changed. */
+ *   - MS_E_NO_MEMORY, MS_E_ARENA: nothing is changed. MS_OK with a *msg of NULL: the
+ *     change is made, but its message could not be read afterwards. */
 MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
                                 const ms_task_change *change, ms_arena *arena,
                                 const ms_msg **msg, ms_error *err);

@@ -2,28 +2,34 @@
 /* ==== [dates] times as text, and back =========================================== */
 
 /* Days since 1970-01-01 of a Gregorian date, and back. Both count years from the 1st of
- * March, so that a leap day is the last day of its year, in cycles of 400 years. */
+ * March, so that a leap day is the last day of its year. The days that nanoseconds reach
+ * fit 32 bits, and lie after the year 0. */
 #define MS__DAYS_TO_EPOCH 719468 /* from 0000-03-01 */
 
-static int64_t ms__days_of(int64_t year, unsigned month, unsigned day)
+static MS__NOINLINE uint32_t ms__year_begin(uint32_t year)
+{
+    return year * 365 + year / 4 - year / 100 + year / 400;
+}
+
+static int32_t ms__days_of(uint32_t year, uint32_t month, uint32_t day)
 {
     year -= month <= 2;
-    int64_t era = year / 400, of_era = year - era * 400;
-    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year -
+    month += month > 2 ? -3u : 9u;
+    return (int32_t)(ms__year_begin(year) + (153 * month + 2) / 5 + day - 1) -
            MS__DAYS_TO_EPOCH;
 }
 
-static void ms__date_of(int64_t days, unsigned date[3])
+/* date: year, month, day. */
+static void ms__date_of(int32_t day, uint32_t date[3])
 {
-    days += MS__DAYS_TO_EPOCH;
-    int64_t era = days / 146097, of_era = days - era * 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * of_year + 2) / 153;
-    date[2] = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
-    date[1] = (unsigned)(month < 10 ? month + 3 : month - 9);
-    date[0] = (unsigned)(year + era * 400 + (date[1] <= 2));
+    uint32_t days = (uint32_t)(day + MS__DAYS_TO_EPOCH);
+    uint32_t year = days * 400 / 146097 + 1; /* a year too late, perhaps two */
+    while (ms__year_begin(year) > days) year--;
+    days -= ms__year_begin(year);
+    uint32_t month = (5 * days + 2) / 153;
+    date[2] = days - (153 * month + 2) / 5 + 1;
+    date[1] = month < 10 ? month + 3 : month - 9;
+    date[0] = year + (date[1] <= 2);
 }
 
 static void ms__put_digits(char *out, unsigned digits, uint64_t v)
@@ -57,19 +63,19 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 {
-    unsigned date[3], width = 9;
-    int64_t part = (ns % MS__SECOND + MS__SECOND) % MS__SECOND;
+    static const uint8_t places[6] = {0, 5, 8, 11, 14, 17};
+    uint32_t v[6], width = 9; /* as ms_iso_read has them */
+    int64_t part = ns % MS__SECOND, seconds = ns / MS__SECOND;
     if (ns == MS_TIME_NONE) return 0;
-    int64_t seconds = ns / MS__SECOND - (ns % MS__SECOND < 0);
-    int64_t of_day = (seconds % 86400 + 86400) % 86400;
-    ms__date_of((seconds - of_day) / 86400, date);
+    if (part < 0) part += MS__SECOND, seconds--;
+    int32_t day = (int32_t)(seconds / 86400), of_day = (int32_t)(seconds % 86400);
+    if (of_day < 0) of_day += 86400, day--;
+    ms__date_of(day, v);
+    v[3] = (uint32_t)of_day / 3600;
+    v[4] = (uint32_t)of_day / 60 % 60;
+    v[5] = (uint32_t)of_day % 60;
     memcpy(out, "0000-00-00T00:00:00", 19);
-    ms__put_digits(out, 4, date[0]);
-    ms__put_digits(out + 5, 2, date[1]);
-    ms__put_digits(out + 8, 2, date[2]);
-    ms__put_digits(out + 11, 2, (uint64_t)(of_day / 3600));
-    ms__put_digits(out + 14, 2, (uint64_t)(of_day / 60 % 60));
-    ms__put_digits(out + 17, 2, (uint64_t)(of_day % 60));
+    for (unsigned i = 0; i < 6; i++) ms__put_digits(out + places[i], i ? 2 : 4, v[i]);
     size_t len = 19;
     if (part > 0) {
         for (; part % 1000 == 0; part /= 1000) width -= 3;
@@ -82,14 +88,14 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 }
 
 /* Reads n decimal digits; false: there are fewer. */
-static bool ms__get_digits(ms_str *s, unsigned n, unsigned *out)
+static bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
 {
     *out = 0;
     if (s->len < n) return false;
     for (unsigned i = 0; i < n; i++) {
         char c = s->ptr[i];
         if (c < '0' || c > '9') return false;
-        *out = *out * 10 + (unsigned)(c - '0');
+        *out = *out * 10 + (uint32_t)(c - '0');
     }
     s->ptr += n;
     s->len -= n;
@@ -107,7 +113,7 @@ static bool ms__get_char(ms_str *s, char c)
 /* Reads the text after the seconds: a fraction, an offset. */
 static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 {
-    unsigned hours = 0, minutes = 0, digit, places = 0;
+    uint32_t hours = 0, minutes = 0, digit, places = 0;
     *part = 0;
     if (ms__get_char(&s, '.')) {
         for (; places < 9 && ms__get_digits(&s, 1, &digit); places++)
@@ -129,21 +135,19 @@ static bool ms__iso_tail(ms_str s, int64_t *seconds, int64_t *part)
 
 MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 {
-    static const uint8_t days[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    unsigned v[6]; /* year, month, day, hour, minute, second */
+    uint32_t v[6], date[3]; /* year, month, day, hour, minute, second */
     ms_str s = text;
     for (unsigned i = 0; i < 6; i++) {
         bool mark = i == 0 || ms__get_char(&s, "?--T::"[i]) ||
                     (i == 3 && ms__get_char(&s, ' '));
         if (!mark || !ms__get_digits(&s, i == 0 ? 4 : 2, &v[i])) return MS_E_SYNTAX;
     }
-    unsigned year = v[0], month = v[1], day = v[2];
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days[month - 1] ||
-        v[3] > 23 || v[4] > 59 || v[5] > 60)
+    if (v[0] < 1 || v[1] < 1 || v[1] > 12 || v[3] > 23 || v[4] > 59 || v[5] > 60)
         return MS_E_RANGE;
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (month == 2 && day == 29 && !leap) return MS_E_RANGE;
-    int64_t part, t = ms__days_of(year, month, day) * 86400;
+    int32_t day = ms__days_of(v[0], v[1], v[2]);
+    ms__date_of(day, date);
+    if (date[1] != v[1] || date[2] != v[2]) return MS_E_RANGE; /* the month is shorter */
+    int64_t part, t = (int64_t)day * 86400;
     t += v[3] * 3600 + v[4] * 60 + v[5];
     if (!ms__iso_tail(s, &t, &part)) return MS_E_SYNTAX;
     if (t >= INT64_MAX / MS__SECOND) *ns = INT64_MAX;

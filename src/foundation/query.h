@@ -47,6 +47,18 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     return MS_OK;
 }
 
+/* Returns how many of n rising numbers are smaller than a number. */
+static size_t ms__lower(const uint64_t *numbers, size_t n, uint64_t number)
+{
+    size_t low = 0;
+    while (low < n) {
+        size_t middle = low + (n - low) / 2;
+        if (numbers[middle] < number) low = middle + 1;
+        else n = middle;
+    }
+    return low;
+}
+
 static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
 {
     ms_query q;

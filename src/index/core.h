@@ -20,17 +20,6 @@
  * on: new messages, and changes of old ones.
  * ================================================================================== */
 
-/* A damaged range between records: what stood there, as far as its header tells. */
-typedef struct ms__hole {
-    uint64_t seq;   /* in its header */
-    uint32_t where; /* the hash of its location */
-    uint32_t reach; /* of a HIDE */
-    uint32_t unit;  /* it stands after the record that ends there */
-    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
-} ms__hole;
-
-#define MS__HOLES 8u /* with more, the last one is of kind 0 */
-
 /* The records after the last sealed segment. */
 typedef struct ms__tail {
     ms__tail_names names;
@@ -285,18 +274,17 @@ static bool ms__hole_concerns(const ms__hole *hole, uint32_t where, unsigned raw
     return raw ? (raw & ms__raw_bit(hole->kind)) != 0 : hole->kind == MS__KIND_MESSAGE;
 }
 
-/* Returns how many holes of a tail may have had a record of a query between two places of
- * it. One of kind 0 may have changed any message before it. */
-static uint32_t ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
-                               uint32_t where, unsigned raw)
+/* Counts the holes of a tail that may have had a record of a query between two places of
+ * it: found[0] of kind 0, which may have changed any message before it; [1]: others. */
+static void ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
+                           uint32_t where, unsigned raw, uint32_t found[2])
 {
-    uint32_t n = ms__load32(&t->n_holes), found = 0;
+    uint32_t n = ms__load32(&t->n_holes);
     for (uint32_t i = 0; i < n; i++) {
         const ms__hole *h = &t->holes[i];
         bool at = h->unit >= first && (h->unit <= last || h->kind == 0);
-        if (at && ms__hole_concerns(h, where, raw)) found++;
+        if (at && ms__hole_concerns(h, where, raw)) found[h->kind != 0]++;
     }
-    return found;
 }
 
 /* Returns whether a hole of a tail may have had message number seq, which lacks between
@@ -402,12 +390,6 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
         loc ? (const ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
-
-/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
-typedef struct ms__held {
-    ms__hole hole;
-    uint64_t place;
-} ms__held;
 
 /* Adds a damaged change of a location to those that are held. With too many, all messages
  * are withheld. False: no memory. */

@@ -534,31 +534,63 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
-static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
-                                  ms_error *err)
+/* Adds the entry at a place of a list of a location, if the query reads the place. */
+static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
+                            unsigned kind, const ms__postings *in_tail, uint64_t place,
+                            ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
-    uint64_t from = s->from, to = s->to, about = it->query.about_seq;
-    uint32_t iters = merge->n_iters, end = ms__load32(&s->tail->end);
-    ms__sought f;
-    if (about) {
-        bool there =
-            ms__record_by_seq(core, s->tail, end, about, s->locked, &f,
-                              &s->result) != NULL;
-        if (s->result != MS_OK) return ms__no_memory(err, 0);
-        if (!there || f.place < from || f.place >= to) return MS_OK;
-        s->from = f.place;
-        s->to = f.place + 1;
-    }
-    ms_result code = ms__loc_iter(core, it, at, MS__P_LOCATION,
-                                  at->loc ? &at->loc->all : NULL, err);
-    if (about && merge->n_iters > iters) /* it has no other run */
+    uint64_t from = s->from, to = s->to;
+    uint32_t iters = merge->n_iters;
+    if (place < from || place >= to) return MS_OK;
+    s->from = place;
+    s->to = place + 1;
+    ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
+    if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
     s->from = from;
     s->to = to;
     return code;
+}
+
+/* Adds the messages of a location for a raw query: all, or the one of about_seq. */
+static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where *at,
+                                  ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms__postings *all = at->loc ? &at->loc->all : NULL;
+    uint64_t about = it->query.about_seq;
+    ms__sought f;
+    if (!about) return ms__loc_iter(core, it, at, MS__P_LOCATION, all, err);
+    bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
+                                   s->locked, &f, &s->result) != NULL;
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    if (!there) return MS_OK;
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+}
+
+/* Adds the edits of a location for a raw query. Amendments of one message are found by
+ * its number, so redacting many messages does not read the edits of all of them. */
+static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *at,
+                               const ms__postings *in_tail, ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    const ms_query *q = &it->query;
+    const ms__edits *c = NULL;
+    if (q->about_seq && !(q->raw & MS_RAW_HIDES))
+        c = ms__edits_of(core, q->location, s->locked, &s->result);
+    if (s->result != MS_OK) return ms__no_memory(err, 0);
+    const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
+    const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
+    bool all = !c || c->damaged > 0;
+    for (; v && !all; v = v->before) {
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
+    }
+    if (!all) return MS_OK;
+    it->of.merge.n_iters = 0; /* they are the first ones */
+    return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
 /* Adds the lists of a location for a raw query. */
@@ -575,7 +607,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         at->loc ? (const ms__edits *)ms__load_ptr((void *const *)&at->loc->edits)
                 : NULL;
     if (raw & (MS_RAW_AMENDS | MS_RAW_HIDES))
-        MS__TRY(ms__loc_iter(core, it, at, MS__P_CHANGE, c ? &c->changes : NULL, err));
+        MS__TRY(ms__raw_edits(core, it, at, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
         MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
@@ -661,7 +693,8 @@ static void ms__reading_report(ms_cursor *it)
     ms__reading *s = &it->of.merge.reading;
     it->damaged += s->damaged_ranges;
     it->damaged_ranges += s->damaged_ranges;
-    s->damaged_ranges = 0;
+    it->damaged += s->damaged_records;
+    s->damaged_ranges = s->damaged_records = 0;
     if (s->result != MS_OK) it->result = s->result;
     else if (it->damaged > 0) it->result = MS_E_DAMAGED;
 }
@@ -690,10 +723,11 @@ static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
     if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
     if (s->to >> 32 < segment) return;
-    s->damaged_ranges += ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from,
-                                        (uint32_t)s->to,
-                                        ms__where_of(&t->names, q->location),
-                                        ms__raw_of(q));
+    uint32_t found[2] = {0, 0};
+    ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
+                   ms__where_of(&t->names, q->location), ms__raw_of(q), found);
+    s->damaged_ranges += found[0];
+    it->damaged += found[1];
 }
 
 /* Opens a cursor over a tail. Its query is resolved. */
@@ -816,6 +850,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (own)
         r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
+    if (own) *msg = ms__msg(own); /* for a redaction, which erases what is withheld, too */
     if (!own || !sound)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
@@ -836,7 +871,7 @@ typedef struct ms__list_walk {
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
  * those, or there is no memory. */
-static bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
+static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
                           const unsigned char *r)
 {
     ms__hole hole = ms__hole_of(r);
@@ -882,7 +917,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;
-        if (r && !(state == MS__HEADER_ONLY && ms__walk_hold(core, s, li, r))) w->damaged++;
+        bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
+                    ms__walk_hold(core, s, li, r);
+        if (r && !held) w->damaged++;
     }
     return NULL;
 }

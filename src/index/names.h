@@ -135,6 +135,23 @@ typedef struct ms__range {
     uint32_t depth;     /* number of ranges up to this one */
 } ms__range;
 
+/* A damaged range between records: what stood there, as far as its header tells. */
+typedef struct ms__hole {
+    uint64_t seq;   /* in its header */
+    uint32_t where; /* the hash of its location */
+    uint32_t reach; /* of a HIDE */
+    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
+} ms__hole;
+
+#define MS__HOLES 8u /* with more, the last one is of kind 0 */
+
+/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+typedef struct ms__held {
+    ms__hole hole;
+    uint64_t place;
+} ms__held;
+
 /* The changes of a location. */
 typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
@@ -144,7 +161,7 @@ typedef struct ms__edits {
     uint64_t damaged;          /* log: changes that could not be read, of which nothing is
                                   known; the last one is before this place: */
     uint64_t damaged_to;
-    struct ms__held *held;     /* log: damaged changes whose header is known */
+    ms__held *held;            /* log: damaged changes whose header is known */
     uint32_t n_held;
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */

@@ -317,6 +317,7 @@ static ms_result ms__room_fill(ms__log *log, ms_error *err)
         return MS_OK;
     int failed = ms__os_allocated(log->os, log->file.handle, from,
                                   log->append.stop - from);
+    if (failed == EFBIG) log->append.allocated = log->end; /* each append looks again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
     return ms__os_fail(err, failed, "allocating room in", log->file.path);
 }

@@ -110,17 +110,15 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-/* Counts, once for each segment, damage that has no postings: whose it was is not
- * known, so every query that reads the segment reports it. */
-static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
-                                   uint32_t damaged_ranges)
+/* Returns whether the holes of a segment are to be counted: once in a cursor. */
+static bool ms__segment_met(ms__reading *s, uint32_t segment)
 {
     uint32_t number = segment + 1;
     bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return;
+    if (!none && number >= s->counted_from && number <= s->counted_to) return false;
     if (none || number < s->counted_from) s->counted_from = number;
     if (number > s->counted_to) s->counted_to = number;
-    s->damaged_ranges += damaged_ranges;
+    return true;
 }
 
 /* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
@@ -128,18 +126,19 @@ static void ms__damaged_ranges_met(ms__reading *s, uint32_t segment,
 static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
                                             const ms__segment *l)
 {
-    uint32_t where = ms__where_of(&s->tail->names, s->query->location), n = 0;
-    if (!s->load) n = ms__segment_holes(l, where, ms__raw_of(s->query));
-    for (uint32_t i = 0; s->load && i < l->n_holes; i++) {
+    uint32_t where = ms__where_of(&s->tail->names, s->query->location);
+    if (!ms__segment_met(s, l->number)) return;
+    for (uint32_t i = 0; i < l->n_holes; i++) {
         ms__hole h = ms__segment_hole(l, i);
-        bool own = h.kind != 0 && h.where == where;
-        if (h.kind == 0 ||
-            (own && !ms__edit_hold(&log->edits.names, s->load, &h,
-                                   ms__place(l->number, h.unit))))
-            n++;
+        bool own = s->load && h.kind != 0 && h.where == where;
+        bool held = own && ms__edit_hold(&log->edits.names, s->load, &h,
+                                         ms__place(l->number, h.unit));
+        if (s->load && h.kind != 0 && (held || !own)) continue;
+        if (!s->load && !ms__hole_concerns(&h, where, ms__raw_of(s->query))) continue;
+        if (h.kind == 0 || s->load) s->damaged_ranges++;
+        else s->damaged_records++;
+        if (s->load) s->load->damaged_to = ms__place(l->number + 1, 0);
     }
-    if (s->load && n > 0) s->load->damaged_to = ms__place(l->number + 1, 0);
-    ms__damaged_ranges_met(s, l->number, n);
 }
 
 static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,

@@ -571,17 +571,6 @@ static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
     return h;
 }
 
-/* Returns how many holes of a segment may have had a record of a query. */
-static uint32_t ms__segment_holes(const ms__segment *l, uint32_t where, unsigned raw)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < l->n_holes; i++) {
-        ms__hole h = ms__segment_hole(l, i);
-        if (ms__hole_concerns(&h, where, raw)) found++;
-    }
-    return found;
-}
-
 static uint64_t ms__segment_list(const ms__segment *l, uint32_t i)
 {
     return ms__get64(l->numbers + (size_t)i * 8);

@@ -375,7 +375,12 @@ static const ms__sealed ms__log_sealed = {
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
 
-static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL};
+static size_t ms__log_most(ms_store *store)
+{
+    return ms__log_of(store)->opts.max_message;
+}
+
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,

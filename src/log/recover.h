@@ -379,20 +379,28 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-#define MS__DOUBT_SIZE 4096u
+#define MS__DOUBT_MOST 64u
 
+/* Returns a check of the first records in doubt: of what a redaction leaves of them. */
 static uint32_t ms__doubt_check(const ms__log *log)
 {
-    uint64_t n = log->recovery.doubt_end - log->recovery.doubt;
-    if (n > MS__DOUBT_SIZE) n = MS__DOUBT_SIZE;
-    return ms__crc32c(0, ms__log_at(log, log->recovery.doubt_end - n), (size_t)n);
+    uint64_t at = log->recovery.doubt, end = log->recovery.doubt_end;
+    uint32_t crc = 0;
+    for (unsigned i = 0; i < MS__DOUBT_MOST && at < end; i++) {
+        const unsigned char *r = ms__log_at(log, at);
+        crc = ms__crc32c(crc, r, MS__AT_BODY_CHECK);
+        if (!ms__size_fits(r, end - at)) break;
+        at += ms__padded(ms__get32(r));
+    }
+    return crc;
 }
 
 /* Notes that a reader shows records which a walk found after the watermark. If a writer
  * lives that sees another boot number, they may be dead, and it writes over them. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
-    if (log->writer || mark >= log->end || mark < MS__SUPER_SIZE) return;
+    bool none = log->writer || log->file.super_lost;
+    if (none || mark >= log->end || mark < MS__FIRST_RECORD) return;
     log->recovery.doubt = mark;
     log->recovery.doubt_end = log->end;
     log->recovery.doubt_check = ms__doubt_check(log);

@@ -329,6 +329,20 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
+/* Makes room for a record. *n, 0 at its first try: how many units are dropped. That is
+ * none, which leaves changes of messages that are gone out and writes a smaller index;
+ * then half of what is still to be entered, which needs more room than that: so no
+ * message is dropped that RAM could take, and the drops are few; then twice as many. At
+ * most as much is dropped as an append drops. */
+static ms_result ms__flash_room(ms__mem *m, uint32_t size, uint32_t *n, ms_error *err)
+{
+    uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
+    uint32_t left = m->flash->left / 8, now = *n;
+    *n = now ? now * 2 : left > size / 4 ? left / 2 : size / 8;
+    if (left >= units || now >= units / 3) return ms__ring_turn(m, err);
+    return ms__ring_drop(m, begin + now, (uint64_t)units * 8 / 16, err);
+}
+
 /* Enters the records of a frame. */
 static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint32_t size,
                                  ms_error *err)
@@ -338,23 +352,26 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     at += ms__flash_units(f, MS__FRAME_HEADER);
     for (uint32_t end = at + size, padded; at < end; at += ms__flash_units(f, padded)) {
         ms_result code = MS_E_FULL;
+        ms_error failed;
+        uint32_t n = 0;
         MS__TRY(ms__flash_read(f, sector, at, h, 4, err));
         padded = end - at;
         if (ms__get32(h) < padded) padded = ms__padded(ms__get32(h));
         if (padded <= MS__HEADER || padded > end - at) return MS_OK;
         while (code == MS_E_FULL) {
-            code = ms__flash_enter(m, sector, at, padded, err);
+            code = ms__flash_enter(m, sector, at, padded, &failed);
             m->tail.names.floor = (uint64_t)m->tail.filled * 8;
-            if (code == MS_E_FULL) MS__TRY(ms__ring_turn(m, err));
+            if (code == MS_E_FULL) MS__TRY(ms__flash_room(m, padded, &n, err));
         }
+        if (code != MS_OK && err) *err = failed;
         MS__TRY(code);
     }
     return MS_OK;
 }
 
 /* Enters the frames of a sector. It becomes the sector for new frames, from its last unit
- * on that is not erased. */
-static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
+ * on that is not erased. count: counts the bytes of its frames instead. */
+static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
     unsigned char h[MS__BURN];
@@ -374,6 +391,12 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order,
                      size <= f->sector_size &&
                      at + ms__frame_span(f, size) <= f->sector_size;
         bool whole = false;
+        if (count) {
+            step = frame ? ms__frame_span(f, size) : unit;
+            f->left += frame ? size : 0;
+            continue;
+        }
+        if (frame) f->left -= size;
         if (frame) MS__TRY(ms__frame_holds(f, sector, order, at, size, &whole, err));
         for (uint32_t i = 0; i < unit; i++) used += h[i] != 255;
         step = frame ? ms__frame_span(f, size) : unit;
@@ -424,13 +447,17 @@ static ms_result ms__flash_begin(ms__mem *m, ms_flash *f, ms_error *err)
     f->sector = f->sectors - 1; /* before the first one, full */
     f->order = 0;
     f->at = f->sector_size;
+    f->left = 0;
+    for (uint32_t i = n; i-- > 0;)
+        MS__TRY(ms__flash_scan(m, (newest + f->sectors - i) % f->sectors, order - i, true,
+                               err));
     while (n-- > 0) {
         uint32_t sector = (newest + f->sectors - n) % f->sectors;
         MS__TRY(ms__sector_header(f, sector, h, &holds, err));
         if (holds) /* numbers go on after the largest one */
             ms__gap_named(&m->tail.names.gap_seq, m->tail.names.last_seq,
                           ms__get64(h + 16));
-        MS__TRY(ms__flash_scan(m, sector, order - n, err));
+        MS__TRY(ms__flash_scan(m, sector, order - n, false, err));
     }
     /* also drop changes whose messages were dropped */
     MS__TRY(ms__ring_drop(m, MS__IMAGE_HEADER / 8, UINT64_MAX, err));

@@ -87,7 +87,7 @@ static ms_result ms__mem_no_room(const ms__core *core, uint64_t size, ms_error *
     if (!m->fixed) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_FULL,
                     "the buffer of %u bytes is full: records end at %u, "
-                    "the index begins at %u, %u bytes more were needed",
+                    "the index begins at %u, %u more were needed",
                     (uint64_t)m->buffer.span, (uint64_t)m->tail.end * 8,
                     (uint64_t)m->tail.names.top, size);
 }
@@ -213,7 +213,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN,
-                        "the buffer does not begin with an image of an arena store");
+                        "the buffer does not begin with an image");
     im->header_known = ms__get32(h + 32) == ms__crc32c(0, h, 24);
     for (unsigned i = 40; i < MS__IMAGE_HEADER; i++)
         if (h[i] != 0) im->header_known = false;
@@ -233,9 +233,7 @@ static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
     if (!im->header_known) im->damaged++;
     if (im->end_known) return MS_OK;
     if (!salvage)
-        return ms__damaged(err, 24,
-                           "the image's end does not match its check or lies after "
-                           "the buffer");
+        return ms__damaged(err, 24, "the image's end is damaged, or after the buffer");
     im->end = im->size & ~(uint64_t)7;
     im->damaged++;
     return MS_OK;
@@ -556,7 +554,9 @@ static void ms__mem_close(ms_store *store)
     (void)ms__resize(&alloc, m, sizeof *m, 0);
 }
 
-static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL};
+static size_t ms__mem_most(ms_store *store) { return ms__mem_of(store)->max_message; }
+
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,

@@ -85,7 +85,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     if (chunk != 0 &&
         ((chunk & (chunk - 1)) != 0 || chunk < 1024 || chunk > SIZE_MAX / 4))
         return ms__fail(err, MS_E_ARGUMENT,
-                        "chunk_size is %u, a power of two from 1024 on was expected",
+                        "chunk_size is %u, no power of two from 1024 on",
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
@@ -225,7 +225,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
     uint64_t lost = im.damaged;
     if (whole + sizeof(ms__mem) + 8 > im.size)
         return ms__fail(err, MS_E_FULL,
-                        "the buffer has no room after the image, which ends at %u of %u",
+                        "no room after the image, which ends at %u of %u",
                         im.end, im.size);
     ms__mem *m = ms__mem_in_buffer(desc);
     ms__mem_named(m, im.id);

@@ -39,7 +39,8 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
         r = unit < end ? ms__ring_sound(m, unit) : NULL;
         ms_str turn = r ? ms_get(ms__msg(r), MS_F_TURN_ID).text : ms__absent();
         bool user = r && r[5] == MS_T_USER_MESSAGE;
-        if (!r || !ms__turn_begins(turn, user, ms__msg(before))) continue;
+        ms_str last = ms_get(ms__msg(before), MS_F_TURN_ID).text;
+        if (!r || !ms__turn_begins(turn, user, last)) continue;
         n = i;
         break;
     }
@@ -270,6 +271,7 @@ static uint64_t ms__ring_need(const ms__append_run *run)
 static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error *err)
 {
     ms_record record;
+    ms_error failed; /* of a try, after which there may be room */
     ms__append_run own = *run; /* its texts may move */
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
@@ -288,9 +290,13 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
         code = ms__fail(err, MS_E_FULL, "%u messages take up to %u bytes, the buffer "
                         "has %u", (uint64_t)own.n, need, (uint64_t)m->buffer.span);
     while (code == MS_OK) {
-        code = ms__mem_try(m, &own, err);
-        if (code != MS_E_FULL || own.seq == UINT64_MAX) break;
-        code = ms__ring_turn(m, err);
+        code = ms__mem_try(m, &own, &failed);
+        if (code == MS_E_FULL && own.seq != UINT64_MAX) {
+            code = ms__ring_turn(m, err);
+            continue;
+        }
+        if (code != MS_OK && err) *err = failed;
+        break;
     }
     m->run = NULL;
     ms__lock_release(&m->lock);
@@ -300,9 +306,11 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
 static ms_result ms__ring_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 {
     ms__mem *m = ms__mem_of(store);
+    ms_error failed;
     ms_result code;
-    do code = ms__mem_leave_out(store, seq, err);
+    do code = ms__mem_leave_out(store, seq, &failed);
     while (code == MS_E_FULL && ms__ring_turn(m, NULL) == MS_OK);
+    if (code != MS_OK && err) *err = failed;
     return code;
 }
 
@@ -347,7 +355,8 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
     return code;
 }
 
-static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands};
+static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands,
+                                         ms__mem_most};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,

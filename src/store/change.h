@@ -564,6 +564,8 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
     if (!store->backend->erase)
         return ms__fail(err, MS_E_UNSUPPORTED, "this store cannot erase its messages");
     ms_result code = ms__change_target(store, seq, &own, &msg, NULL);
+    bool withheld = code == MS_E_DAMAGED && msg; /* a damaged change was about it */
+    if (withheld) code = MS_OK;
     if (code != MS_OK && code != MS_E_HIDDEN) { /* once more, to fill err */
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
@@ -574,6 +576,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
         if (code == MS_OK) /* a ring may have moved it */
             code = ms__get(store, seq, &own, &msg, err);
+        if (withheld && code == MS_E_DAMAGED && msg) code = MS_OK;
     }
     if (code == MS_OK || code == MS_E_HIDDEN)
         code = ms__redact_all(store, &own, msg, err);
@@ -591,13 +594,26 @@ static int64_t ms__stream_now(const ms_stream *s)
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
 
+/* Adds the text that an earlier stream of the same key has written. */
+static void ms__stream_resume(ms_stream *s, size_t initial)
+{
+    ms_arena own;
+    ms_stream_text text;
+    memset(&own, 0, sizeof own);
+    (void)ms_stream_read(s->store, s->seq, 0, &own, &text, NULL);
+    if (text.next > initial) s->size += text.next - initial;
+    ms_arena_deinit(&own);
+}
+
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err)
 {
     ms_record record;
+    ms__layout l;
     memset(stream, 0, sizeof *stream);
     stream->flushed = MS_TIME_NONE;
+    l.parts = NULL;
     MS__TRY(ms__can_change(store, err));
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
     ms_envelope *e = ms__record_begin(&record, MS_KIND_MESSAGE);
@@ -607,12 +623,18 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
-    MS__TRY(ms__message_check(location, e, err));
+    if (opts && opts->flush_chars > MS__STREAM_ROOM)
+        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "more than 1,024 characters");
+    MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
     if (opts) stream->opts = *opts;
     MS__TRY(ms__change_put(store, &record, 0, &stream->seq, err));
     stream->store = store;
+    const ms__hooks *hooks = store->backend->hooks;
+    stream->most = hooks ? hooks->most(store) : UINT64_MAX;
+    stream->size = l.size + 3; /* the length of a longer text takes up to 3 bytes more */
+    if (e->key.ptr) ms__stream_resume(stream, appended->text.len);
     return MS_OK;
 }
 
@@ -661,6 +683,7 @@ static ms_result ms__stream_out(ms_stream *s, ms_str text, ms_error *err)
     text.len -= keep;
     if (text.len > 0) {
         MS__TRY(ms__stream_put(s, text, err));
+        s->size += ms__utf8_repair(text, NULL);
         s->flushed = ms__stream_now(s);
         if (s->flushed == MS_TIME_NONE) s->flushed = 0;
     }
@@ -685,7 +708,7 @@ static bool ms__stream_due(const ms_stream *s, ms_str text)
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
 {
     ms_arena own;
-    ms_result code = MS_OK;
+    ms_result code;
     MS__TRY(ms__stream_check(stream, err));
     if (part.ptr && part.len == 0) return MS_OK;
     ms_str text = ms_str_n(stream->pending, stream->n_pending + part.len);
@@ -698,9 +721,12 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     }
     char *end = (char *)(uintptr_t)text.ptr + stream->n_pending;
     if (part.len > 0) memcpy(end, part.ptr, part.len);
-    if (large || !part.ptr || ms__stream_due(stream, text))
+    uint64_t stored = 3 * (uint64_t)text.len; /* at most, if it is repaired */
+    if (stream->size + stored > stream->most) stored = ms__utf8_repair(text, NULL);
+    code = ms__size_check(stream->size + stored, stream->most, err);
+    if (code == MS_OK && (large || !part.ptr || ms__stream_due(stream, text)))
         code = ms__stream_out(stream, text, err);
-    else stream->n_pending = (uint32_t)text.len;
+    else if (code == MS_OK) stream->n_pending = (uint32_t)text.len;
     ms_arena_deinit(&own);
     return code;
 }

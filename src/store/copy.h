@@ -15,10 +15,13 @@
  * (CP2) The destination assigns no number that the source has assigned.
  * ================================================================================== */
 
-/* A location to copy, from a number on. */
+/* A location to copy, from a number on; whole turns: the first numbers of a series of
+ * turns that is kept, of one that is not, and so on. */
 typedef struct ms__kept {
     ms_str location;
     uint64_t from;
+    uint64_t *turns;
+    size_t n_turns;
 } ms__kept;
 
 /* A running copy. */
@@ -52,6 +55,7 @@ typedef struct ms__copying {
     ms_record *records; /* the batch, with a change */
     size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
+    ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
 
 enum {
@@ -68,15 +72,15 @@ static bool ms__kept_less(const void *a, const void *b)
     return ms__str_order(x->location, y->location) < 0;
 }
 
-/* Returns whether a location is copied, and from which number on. */
-static bool ms__kept_find(const ms__copying *c, ms_str location, uint64_t *from)
+/* Returns whether a location is copied. *k: its rules, NULL: all of it. */
+static bool ms__kept_find(const ms__copying *c, ms_str location, const ms__kept **k)
 {
     size_t low = 0, high = c->n_kept;
-    *from = 0;
+    *k = NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = ms__str_order(c->kept[middle].location, location);
-        if (order == 0) *from = c->kept[middle].from;
+        if (order == 0) *k = &c->kept[middle];
         if (order == 0) return true;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -92,11 +96,12 @@ static bool ms__is_young(const ms_keep *keep, const ms_msg *msg)
 
 static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
 {
-    uint64_t from = c->from;
-    if (c->kept && !ms__kept_find(c, ms__location(msg), &from)) return false;
-    if (!c->keep->whole_turns && from < c->from) from = c->from;
-    if (ms_seq(msg) < from) return false;
-    return c->keep->whole_turns || ms__is_young(c->keep, msg);
+    const ms__kept *k = NULL;
+    uint64_t seq = ms_seq(msg);
+    if (c->kept && !ms__kept_find(c, ms__location(msg), &k)) return false;
+    if (k && k->turns) return ms__lower(k->turns, k->n_turns, seq + 1) & 1;
+    if (seq < (k ? k->from : 0)) return false;
+    return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
 
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
@@ -105,73 +110,55 @@ static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
     return code == MS_E_DAMAGED ? MS_OK : code;
 }
 
-/* Raises `from` to the first message that a query returns, young: to the first young one,
- * or beyond all messages. */
-static ms_result ms__kept_first(const ms__copying *c, const ms_query *q, ms_cursor *it,
-                                bool young, uint64_t *from, ms_error *err)
+/* Returns whether a message, whose turn id is `turn`, begins a turn after a message of
+ * its location with the turn id `last`. */
+static bool ms__turn_begins(ms_str turn, bool user, ms_str last)
 {
-    MS__TRY(ms_query_open(c->source, q, it, err));
-    const ms_msg *first = ms__next_stored(it);
-    while (young && first && !ms__is_young(c->keep, first)) first = ms__next_stored(it);
-    uint64_t seq = first ? ms_seq(first) : c->beyond;
-    if (*from < seq) *from = seq;
-    return ms__kept_close(it, err);
-}
-
-/* Returns whether a message, whose turn id is `turn`, begins a turn after the message
- * `before` of its location. */
-static bool ms__turn_begins(ms_str turn, bool user, const ms_msg *before)
-{
-    ms_str last = ms_get(before, MS_F_TURN_ID).text;
     return turn.ptr || last.ptr ? !ms_str_equal(turn, last) : user;
 }
 
-/* Moves `from` to the start of the turn that it divides. */
-static ms_result ms__kept_turn(const ms__copying *c, ms_str location, ms_cursor *it,
-                               uint64_t *from, ms_error *err)
-{
-    const ms_msg *msg;
-    ms_str turn = ms__absent();
-    bool user = false, room = true;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q.after_seq = *from - 1;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    if ((msg = ms__next_stored(it)) != NULL) {
-        *from = ms_seq(msg);
-        turn = ms_get(msg, MS_F_TURN_ID).text;
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-        room = ms__keep_copy(c->arena, &turn);
-    }
-    MS__TRY(ms__kept_close(it, err));
-    if (!msg || !room) return room ? MS_OK : ms__no_arena(err, c->arena, turn.len);
-    q.after_seq = 0;
-    q.before_seq = *from;
-    q.reverse = true;
-    MS__TRY(ms_query_open(c->source, &q, it, err));
-    while ((msg = ms__next_stored(it)) != NULL && !ms__turn_begins(turn, user, msg)) {
-        *from = ms_seq(msg);
-        user = ms_type_of(msg) == MS_T_USER_MESSAGE;
-    }
-    return ms__kept_close(it, err);
-}
-
-/* Finds the number from which on a location is kept, by the rules for each location. */
-static MS__NOINLINE ms_result ms__kept_from(const ms__copying *c, ms_str location,
-                                            ms_cursor *it, uint64_t *from, ms_error *err)
+/* Lists the turns of a location that are kept: those with a message that the other rules
+ * keep. A message without a time has that of the message before it. Messages that the
+ * source does not have yet are kept. */
+static ms_result ms__kept_turns(const ms__copying *c, ms__kept *k, ms_cursor *it,
+                                ms_error *err)
 {
     const ms_keep *keep = c->keep;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, keep->newest);
-    *from = 0;
-    if (ms__is_empty(location)) return MS_OK;
-    if (keep->newest > 0) MS__TRY(ms__kept_first(c, &q, it, false, from, err));
-    if (!keep->has_since || !keep->whole_turns) return MS_OK;
-    q.limit = 0;
-    return ms__kept_first(c, &q, it, true, from, err);
+    ms_str last = ms__absent();
+    uint64_t first = 0, from = k->from > c->from ? k->from : c->from;
+    bool kept = false, wanted = false, timed = false, ended = false;
+    int64_t time = 0;
+    size_t cap = 0;
+    ms_query q = ms__view_query(k->location, MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms_query_open(c->source, &q, it, err));
+    for (;;) {
+        const ms_msg *msg = ended ? NULL : ms__next_stored(it);
+        ms_str turn = msg ? ms_get(msg, MS_F_TURN_ID).text : last;
+        bool user = msg && ms_type_of(msg) == MS_T_USER_MESSAGE;
+        if (!msg || first == 0 || ms__turn_begins(turn, user, last)) {
+            void *turns =
+                ms__list_room(c->arena, k->turns, k->n_turns, &cap, sizeof first);
+            last = turn;
+            if (!turns || !ms__keep_copy(c->arena, &last)) break;
+            k->turns = (uint64_t *)turns;
+            if (wanted != kept) k->turns[k->n_turns++] = first;
+            if (ended) return ms__kept_close(it, err);
+            kept = wanted;
+            wanted = ended = !msg;
+            first = msg ? ms_seq(msg) : c->beyond;
+        }
+        if (!msg) continue;
+        if (ms_time(msg, &time)) timed = true;
+        if (ms_seq(msg) >= from && (!keep->has_since || !timed || time >= keep->since_ns))
+            wanted = true;
+    }
+    (void)ms_cursor_close(it, NULL);
+    return ms__no_arena(err, c->arena, sizeof first);
 }
 
 /* Lists the locations to copy, those that the caller names or all, with their first
  * numbers. */
-static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_error *err)
+static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
 {
     const ms_keep *keep = c->keep;
     ms_listing listing;
@@ -182,10 +169,15 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_cursor *it, ms_er
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
+    memset(kept, 0, n * sizeof *kept);
     for (size_t i = 0; i < n; i++) {
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
-        MS__TRY(ms__kept_from(c, kept[i].location, it, &kept[i].from, err));
+        if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+                                    &kept[i].from, err);
+        if (code != MS_OK && code != MS_E_DAMAGED) return code;
+        if (kept[i].from == 0) kept[i].from = c->beyond;
     }
     ms__sort(kept, n, sizeof *kept, ms__kept_less);
     c->kept = kept;
@@ -202,7 +194,7 @@ static ms_result ms__kept_bytes(ms__copying *c, ms_cursor *it, ms_error *err)
     q.reverse = true;
     MS__TRY(ms_query_open(c->source, &q, it, err));
     while ((msg = ms__next_stored(it)) != NULL) {
-        if (!ms__keeps(c, msg)) continue;
+        if (!ms__keeps(c, msg) || !ms__is_young(c->keep, msg)) continue;
         bytes += ms_size(msg);
         if (bytes > c->keep->newest_bytes) break;
         from = ms_seq(msg);
@@ -216,15 +208,11 @@ static ms_result ms__kept_choose(ms__copying *c, ms_error *err)
 {
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(c->arena, sizeof *it);
     if (!it) return ms__no_arena(err, c->arena, sizeof *it);
-    MS__TRY(ms__kept_list(c, it, err));
+    MS__TRY(ms__kept_list(c, err));
     if (c->keep->newest_bytes > 0) MS__TRY(ms__kept_bytes(c, it, err));
-    if (!c->keep->whole_turns) return MS_OK;
-    for (size_t i = 0; i < c->n_kept; i++) {
-        ms__kept *k = &c->kept[i];
-        if (k->from < c->from) k->from = c->from;
-        if (k->from > 0 && !ms__is_empty(k->location))
-            MS__TRY(ms__kept_turn(c, k->location, it, &k->from, err));
-    }
+    for (size_t i = 0; c->keep->whole_turns && i < c->n_kept; i++)
+        if (!ms__is_empty(c->kept[i].location))
+            MS__TRY(ms__kept_turns(c, &c->kept[i], it, err));
     return MS_OK;
 }
 
@@ -294,9 +282,12 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     ms_envelope *e = ms__record_begin(&change, MS_KIND_NOTE);
     *e = ms_envelope_of(note);
     ms_result code = ms__get(c->source, e->seq, c->arena, &msg, err);
-    if (code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED)
+    bool gone = code == MS_E_HIDDEN || code == MS_E_NOT_FOUND || code == MS_E_DAMAGED;
+    if (code != MS_OK && !gone) return code;
+    if (gone || !ms__keeps(c, msg)) {
+        c->report->left_out++;
         return MS_OK;
-    if (code != MS_OK || !ms__keeps(c, msg)) return code;
+    }
     if (!c->keep->dry_run && !c->destination->backend->change) {
         c->report->unplaced++;
         return MS_OK;
@@ -310,7 +301,9 @@ static MS__NOINLINE ms_result ms__copy_note(ms__copying *c, const ms_msg *note,
     e->flags = 0;
     if (!c->keep->dry_run) code = ms__change_put(c->destination, &change, 0, NULL, err);
     if (code == MS_OK) c->report->notes++;
-    return code == MS_E_NOT_FOUND ? MS_OK : code;
+    if (code != MS_E_NOT_FOUND) return code;
+    c->report->left_out++;
+    return MS_OK;
 }
 
 /* Copies the facts of a location as one record. */
@@ -318,8 +311,8 @@ static MS__NOINLINE ms_result ms__copy_facts(ms__copying *c, ms_str location,
                                              ms_error *err)
 {
     ms_str facts;
-    uint64_t from;
-    if (c->keep->dry_run || !ms__kept_find(c, location, &from)) return MS_OK;
+    const ms__kept *k;
+    if (c->keep->dry_run || !ms__kept_find(c, location, &k)) return MS_OK;
     ms_result code = ms_location_get(c->source, location, c->arena, &facts, err);
     if (code == MS_E_DAMAGED) c->report->damaged++;
     else MS__TRY(code);
@@ -387,21 +380,21 @@ static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
     ms_result code =
         to->change(c->destination, last->location, c->records, n, &opts, err);
-    if (code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED)
-        return MS_OK;
+    bool refused = code == MS_E_NOT_FOUND || code == MS_E_HIDDEN || code == MS_E_CLOSED;
+    c->report->left_out += refused;
     if (code == MS_OK && c->change == MS_KIND_NOTE) c->report->notes++;
-    return code;
+    return refused ? MS_OK : code;
 }
 
 /* Copies a record that follows the mark. */
 static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
                                              ms_error *err)
 {
-    uint64_t from;
+    const ms__kept *k;
     ms_envelope m = ms_envelope_of(msg);
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
-    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &from);
+    bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
@@ -419,8 +412,9 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
         c->placed = m.seq;
         c->report->copied++;
         c->report->bytes += ms_size(msg);
-    } else if (message) {
-        c->report->dropped++;
+    } else if (!kept) {
+        if (message) c->report->dropped++;
+        else c->report->left_out++;
     }
     return ms__bytes(msg)[7] & MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;
 }
@@ -478,7 +472,8 @@ static ms_result ms__copy_list(ms__copying *c, ms_error *err)
     bool known = code == MS_OK;
     if (!known && code != MS_E_UNSUPPORTED) return code;
     c->report->dropped = stat.hidden;
-    c->changed = known ? stat.changes != 0 : c->source->backend->change != NULL;
+    c->changed = c->source->backend->change != NULL;
+    if (known) c->changed = stat.changes != 0 || (c->changed && stat.damaged != 0);
     c->mark = stat.as_of;
     c->beyond = known ? stat.last_seq + 1 : UINT64_MAX;
     MS__TRY(ms__kept_choose(c, err));
@@ -511,8 +506,7 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     return ms__copy_batch(c, err); /* the end of the batch is damaged */
 }
 
-/* Copies about n records. *end: the copy is complete. */
-static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *err)
 {
     bool done = false;
     unsigned raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
@@ -533,13 +527,21 @@ static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *er
     return MS_OK;
 }
 
+/* Copies about n records. *end: the copy is complete. */
+static ms_result ms__copy_step(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    ms_result code = ms__copy_phase(c, n, end, &c->error);
+    if (code != MS_OK && err) *err = c->error;
+    return code;
+}
+
 /* Ends a copy after the last step. */
 static ms_result ms__copy_end(ms__copying *c, ms_error *err)
 {
     MS__TRY(ms__copy_numbers(c, err));
     if (c->report->damaged == 0) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "%u records were not copied: they are damaged, or "
-                    "no store takes them", c->report->damaged);
+    return ms__fail(err, MS_E_DAMAGED, "%u records are damaged, or no store takes them",
+                    c->report->damaged);
 }
 
 static void ms__copy_begin(ms__copying *c, ms_store *destination, ms_store *source,

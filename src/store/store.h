@@ -50,12 +50,14 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
  * stores stay in place until they are closed. `append_run` appends with the results of
  * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
- * whether the records that a cursor returned are where they were; NULL: always. The
- * functions are in a table, so that programs without unions do not link their code. */
+ * whether the records that a cursor returned are where they were; NULL: always. `most`
+ * returns the largest size of a record. The functions are in a table, so that programs
+ * without unions do not link their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
+    size_t (*most)(ms_store *store);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */
@@ -295,19 +297,21 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
                     MS__V(opts->location), last, opts->expect_seq);
 }
 
-/* Finds the number of the newest message of a location, or of the store; 0: none. */
-static ms_result ms__newest(ms_store *store, ms_str location, uint64_t *seq,
-                            ms_error *err)
+/* Finds the number of the first of the newest n messages of a location, or of the store;
+ * 0: none. some: such a message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool some,
+                            uint64_t *seq, ms_error *err)
 {
     ms_arena own;
     ms_cursor *it;
-    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, n);
     memset(&own, 0, sizeof own);
-    q.reverse = true;
+    q.reverse = n == 1;
     *seq = 0;
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
+    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -369,7 +373,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, false, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -462,14 +466,11 @@ MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err)
 /* As ms_store_stat, except that MS_E_UNSUPPORTED leaves err as it was. */
 static MS__NOINLINE ms_result ms__stat_try(ms_store *store, ms_stat *out, ms_error *err)
 {
-    ms_error kept;
-    memset(out, 0, sizeof *out);
-    if (!store->backend->stat) return MS_E_UNSUPPORTED;
-    if (err) kept = *err;
-    ms_result code = store->backend->stat(store, out, err);
-    if (code != MS_E_UNSUPPORTED) return code;
-    if (err) *err = kept;
+    ms_error failed;
+    ms_result code = ms_store_stat(store, out, &failed);
+    if (code == MS_OK) return code;
     memset(out, 0, sizeof *out); /* a union may have begun */
+    if (code != MS_E_UNSUPPORTED && err) *err = failed;
     return code;
 }
 
@@ -486,10 +487,8 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     memset(now, 0, sizeof *now);
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
-    if (code == MS_E_UNSUPPORTED) {
-        code = ms__newest(store, ms__absent(), &now->last, err);
-        return code == MS_E_DAMAGED && now->last > 0 ? MS_OK : code;
-    }
+    if (code == MS_E_UNSUPPORTED)
+        return ms__newest(store, ms__absent(), 1, true, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;

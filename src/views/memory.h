@@ -240,13 +240,8 @@ static bool ms__note_less(const void *a, const void *b)
 /* Returns whether an earlier block has noted a message. */
 static bool ms__noted(const ms__history *h, uint64_t note)
 {
-    size_t low = 0, high = h->n_ranked;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->noted[middle] < note) low = middle + 1;
-        else high = middle;
-    }
-    return low < h->n_ranked && h->noted[low] == note;
+    size_t at = ms__lower(h->noted, h->n_ranked, note);
+    return at < h->n_ranked && h->noted[at] == note;
 }
 
 /* Returns whether an earlier block has returned the message. If not, notes that this one
@@ -379,8 +374,8 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
-    ms_result code = ms_cursor_close(&it, err);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
+    return ms_cursor_close(&it, err);
 }
 
 /* Adds a store as a source, with its present bounds. */
@@ -421,9 +416,10 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
 {
     ms__history *h = &it->history;
     memset(it, 0, sizeof *it);
-    MS__TRY(ms__history_check(memory, err));
+    ms_result code = it->result = ms__history_check(memory, err);
+    if (code != MS_OK) return code;
     h->memory = memory;
-    ms_result code = ms__source_add(h, memory->store, err);
+    code = ms__source_add(h, memory->store, err);
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
@@ -431,7 +427,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
-    return code;
+    return it->result = code;
 }
 
 /* ---- Writing through a memory. */
@@ -475,7 +471,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_TYPES_CONVERSATION;
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, a user_message or an assistant_message");
+                           "a synthesis, or of the conversation");
     ms_envelope all = *m;
     all.agent_key = ms__absent();
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)

@@ -209,6 +209,7 @@ static void stream_goes_on(world *w)
     memset(stream, 0, sizeof *stream);
     stream->store = w->log;
     stream->seq = seq_of(w, "w");
+    stream->most = UINT64_MAX;
     stream->opts.every_part = true;
     stream->opts.clock = clock_at(&test_now);
 }

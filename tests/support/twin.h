@@ -728,16 +728,18 @@ static inline bool twin_shares_place(const twin_msg *a, const twin_msg *b)
            twin_value_equal(a->field[MS_F_LOCATION], b->field[MS_F_LOCATION]);
 }
 
-/* Is message i young enough? Where turns are whole, those after one that is are, too. */
-static inline bool twin_is_young(const twin *t, const ms_keep *keep, size_t i)
+/* Is message i young enough? One without a time is; or, inherits, has the time of the
+ * message before it. */
+static inline bool twin_is_young(const twin *t, const ms_keep *keep, size_t i,
+                                 bool inherits)
 {
     const twin_msg *m = t->items[i];
-    if (!keep->has_since) return true;
-    for (size_t k = keep->whole_turns ? 0 : i; k <= i; k++)
-        if (twin_shares_place(t->items[k], m) &&
-            (!t->items[k]->has_time || keep->since_ns <= t->items[k]->time_ns))
-            return true;
-    return false;
+    size_t k = i;
+    while (inherits && k > 0 &&
+           !(twin_shares_place(t->items[k], m) && t->items[k]->has_time))
+        k--;
+    bool timed = twin_shares_place(t->items[k], m) && t->items[k]->has_time;
+    return !keep->has_since || !timed || keep->since_ns <= t->items[k]->time_ns;
 }
 
 /* Does the keep rule, but for bytes and turns, take message i? Newest counts what is
@@ -748,7 +750,7 @@ static inline bool twin_keeps(const twin *t, const ms_keep *keep, size_t i)
     size_t newer = 0;
     if (m->hidden || !twin_names(keep, m->field[MS_F_LOCATION].text)) return false;
     for (size_t k = i + 1; k < t->count; k++) newer += twin_shares_place(t->items[k], m);
-    return twin_is_young(t, keep, i) && (keep->newest == 0 || newer < keep->newest);
+    return twin_is_young(t, keep, i, false) && (keep->newest == 0 || newer < keep->newest);
 }
 
 /* Does a turn begin with m, the next message of the location after `before`? */
@@ -757,6 +759,15 @@ static inline bool twin_begins_turn(const twin_msg *before, const twin_msg *m)
     ms_str last = before->field[MS_F_TURN_ID].text, turn = m->field[MS_F_TURN_ID].text;
     if (last.ptr != NULL || turn.ptr != NULL) return !twin_str_equal(last, turn);
     return m->type == MS_T_USER_MESSAGE;
+}
+
+/* The message after i in its turn; t->count: i is the last one. */
+static inline size_t twin_next_in_turn(const twin *t, size_t i)
+{
+    size_t next = i + 1;
+    while (next < t->count && !twin_shares_place(t->items[next], t->items[i])) next++;
+    if (next < t->count && twin_begins_turn(t->items[i], t->items[next])) return t->count;
+    return next;
 }
 
 /* Which messages a rule takes, from malloc. */
@@ -769,12 +780,16 @@ static inline bool *twin_kept(const twin *t, const ms_keep *keep)
         if (kept[i]) bytes += t->items[i]->size;
         if (keep->newest_bytes != 0 && bytes > keep->newest_bytes) kept[i] = false;
     }
-    for (size_t i = t->count; keep->whole_turns && i-- > 0;) {
-        size_t next = i + 1;
-        while (next < t->count && !twin_shares_place(t->items[next], t->items[i])) next++;
-        if (next < t->count && kept[next] &&
-            !twin_begins_turn(t->items[i], t->items[next]))
-            kept[i] = true;
+    if (!keep->whole_turns) return kept;
+    for (size_t i = 0; i < t->count; i++)
+        kept[i] = kept[i] && twin_is_young(t, keep, i, true);
+    for (size_t i = t->count; i-- > 0;) {
+        size_t next = twin_next_in_turn(t, i);
+        if (next < t->count && kept[next]) kept[i] = true;
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        size_t next = twin_next_in_turn(t, i);
+        if (next < t->count && kept[i]) kept[next] = true;
     }
     return kept;
 }
@@ -801,7 +816,11 @@ static inline void twin_copy_rest(twin *to, const twin *from, const ms_keep *kee
     for (size_t i = 0; i < from->records.count; i++) {
         const twin_msg *note = from->records.items[i];
         size_t about = twin_at(from, note->seq);
-        if (note->kind != MS_KIND_NOTE || about == SIZE_MAX || !kept[about]) continue;
+        if (note->kind != MS_KIND_NOTE) continue;
+        if (about == SIZE_MAX || !kept[about]) {
+            report->left_out++;
+            continue;
+        }
         report->notes++;
         if (keep->dry_run) continue;
         ms_envelope m = twin_envelope(note);

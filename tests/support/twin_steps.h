@@ -444,6 +444,7 @@ static void step_copy(run *r)
     assert_int_equal(got.bytes, want.bytes);
     assert_int_equal(got.damaged, 0);
     assert_int_equal(got.notes, want.notes);
+    assert_int_equal(got.left_out, want.left_out);
     assert_int_equal(got.unplaced, 0);
     twin_must_equal(&second, s.store);
     if (!r->t.joined && test_one_in(&r->rng, 2)) {

@@ -5,6 +5,8 @@
 
 #define _GNU_SOURCE
 
+#include <time.h>
+
 #include "answers.h"
 #include "provider_lint.h"
 #include "chat_store.h"
@@ -242,7 +244,10 @@ TEST(streamed_answer_is_kept_when_it_ends_early)
             assert_int_equal(ms_answer_feed(&a, ms_str_of(error), &err), MS_E_REFUSED);
             assert_non_null(strstr(err.message, "Overloaded"));
         }
-        assert_int_equal(ms_answer_end(&a, &out, &err), with_error ? MS_OK : MS_E_MISSING);
+        memset(&err, 0, sizeof err);
+        assert_int_equal(ms_answer_end(&a, &out, &err),
+                         with_error ? MS_E_REFUSED : MS_E_MISSING);
+        assert_non_null(strstr(err.message, with_error ? "Overloaded" : "complete"));
         assert_int_equal(out.messages, 5);
         assert_int_equal(ms_answer_feed(&a, MS_STR("{}"), &err), MS_E_CLOSED);
         assert_int_equal(ms_answer_end(&a, &out, &err), MS_E_CLOSED);
@@ -252,6 +257,130 @@ TEST(streamed_answer_is_kept_when_it_ends_early)
         assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
         assert_true(ms_str_equal(ms_content(msg).text, MS_STR("Let me look.")));
     }
+}
+
+/* A loop that asks the end alone runs no call of which a part is missing. */
+TEST(end_of_an_answer_is_the_failure_of_its_feed)
+{
+    static const char call[] =
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\","
+        "\"function\":{\"name\":\"rm\",\"arguments\":\"{\\\"path\\\":\\\"\"}}]}}]}\n";
+    ms_request_desc desc = desc_of("openai");
+    ms_answer_stream a;
+    ms_answered out;
+    ms_error first, again, end;
+    memset(&again, 0, sizeof again);
+    memset(&end, 0, sizeof end);
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, ms_str_of(call), NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("{\"error\":\"overloaded\"}"), &first),
+                     MS_E_REFUSED);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("{}"), &again), MS_E_REFUSED);
+    assert_string_equal(again.message, first.message);
+    assert_int_equal(ms_answer_end(&a, &out, &end), MS_E_REFUSED);
+    assert_int_equal(end.code, MS_E_REFUSED);
+    assert_string_equal(end.message, "openai answered: overloaded");
+    assert_int_equal(out.messages, 1);
+    const ms_msg *msg;
+    assert_int_equal(ms_get_by_seq(store, out.first_seq, NULL, &msg, NULL), MS_OK);
+    assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+}
+
+/* Every string that the description had is freed before the first byte comes. */
+TEST(answer_keeps_copies_when_its_description_is_gone)
+{
+    static const char *const words[] = {"chat", "agent", "turn", "gpt", "mine"};
+    for (int by_memory = 0; by_memory < 2; by_memory++) {
+        char *text[COUNT(words)];
+        ms_memory *memory = (ms_memory *)malloc(sizeof *memory);
+        ms_request_desc *desc = (ms_request_desc *)calloc(1, sizeof *desc);
+        ms_profile *profile = (ms_profile *)malloc(sizeof *profile);
+        ms_answer_stream a;
+        ms_answered out;
+        ms_str extra, member;
+        assert_true(memory != NULL && desc != NULL && profile != NULL);
+        for (size_t i = 0; i < COUNT(words); i++) text[i] = strdup(words[i]);
+        *profile = *ms_profile_find(MS_STR("openai"));
+        profile->name = text[4];
+        desc->profile = profile;
+        desc->turn_id = ms_str_of(text[2]);
+        desc->opts.model = ms_str_of(text[3]);
+        ms_memory_init(memory, store, ms_str_of(text[0]), ms_str_of(text[1]));
+        if (by_memory) desc->memory = memory;
+        else desc->store = store;
+        desc->location = by_memory ? ms_str_of(NULL) : ms_str_of(text[0]);
+        if (!by_memory) desc->opts.agent_key = ms_str_of(text[1]);
+        assert_int_equal(ms_answer_begin(&a, desc, NULL), MS_OK);
+        for (size_t i = 0; i < COUNT(words); i++) {
+            memset(text[i], 'Z', strlen(words[i]));
+            free(text[i]);
+        }
+        memset(memory, 'Z', sizeof *memory);
+        free(memory);
+        memset(desc, 'Z', sizeof *desc);
+        free(desc);
+        memset(profile, 'Z', sizeof *profile);
+        free(profile);
+        assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":"
+            "{\"reasoning_content\":\"hm\"},\"finish_reason\":\"stop\"}]}"), NULL), MS_OK);
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+        const ms_msg *msg;
+        assert_int_equal(ms_get_by_seq(store, out.first_seq, NULL, &msg, NULL), MS_OK);
+        assert_true(is_word(test_location(msg), "chat"));
+        assert_true(is_word(test_agent_key(msg), "agent"));
+        assert_true(is_word(test_turn_id(msg), "turn"));
+        assert_true(ms_json_member(ms_get(msg, MS_F_EXTRA).text, MS_STR("signed"), &extra));
+        assert_true(ms_json_member(extra, MS_STR("provider"), &member));
+        assert_true(is_word(member, "\"mine\""));
+        assert_true(ms_json_member(extra, MS_STR("model"), &member));
+        assert_true(is_word(member, "\"gpt\""));
+    }
+}
+
+/* Returns the seconds that an answer of n calls takes, in one event or each in its own. */
+static double seconds_of_calls(size_t n, bool streamed)
+{
+    ms_request_desc desc = desc_of("openai");
+    ms_buf body = {&arena, NULL, 0, 0};
+    ms_answer_stream a;
+    ms_answered out;
+    char call[160];
+    const char *word = streamed ? "delta" : "message";
+    for (size_t i = 0; i < n; i++) {
+        size_t index = i * 7919 % n; /* in no order */
+        if (i == 0 || streamed) {
+            int len = snprintf(call, sizeof call, "{\"choices\":[{\"%s\":{\"tool_calls\":[",
+                               word);
+            assert_int_equal(ms_buf_write(&body, call, (size_t)len), MS_OK);
+        }
+        int len = snprintf(call, sizeof call, "%s{\"index\":%zu,\"id\":\"c%zu\",\"function\":"
+                           "{\"name\":\"f\",\"arguments\":\"{}\"}}",
+                           i > 0 && !streamed ? "," : "", index, i);
+        assert_int_equal(ms_buf_write(&body, call, (size_t)len), MS_OK);
+        if (i + 1 == n)
+            assert_int_equal(ms_buf_write(&body, "]},\"finish_reason\":\"stop\"}]}", 29),
+                             MS_OK);
+        else if (streamed)
+            assert_int_equal(ms_buf_write(&body, "]}}]}\n", 6), MS_OK);
+    }
+    clock_t begin = clock();
+    if (streamed) {
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        assert_int_equal(ms_answer_feed(&a, ms_buf_text(&body), NULL), MS_OK);
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+    } else {
+        assert_int_equal(ms_answer(&desc, ms_buf_text(&body), &out, NULL), MS_OK);
+    }
+    double took = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    assert_int_equal(out.calls, n);
+    return took;
+}
+
+/* So many calls took over seven seconds when each was searched in a list. */
+TEST(answer_takes_linear_time_when_calls_are_many)
+{
+    assert_true(seconds_of_calls(12000, false) < 5);
+    assert_true(seconds_of_calls(12000, true) < 5);
 }
 
 TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
@@ -445,7 +574,7 @@ TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)
         busy = true;
         assert_int_equal(ms_answer_feed(&a, ms_str_of(events[i]), NULL), MS_E_BUSY);
         busy = false;
-        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_E_BUSY);
         assert_int_equal(out.messages, 1);
         assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
         assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 
 #include "script.h"
+#include "own_store.h"
 #include "format_calls.h"
 
 
@@ -188,6 +189,42 @@ TEST_WITH(ON_EVERY_STORE, update_finds_nothing_when_the_message_goes_meanwhile)
     store_close(&s);
 }
 
+
+/* Memory that ends before the change leaves the message as it was; memory that ends after
+ * it leaves no failure: a program that copies its messages has no room for the new one. */
+TEST(update_is_made_when_memory_ends_after_it)
+{
+    static uint64_t room[4096];
+    size_t unreturned = 0, refused = 0;
+    const ms_msg *msg = NULL;
+    for (size_t size = 0; size < sizeof room && !msg; size += 64) {
+        ms_store *inside;
+        own_store own;
+        ms_arena small, all;
+        ms_envelope m = ms_user_message(ms_text("old"));
+        ms_envelope content = ms_user_message(ms_text("new"));
+        ms_task_change c = {.content = &content, .has_updated_at = true};
+        const ms_msg *now;
+        assert_int_equal(ms_mem_open(&inside, NULL, NULL), MS_OK);
+        assert_int_equal(must_append(inside, MS_STR("t"), &m), 1);
+        own_open(&own, inside);
+        own_only_query(&own);
+        own.backend.change = own_change;
+        test_arena_init_fixed(&small, room, size);
+        test_arena_init(&all, NULL);
+        ms_result code = ms_task_update(&own.base, MS_STR("t"), MS_STR("1"), &c, &small,
+                                        &msg, NULL);
+        assert_int_equal(ms_get_by_seq(inside, 1, &all, &now, NULL), MS_OK);
+        assert_true(is_word(ms_content(now).text, code == MS_OK ? "new" : "old"));
+        if (code != MS_OK) assert_int_equal(code, MS_E_ARENA);
+        refused += code != MS_OK;
+        unreturned += code == MS_OK && msg == NULL;
+        ms_arena_deinit(&all);
+        ms_close(inside);
+    }
+    assert_non_null(msg);
+    assert_true(refused > 0 && unreturned > 0);
+}
 
 TEST(update_is_refused_when_it_has_no_change_or_store)
 {

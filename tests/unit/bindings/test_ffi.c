@@ -228,7 +228,7 @@ TEST(buffer_is_an_image_that_is_attached)
     ms_close(store);
 }
 
-TEST(usage_is_summed_when_a_message_is_damaged)
+TEST(usage_is_whole_when_a_message_without_notes_is_damaged)
 {
     ms_store *store = NULL;
     name_log();
@@ -242,7 +242,7 @@ TEST(usage_is_summed_when_a_message_is_damaged)
     expect(opened(&store, log_args("")), MS_OK, false, "{}");
     expect(called_with(store, "usage", NULL), MS_OK, false,
            "{\"notes\":2,\"input_tokens\":10,\"output_tokens\":0,\"cached_tokens\":0,"
-           "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":1}");
+           "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":0}");
     ms_close(store);
     unlink(path);
 }

@@ -566,6 +566,44 @@ TEST(a_key_stands_for_its_newest_message)
     nor_free(&n);
 }
 
+static size_t visible(ms_store *store)
+{
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+    return (size_t)stat.messages;
+}
+
+/* A user's message is a turn. RAM takes what it had, or a turn less where the index has
+ * no room for it; it was a third less. */
+TEST(reopening_shows_the_newest_messages_that_the_same_memory_takes)
+{
+    static uint64_t buffer[1024];
+    uint64_t rng = test_seed();
+    for (unsigned round = 0; round < 40; round++) {
+        nor n = nor_new(1024u << test_below(&rng, 3), 16, 1u << test_below(&rng, 5),
+                        test_random(&rng));
+        ms_flash f = flash_of(&n);
+        ms_store *store = open_flash(&f, buffer, sizeof buffer);
+        for (unsigned i = 0; i < 300; i++) {
+            char text[64];
+            memset(text, 'x', sizeof text);
+            ms_envelope m = ms_user_message(
+                ms_text_n(ms_str_n(text, 1 + (size_t)test_below(&rng, sizeof text))));
+            ms_str place = ms_str_of(places[i % 3]);
+            assert_int_equal(ms_append(store, place, &m, NULL, NULL), MS_OK);
+            if (i < 150 || i % 10) continue;
+            size_t before = visible(store);
+            assert_true(before > 20);
+            ms_close(store);
+            store = open_flash(&f, buffer, sizeof buffer);
+            if (visible(store) + 1 < before)
+                fail_msg("round %u: %zu of %zu messages", round, visible(store), before);
+        }
+        ms_close(store);
+        nor_free(&n);
+    }
+}
+
 int main(void)
 {
     return run_all_tests(NULL, NULL);

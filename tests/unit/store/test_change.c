@@ -161,6 +161,78 @@ TEST_WITH(ON_EVERY_STORE, a_message_is_refused_when_its_flags_name_a_kind)
     store_close(&p.s);
 }
 
+/* ---- streams that are too large ---- */
+
+/* Feeds pieces until one is refused. Returns the bytes that the stream took. */
+static size_t feed_until_refused(ms_stream *stream, ms_str piece)
+{
+    ms_error err;
+    ms_result code = MS_OK;
+    size_t n = 0;
+    while ((code = ms_stream_feed(stream, piece, &err)) == MS_OK) n += piece.len;
+    assert_int_equal(code, MS_E_TOO_LARGE);
+    assert_int_equal(err.code, MS_E_TOO_LARGE);
+    return n;
+}
+
+/* All that a stream took can be ended, or recovered; one byte more would not be taken. */
+TEST_WITH(ON_EVERY_STORE, stream_is_refused_at_the_feed_that_makes_it_too_large)
+{
+    static const char *const pieces[] = {"x", "\xE2\x82\xAC", "\xFF",
+                                         "a longer piece of text"};
+    skip_on_a_server(state, "it tells at the end");
+    for (size_t way = 0; way < 4 * COUNT(pieces); way++) {
+        const store_options options = {.max_message = 1500};
+        test_store s = store_open((store_kind *)*state, &options);
+        ms_str piece = ms_str_of(pieces[way / 4]);
+        ms_envelope m = ms_assistant_message(ms_text("begin "));
+        const ms_stream_opts opts = {.every_part = way & 1, .flush_ms = 1000000,
+                                     .flush_chars = 1000};
+        ms_stream stream;
+        const ms_msg *msg;
+        ms_arena own;
+        test_arena_init(&own, NULL);
+        m.key = MS_STR("key");
+        assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, NULL), MS_OK);
+        uint64_t seq = stream.seq;
+        assert_int_equal(ms_stream_feed(&stream, piece, NULL), MS_OK);
+        /* another stream goes on with it */
+        assert_int_equal(ms_stream_feed(&stream, ms_str_n(NULL, 0), NULL), MS_OK);
+        assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, NULL), MS_OK);
+        assert_int_equal(stream.seq, seq);
+        size_t n = 6 + piece.len + feed_until_refused(&stream, piece);
+        if (piece.ptr[0] == '\xFF') n = 6 + 3 * (n - 6); /* repaired */
+        if (way & 2) {
+            assert_int_equal(ms_stream_end(&stream, NULL, NULL, NULL), MS_OK);
+        } else {
+            assert_int_equal(ms_stream_feed(&stream, ms_str_n(NULL, 0), NULL), MS_OK);
+            assert_int_equal(ms_stream_recover(s.store, seq, NULL, NULL), MS_OK);
+        }
+        assert_int_equal(ms_get_by_seq(s.store, seq, &own, &msg, NULL), MS_OK);
+        assert_int_equal(ms_content(msg).text.len, n);
+        assert_in_range(ms_size(msg), 1500 - 40, 1500 + 7);
+        ms_arena_deinit(&own);
+        store_close(&s);
+    }
+}
+
+TEST_WITH(ON_EVERY_STORE, stream_is_refused_when_it_collects_more_than_it_has_room_for)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    ms_stream_opts opts = {.flush_chars = 1025};
+    ms_stream stream;
+    ms_error err;
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, &err), MS_E_RANGE);
+    assert_string_equal(err.path, "flush_chars");
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("x"), NULL), MS_E_CLOSED);
+    opts.flush_chars = 1024;
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, &err), MS_OK);
+    assert_int_equal(stream.seq, 1);
+    store_close(&s);
+}
+
+
 /* ---- work that grows too fast ---- */
 
 /* Two calls for each of n steps, over messages that are there: step i is about two of the
@@ -175,6 +247,7 @@ static const struct growth {
     {400, 3, {"range #%d #%d hides=2", ""}, true, false},
     {400, 3, {"range #%d #%d hides=2", ""}, false, false},
     {500, 3, {"range #%d #%d hides=2", ""}, true, true},
+    {200, 3, {"redact #%d", "range #%d #%d hides=2"}, false, false},
 };
 
 /* Seconds of this thread. */

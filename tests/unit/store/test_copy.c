@@ -88,6 +88,74 @@ static void pair_has(const pair *p, size_t n, size_t copied)
     assert_int_equal(ms_selfcheck(p->to.store, NULL), MS_OK);
 }
 
+/* Twenty turns, one a second, of one message each; the time of one is another one, or
+ * absent. Kept are those from the 18th on. */
+TEST_WITH(ON_EVERY_STORE, turns_are_kept_by_the_times_of_their_messages)
+{
+    static const struct {
+        int odd;
+        bool timed;
+        int64_t time;
+        size_t alone, whole; /* kept as messages, and as turns */
+    } rows[] = {
+        {20, true, 0, 2, 2},      /* none is odd */
+        {0, false, 0, 3, 3},      /* the first has no time, and none before it */
+        {5, false, 0, 3, 2},      /* it has the time of the one before it */
+        {0, true, 1000000, 3, 3}, /* in the future */
+        {19, true, 1, 1, 1}, {19, false, 0, 2, 2},
+    };
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        const store_options options = {.keep_unset_times = true};
+        test_store s = store_open((store_kind *)*state, &options);
+        ms_copy_report report;
+        ms_keep keep = {.has_since = true, .since_ns = SECONDS(18), .whole_turns = i & 1,
+                        .dry_run = true};
+        for (int turn = 0; turn < 20; turn++) {
+            bool odd = turn == rows[i / 2].odd;
+            char id[16];
+            ms_envelope m = ms_user_message(ms_text("x"));
+            snprintf(id, sizeof id, "t%d", turn);
+            m.turn_id = ms_str_of(id);
+            m.has_time = !odd || rows[i / 2].timed;
+            m.time_ns = SECONDS(odd ? rows[i / 2].time : turn);
+            must_append(s.store, MS_STR("l"), &m);
+        }
+        assert_int_equal(ms_copy(NULL, s.store, &keep, NULL, &report, NULL), MS_OK);
+        size_t want = i & 1 ? rows[i / 2].whole : rows[i / 2].alone;
+        if (report.copied != want)
+            fail_msg("row %zu, whole turns %zu: %llu copied, %zu wanted", i / 2, i & 1,
+                     (unsigned long long)report.copied, want);
+        assert_int_equal(report.dropped, 20 - want);
+        store_close(&s);
+    }
+}
+
+/* A turn is kept in front of and behind the message that is young. */
+TEST_WITH(ON_EVERY_STORE, turn_is_kept_entirely_when_one_of_its_messages_is)
+{
+    static const int64_t times[] = {1, 20, 2, 3, 4};
+    static const char *const turns[] = {"a", "a", "a", "b", "a"};
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_copy_report report;
+    const ms_keep keep = {.has_since = true, .since_ns = SECONDS(18),
+                          .whole_turns = true};
+    test_store to = destination(store_kind_at(0), 0);
+    for (size_t i = 0; i < COUNT(times); i++) {
+        ms_envelope m = ms_user_message(ms_text("x"));
+        m.turn_id = ms_str_of(turns[i]);
+        m.has_time = true;
+        m.time_ns = SECONDS(times[i]);
+        must_append(s.store, MS_STR("l"), &m);
+    }
+    assert_int_equal(ms_copy(to.store, s.store, &keep, NULL, &report, NULL), MS_OK);
+    assert_int_equal(report.copied, 3);
+    const ms_msg *msg;
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        assert_int_equal(ms_get_by_seq(to.store, seq, NULL, &msg, NULL), MS_OK);
+    store_close(&to);
+    store_close(&s);
+}
+
 /* Copied in two parts: later messages follow those of the first copy; nothing twice. */
 TEST_WITH(ON_EVERY_STORE, a_destination_takes_only_larger_numbers)
 {

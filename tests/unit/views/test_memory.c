@@ -513,7 +513,7 @@ TEST_WITH(ON_ALL_STORES, memory_is_refused_without_store_location_agent_or_runti
         ms_memory_init(&memory, store, cases[i].location, cases[i].agent);
         assert_int_equal(ms_get_history(&memory, &it, NULL), cases[i].want);
         assert_null(ms_next(&it));
-        ms_cursor_close(&it, NULL);
+        assert_int_equal(ms_cursor_close(&it, NULL), cases[i].want);
         memory.runtime_mode = MS_RUNTIME_STORE;
         assert_int_equal(ms_memory_add(&memory, &m, NULL, NULL), cases[i].want);
         assert_int_equal(ms_memory_add(&memory, NULL, NULL, NULL), MS_E_ARGUMENT);
@@ -571,7 +571,7 @@ TEST_WITH(READING, histories_that_need_an_arena_are_refused_without_one)
         ms_result code = ms_get_history(&memory, &it, NULL);
         if (code != cases[i].want) fail_msg("case %zu: %s", i, ms_result_text(code));
         assert_int_equal(ms_next(&it) != NULL, code == MS_OK);
-        ms_cursor_close(&it, NULL);
+        assert_int_equal(ms_cursor_close(&it, NULL), code);
     }
     book_close(&b);
 }

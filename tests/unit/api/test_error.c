@@ -1,0 +1,321 @@
+/* An ms_error is written only on failure: every public call that takes one, and that
+ * succeeds, leaves it as it was. Among them calls that pass over a failure inside: copies
+ * that leave notes out, keys of two stores, damage that does not matter, a ring that
+ * drops.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_IMPLEMENTATION
+#define MSGSTORE_RING
+#include "stores.h"
+#include "own_store.h"
+#include "arena.h"
+
+#define L MS_STR("l")
+
+static ms_error err, untouched;
+
+/* The call succeeds, and err is as it was. */
+static void silent(ms_result code, const char *call)
+{
+    if (code != MS_OK) fail_msg("%s: %s: %s", call, ms_result_text(code), err.message);
+    if (memcmp(&err, &untouched, sizeof err) != 0)
+        fail_msg("%s returned MS_OK, and wrote its error: %s", call, err.message);
+}
+
+#define SILENT(call) silent(call, #call)
+
+static int begin(void **state)
+{
+    memset(&untouched, 0x5A, sizeof untouched);
+    err = untouched;
+    return reset(state);
+}
+
+static uint64_t add(ms_store *store, ms_envelope m)
+{
+    uint64_t seq = 0;
+    SILENT(ms_append(store, L, &m, &seq, &err));
+    return seq;
+}
+
+static void all_read(ms_cursor *it)
+{
+    while (ms_next(it) != NULL) continue;
+    SILENT(ms_cursor_close(it, &err));
+}
+
+TEST_WITH(ON_EVERY_STORE, error_stays_as_it_was_when_a_call_of_a_store_succeeds)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_store *store = s.store;
+    ms_envelope m = ms_user_message(ms_text("x")), pair[2] = {m, m};
+    ms_append_opts opts = {.location = L};
+    ms_query q = {.location = L, .arena = &arena};
+    ms_list_query lq = {.limit = 0};
+    ms_find_query fq = {.text = MS_STR("x")};
+    ms_str team[2] = {MS_STR("a"), MS_STR("b")}, facts;
+    ms_usage usage = {.input_tokens = 1};
+    ms_stream stream;
+    ms_stream_text text;
+    ms_listing list;
+    ms_finder finder;
+    ms_found found;
+    ms_memory memory;
+    ms_cursor it;
+    ms_stat stat;
+    const ms_msg *msg;
+    uint64_t n, a = add(store, m), b = add(store, m);
+    SILENT(ms_append_batch(store, pair, 2, &opts, &err));
+    opts.expect = true;
+    opts.expect_seq = b + 2;
+    SILENT(ms_append_batch(store, pair, 0, &opts, &err));
+    SILENT(ms_query_open(store, &q, &it, &err));
+    all_read(&it);
+    SILENT(ms_get_conversation_messages(store, L, 1, &it, &err));
+    all_read(&it);
+    SILENT(ms_get_agent_messages(store, L, team[0], 1, &it, &err));
+    all_read(&it);
+    SILENT(ms_get_global_messages(store, L, 1, &it, &err));
+    all_read(&it);
+    SILENT(ms_get_team_messages(store, L, team, 2, 1, &it, &err));
+    all_read(&it);
+    SILENT(ms_get_by_seq(store, a, &arena, &msg, &err));
+    SILENT(ms_list(store, &lq, &arena, &list, &err));
+    SILENT(ms_store_stat(store, &stat, &err));
+    SILENT(ms_sync(store, &n, &err));
+    SILENT(ms_tick(store, 100, &err));
+    SILENT(ms_wait(store, 0, 0, &n, &err));
+    SILENT(ms_find_open(store, &fq, &finder, &err));
+    while (ms_find_next(&finder, &found)) continue;
+    SILENT(ms_find_close(&finder, &err));
+    SILENT(ms_amend(store, a, &m, &err));
+    SILENT(ms_note(store, a, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_note_usage(store, a, &usage, &err));
+    SILENT(ms_location_set(store, L, MS_STR("{\"a\":1}"), &err));
+    SILENT(ms_location_get(store, L, &arena, &facts, &err));
+    SILENT(ms_fork(store, L, a, MS_STR("fork"), &arena, &err));
+    for (int repeated = 0; repeated < 2; repeated++) {
+        ms_envelope t = m;
+        t.key = MS_STR("stream");
+        SILENT(ms_stream_begin(&stream, store, L, &t, NULL, &err));
+        SILENT(ms_stream_feed(&stream, MS_STR("y"), &err));
+        SILENT(ms_stream_feed(&stream, ms_str_of(NULL), &err));
+        SILENT(ms_stream_read(store, stream.seq, 0, &arena, &text, &err));
+    }
+    SILENT(ms_stream_end(&stream, NULL, NULL, &err));
+    SILENT(ms_stream_begin(&stream, store, L, &m, NULL, &err));
+    SILENT(ms_stream_recover(store, stream.seq, NULL, &err));
+    SILENT(ms_hide(store, b, &err));
+    if (!s.kind->remote) SILENT(ms_redact(store, b, &err)); /* hidden: once more */
+    if (!s.kind->remote) SILENT(ms_redact(store, a, &err));
+    SILENT(ms_hide_range(store, L, 1, 1, &n, &err));
+    SILENT(ms_rewind(store, L, 0, &n, &err));
+    SILENT(ms_shared_memory_init(&memory, store, L, team[0], team, 2, &err));
+    SILENT(ms_memory_add(&memory, &m, &n, &err));
+    SILENT(ms_memory_broadcast(&memory, &m, &n, &err));
+    memory.arena = &arena;
+    memory.scope.kind = MS_SCOPE_SINCE_TASK;
+    SILENT(ms_get_history(&memory, &it, &err));
+    all_read(&it);
+    if (!s.kind->remote) SILENT(ms_selfcheck(store, &err));
+    store_close(&s);
+}
+
+TEST(error_stays_as_it_was_when_a_copy_leaves_something_out)
+{
+    ms_store *from, *second, *both, *to;
+    ms_copy_report report;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_keep keep = {.newest = 1, .whole_turns = true, .has_since = true};
+    SILENT(ms_mem_open(&from, NULL, &err));
+    SILENT(ms_mem_open(&second, NULL, &err));
+    uint64_t gone = add(from, m), dropped = add(from, m);
+    SILENT(ms_note(from, gone, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_note(from, dropped, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_hide(from, gone, &err));
+    m.key = MS_STR("key");
+    SILENT(ms_note(from, add(from, m), MS_STR("k"), ms_text("v"), &err));
+    m.content = ms_text("other");
+    (void)add(second, m);
+    ms_store *const stores[] = {from, second};
+    const ms_union_desc desc = {.stores = stores, .n_stores = 2};
+    SILENT(ms_union_open(&both, &desc, &err));
+    SILENT(ms_mem_open(&to, NULL, &err));
+    SILENT(ms_copy(to, both, NULL, NULL, &report, &err));
+    assert_int_equal(report.notes, 2);
+    assert_int_equal(report.left_out, 1);
+    SILENT(ms_mem_reset(to, &err));
+    SILENT(ms_copy(to, from, &keep, NULL, &report, &err));
+    assert_int_equal(report.copied, 1);
+    assert_int_equal(report.notes, 1);
+    assert_int_equal(report.left_out, 2);
+    ms_close(to);
+    ms_close(both);
+    ms_close(second);
+    ms_close(from);
+}
+
+TEST(error_stays_as_it_was_when_damage_does_not_matter)
+{
+    ms_store *inside, *to;
+    own_store own;
+    ms_memory memory;
+    ms_cursor it;
+    uint64_t last;
+    const ms_keep keep = {.newest = 2, .newest_bytes = 1000, .whole_turns = true,
+                          .dry_run = true};
+    SILENT(ms_mem_open(&inside, NULL, &err));
+    SILENT(ms_mem_open(&to, NULL, &err));
+    for (int i = 0; i < 8; i++) (void)add(inside, ms_user_message(ms_text("x")));
+    own_open(&own, inside);
+    own.damaged_each = 4;
+    own.backend.stat = NULL;
+    ms_memory_init(&memory, &own.base, L, MS_STR("a"));
+    memory.scope.kind = MS_SCOPE_SINCE_TASK;
+    SILENT(ms_get_history(&memory, &it, &err));
+    while (ms_next(&it) != NULL) continue;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+    SILENT(ms_wait(&own.base, 0, 0, &last, &err));
+    assert_int_equal(ms_copy(NULL, &own.base, &keep, NULL, NULL, NULL), MS_E_DAMAGED);
+    ms_close(to);
+    ms_close(inside);
+}
+
+TEST_WITH(ON_LOGS, error_stays_as_it_was_when_a_log_is_rewritten)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_log_report verified;
+    ms_copy_report report;
+    ms_log_info info;
+    ms_store *fresh;
+    bool more = true;
+    uint64_t a = add(s.store, m), b = add(s.store, m);
+    SILENT(ms_note(s.store, a, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_hide(s.store, a, &err));
+    const ms_keep keep = {.newest = 1};
+    ms_rewrite w = {.source = s.store, .to = &s.log, .replace = true, .keep = &keep};
+    while (more) SILENT(ms_rewrite_run(&w, 0, &more, &err));
+    assert_int_equal(w.report.left_out, 1);
+    a = add(s.store, m);
+    SILENT(ms_note(s.store, a, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_rewrite_run(&w, 0, &more, &err));
+    assert_int_equal(w.report.left_out, 1);
+    assert_int_equal(w.report.notes, 1);
+    SILENT(ms_rewrite_end(&w, &fresh, &err));
+    ms_close(s.store);
+    s.store = fresh;
+    /* a change of a message that the copy does not have */
+    SILENT(ms_amend(s.store, b, &m, &err));
+    ms_rewrite again = {.source = s.store, .to = &s.log, .replace = true, .keep = &keep};
+    SILENT(ms_rewrite_run(&again, 0, &more, &err));
+    SILENT(ms_note(s.store, b, MS_STR("k"), ms_text("v"), &err));
+    SILENT(ms_rewrite_run(&again, 0, &more, &err));
+    assert_int_equal(again.report.left_out, 1);
+    SILENT(ms_rewrite_end(&again, &fresh, &err));
+    ms_close(s.store);
+    s.store = fresh;
+    SILENT(ms_log_stat(s.store, &info, &err));
+    ms_close(s.store);
+    SILENT(ms_log_verify(&s.log, &verified, &err));
+    SILENT(ms_log_open(&s.store, &s.log, &err));
+    s.log.lock_wait_ms = 0;
+    SILENT(ms_log_rewrite(s.store, &s.log, true, NULL, &report, &err));
+    store_close(&s);
+}
+
+TEST(error_stays_as_it_was_when_a_ring_drops)
+{
+    static uint64_t room[2048];
+    const ms_mem_desc desc = {.buffer = room, .buffer_size = sizeof room,
+                              .drop_oldest = true};
+    ms_store *store, *to;
+    ms_stat stat;
+    SILENT(ms_mem_open(&store, &desc, &err));
+    for (int i = 0; i < 1000; i++) (void)add(store, ms_user_message(ms_text("x")));
+    SILENT(ms_store_stat(store, &stat, &err));
+    assert_true(stat.dropped > 500);
+    SILENT(ms_hide(store, stat.last_seq, &err));
+    ms_close(store);
+    SILENT(ms_mem_attach(&store, &desc, NULL, &err));
+    SILENT(ms_mem_open(&to, NULL, &err));
+    SILENT(ms_copy(to, store, NULL, NULL, NULL, &err));
+    ms_close(to);
+    ms_close(store);
+}
+
+static ms_result discard(void *ctx, const char *bytes, size_t len) { return MS_OK; }
+
+TEST(error_stays_as_it_was_when_a_call_of_the_formats_succeeds)
+{
+    ms_store *store;
+    ms_envelopes list;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    const ms_format *format = ms_format_find(MS_STR("openai"));
+    ms_request_desc ask = {.profile = ms_profile_find(MS_STR("openai")), .location = L,
+                           .arena = &arena};
+    ms_answer_stream a;
+    ms_answered answered;
+    ms_writer w;
+    ms_session session;
+    ms_listing sessions;
+    ms_task_change change = {.has_updated_at = false};
+    const ms_shorten_opts shorten = {.keep = 5};
+    const ms_msg *msg;
+    ms_str value;
+    static const char body[] = "{\"choices\":[{\"message\":{\"content\":\"a\"},"
+                               "\"finish_reason\":\"stop\"}],\"usage\":"
+                               "{\"prompt_tokens\":1,\"completion_tokens\":1}}";
+    SILENT(ms_mem_open(&store, NULL, &err));
+    ask.store = store;
+    (void)add(store, m);
+    SILENT(ms_json_check(MS_STR("[1]"), NULL, &value, &err));
+    SILENT(ms_encode(&m, &arena, &msg, &err));
+    SILENT(ms_read(format, MS_STR("{\"role\":\"user\",\"content\":\"x\"}"), NULL, &arena,
+                   &list, &err));
+    SILENT(ms_read_list(format, MS_STR("[{\"role\":\"user\",\"content\":\"x\"}]"), NULL,
+                        &arena, &list, &err));
+    ms_writer_init(&w, format, NULL, &arena, discard, NULL);
+    SILENT(ms_writer_put(&w, &m, &err));
+    SILENT(ms_writer_finish(&w, &err));
+    SILENT(ms_request(&ask, discard, NULL, NULL, &err));
+    SILENT(ms_project(&ask, discard, NULL, NULL, &err));
+    SILENT(ms_answer(&ask, ms_str_of(body), &answered, &err));
+    SILENT(ms_answer_begin(&a, &ask, &err));
+    SILENT(ms_answer_feed(&a, ms_str_of(body), &err));
+    SILENT(ms_answer_end(&a, &answered, &err));
+    SILENT(ms_session_init(&session, store, MS_STR("u"), MS_STR("s"), &arena, &err));
+    SILENT(ms_session_store(&session, &m, 1, &arena, &err));
+    SILENT(ms_session_load(&session, NULL, &arena, &list, &err));
+    SILENT(ms_session_list(store, MS_STR("u"), 0, &arena, &sessions, &err));
+    SILENT(ms_shorten_message(&m, &shorten, ms_str_of(NULL), &arena, &err));
+    m = ms_user_message(ms_text("x"));
+    m.id = MS_STR("999"); /* no message has the number */
+    SILENT(ms_append(store, MS_STR("t"), &m, NULL, &err));
+    SILENT(ms_task_get(store, MS_STR("t"), m.id, &arena, &msg, &err));
+    SILENT(ms_task_update(store, MS_STR("t"), m.id, &change, &arena, &msg, &err));
+    ms_close(store);
+}
+
+/* A store that cannot note what an answer cost. */
+TEST(error_stays_as_it_was_when_an_answer_is_not_noted)
+{
+    ms_store *store;
+    own_store own;
+    ms_answered answered;
+    static const char body[] = "{\"message\":{\"role\":\"assistant\",\"content\":\"a\"},"
+                               "\"done\":true,\"done_reason\":\"stop\","
+                               "\"prompt_eval_count\":1,\"eval_count\":1}";
+    SILENT(ms_mem_open(&store, NULL, &err));
+    own_open(&own, store);
+    own.backend.append = own_append;
+    own.backend.change = NULL;
+    const ms_request_desc ask = {.profile = ms_profile_find(MS_STR("ollama")),
+                                 .store = &own.base, .location = L};
+    SILENT(ms_answer(&ask, ms_str_of(body), &answered, &err));
+    assert_int_equal(answered.messages, 1);
+    ms_close(store);
+}
+
+int main(void) { return run_all_tests(begin, release); }
