@@ -2521,6 +2521,12 @@ struct ms_os {
     /* Copies to `to` where the symbolic link `path` leads, and a zero byte. EINVAL: it is
      * no link; ENAMETOOLONG: that takes more than `size` bytes. NULL: there are none. */
     int (*read_link)(void *ctx, const char *path, char *to, size_t size);
+    /* Reads pages of a map, which are at that offset of the file, so that looking at them
+     * raises no signal. Both are multiples of 4,096. Pages that the disk cannot read
+     * become pages of bytes that are not the file's, which no check matches; *bad: their
+     * bytes. NULL: a bad block raises a signal where it is first looked at. */
+    int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
+                    uint64_t *bad);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */
@@ -14125,6 +14131,7 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 }
 
 #define MS__OS_READ_AHEAD NULL
+#define MS__OS_POPULATE NULL
 
 /* Write-through: the name is on the disk when this returns. An open file at `to` is not
  * replaced. */
@@ -14224,6 +14231,16 @@ extern char *strchr(const char *text, int c);
 #endif
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
+#define MS__MADV_POPULATE_READ  22
+#if defined MAP_ANONYMOUS /* strict modes hide it */
+#define MS__MAP_ANONYMOUS       MAP_ANONYMOUS
+#elif defined __mips__ || defined __xtensa__
+#define MS__MAP_ANONYMOUS       0x800
+#elif defined __alpha__ || defined __hppa__
+#define MS__MAP_ANONYMOUS       0x10
+#else
+#define MS__MAP_ANONYMOUS       0x20
+#endif
 #define MS__FADV_WILLNEED       3
 
 static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
@@ -14374,14 +14391,46 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 }
 
 #if MS__LINUX
+#define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
+
+/* Puts bytes that are not the file's in place of a page of a map. */
+static int ms__os_page_lost(unsigned char *at)
+{
+    void *p = mmap(at, 4096, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MS__MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (p == MAP_FAILED) return errno;
+    memset(p, MS__UNREADABLE, 4096);
+    return mprotect(p, 4096, PROT_READ) == 0 ? 0 : errno;
+}
+
+/* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
+ * older systems, a byte of each page is read by a call, which tells why. A page after the
+ * end of the file stays as it is. */
+static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
+                           size_t size, uint64_t *bad)
+{
+    unsigned char byte;
+    *bad = 0;
+    if (madvise(at, size, MS__MADV_POPULATE_READ) == 0) return 0;
+    for (size_t i = 0; i < size; i += 4096) {
+        if (pread((int)file, &byte, 1, (off_t)(offset + i)) >= 0) continue;
+        int code = ms__os_page_lost((unsigned char *)at + i);
+        if (code != 0) return code;
+        *bad += 4096;
+    }
+    return 0;
+}
+
 static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
                              uint64_t size)
 {
     return posix_fadvise((int)file, (off_t)offset, (off_t)size, MS__FADV_WILLNEED);
 }
 #define MS__OS_READ_AHEAD ms__os_read_ahead
+#define MS__OS_POPULATE ms__os_populate
 #else
 #define MS__OS_READ_AHEAD NULL
+#define MS__OS_POPULATE NULL
 #endif
 
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
@@ -14494,7 +14543,8 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK,
+    MS__OS_POPULATE};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -14861,6 +14911,7 @@ typedef struct ms__log_file {
     bool folder_synced;
     bool super_lost; /* page 0 is not of this file: its live words are ignored */
     bool super_mend; /* the two fixed parts differ */
+    bool super_unreadable; /* the disk cannot read page 0 */
     bool rewritten; /* a running rewrite has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
@@ -14879,6 +14930,11 @@ typedef struct ms__log_map {
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
+    uint32_t *looked;    /* a bit for each page that the file had when it was mapped: it
+                            was looked at, see ms__log_look */
+    uint32_t n_looked;   /* pages */
+    uint32_t look_next;  /* the page after the one looked at last; atomic */
+    uint32_t bad_pages;  /* that the disk cannot read; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
     uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
                             loss the next writer may reach that mark again; atomic */
@@ -15098,11 +15154,79 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
 /* ---- The map. Its mappings follow one another. A newer one begins where the file ended
  * when it was made; no record lies in two mappings. */
 
-static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+/* A bad block of the disk raises a signal where a page of the map is first read. So the
+ * pages that the file had at the opening are populated before a first look, by a call that
+ * can fail; what cannot be read becomes damaged bytes. Later pages were written since, and
+ * are in memory. A look near the one before populates 64 KiB. */
+
+#define MS__PAGE       4096u
+#define MS__PAGES_NEAR 16u
+
+static const ms__mapping *ms__mapping_of(const ms__log *log, uint64_t offset)
 {
     uint32_t i = ms__load32(&log->map.n_mappings) - 1;
     while (i > 0 && log->map.mappings[i].start > offset) i--;
-    return log->map.mappings[i].base + (offset - log->map.mappings[i].start);
+    return &log->map.mappings[i];
+}
+
+static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_t last)
+{
+    uint64_t bad = 0, offset = (uint64_t)page * MS__PAGE;
+    uint32_t next = ms__load32(&log->map.look_next), n = log->map.n_looked;
+    if (page >= next && page - next < MS__PAGES_NEAR && last - page < MS__PAGES_NEAR)
+        last = page + MS__PAGES_NEAR - 1;
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    uint64_t end = (m->start + m->size) / MS__PAGE;
+    if (last >= n) last = n - 1;
+    if (last >= end) last = (uint32_t)end - 1;
+    ms__store32(&log->map.look_next, last + 1);
+    (void)log->os->populate(log->os->ctx, log->file.handle,
+                            m->base + (offset - m->start), offset,
+                            (size_t)(last - page + 1) * MS__PAGE, &bad);
+    if (bad > 0)
+        ms__store32(&log->map.bad_pages, log->map.bad_pages + (uint32_t)(bad / MS__PAGE));
+    for (; page <= last; page++)
+        ms__or32(&log->map.looked[page / 32], (uint32_t)1 << (page % 32));
+}
+
+/* Makes n bytes readable. */
+static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
+{
+    uint64_t page = offset / MS__PAGE, last = (offset + n - 1) / MS__PAGE;
+    for (; page <= last && page < log->map.n_looked; page++)
+        if (!(ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1))
+            ms__pages_populate((ms__log *)(uintptr_t)log, (uint32_t)page, (uint32_t)(
+                last < log->map.n_looked ? last : log->map.n_looked - 1));
+}
+
+/* Returns the address of an offset. Its header may be read, and if a record other than an
+ * INDEX begins there, all of it. */
+static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+{
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    const unsigned char *r = m->base + (offset - m->start);
+    if (offset / MS__PAGE >= log->map.n_looked) return r;
+    ms__log_populate(log, offset, MS__HEADER);
+    if (r[4] != MS__KIND_INDEX && ms__get32(r) <= MS__RECORD_MAX)
+        ms__log_populate(log, offset, (uint64_t)ms__get32(r) + 8);
+    return r;
+}
+
+static size_t ms__looked_size(uint32_t pages) { return ((size_t)pages + 31) / 32 * 4; }
+
+/* Notes how many pages the file has, none of which was looked at. False: no memory. */
+static bool ms__looked_begin(ms__log *log, uint64_t size)
+{
+    uint64_t pages = (size + MS__PAGE - 1) / MS__PAGE;
+    if (!log->os->populate || log->map.looked || pages == 0) return true;
+    if (pages > UINT32_MAX - 64) pages = UINT32_MAX - 64;
+    log->map.looked =
+        (uint32_t *)ms__log_resize(log, NULL, 0, ms__looked_size((uint32_t)pages));
+    if (!log->map.looked) return false;
+    memset(log->map.looked, 0, ms__looked_size((uint32_t)pages));
+    log->map.n_looked = (uint32_t)pages;
+    log->map.look_next = UINT32_MAX;
+    return true;
 }
 
 /* Unmaps the file. */
@@ -15115,6 +15239,9 @@ static void ms__map_drop(ms__log *log)
     if (log->map.super)
         (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     log->map.super = NULL;
+    (void)ms__log_resize(log, log->map.looked, ms__looked_size(log->map.n_looked), 0);
+    log->map.looked = NULL;
+    log->map.n_looked = 0;
 }
 
 static uint64_t ms__log_mapped(const ms__log *log)
@@ -15322,6 +15449,9 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
         ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
     for (; b < end; b++) {
         if (ms__bit_get(l->sound, b)) continue;
+        if (!l->own)
+            ms__log_populate(log, l->offset + (uint64_t)(l->numbers - l->directory) +
+                                  MS__SEGMENT_FIXED + (uint64_t)b * MS__BLOCK, MS__BLOCK);
         if (ms__get32(l->checks + (size_t)b * 4) != ms__segment_block(l, b)) return false;
         ms__or32(&l->sound[b / 32], (uint32_t)1 << b % 32);
     }
@@ -15869,6 +15999,7 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
     if (offset < MS__FIRST_RECORD || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (!ms__size_fits(r, limit - offset)) return NULL;
+    ms__log_populate(log, offset, whole ? ms__get32(r) : MS__SEGMENT_FIXED);
     if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
     if (ms__get32(r) > 4096) ms__log_read_ahead(log, offset, ms__get32(r));
     return ms__index_holds(&log->id, offset, r) ? r : NULL;
@@ -15880,8 +16011,9 @@ static bool ms__segment_at(const ms__log *log, uint64_t offset, uint64_t limit,
 {
     const unsigned char *r = ms__index_record(log, offset, limit, false);
     memset(l, 0, sizeof *l);
-    return r && ms__segment_decode(l, r, offset) &&
-           ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
+    if (!r || !ms__segment_decode(l, r, offset)) return false;
+    ms__log_populate(log, offset, (uint64_t)(l->numbers - r));
+    return ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
 }
 
 /* Decodes segment index i if its place is known and it is valid. */
@@ -15931,6 +16063,7 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
                                  uint64_t offset)
 {
     ms__record_walk_prefetch(r, ms__get32(r));
+    ms__log_populate(s->log, offset, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
@@ -16090,7 +16223,8 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     bool sized = ms__size_fits(r, left) && r[4] != 0 &&
                  ms__holds_at(s->log->id.crc, s->at, r);
     if (sized) size = ms__get32(r);
-    bool lost = s->log->file.super_lost; /* the disk has lost pages: no proof is left */
+    /* the disk has lost pages: no proof is left */
+    bool lost = s->log->file.super_lost || s->log->map.bad_pages > 0;
     if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
@@ -17501,6 +17635,7 @@ static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
     if (log->append.stop <= x) return x;
     const unsigned char *p = ms__log_at(log, x);
     uint64_t n = log->append.stop - x;
+    ms__log_populate(log, x, n);
     while (n % 8 != 0 && p[n - 1] == 0) n--;
     if (n % 8 != 0) return x + ms__align8(n);
     while (n > 0 && ms__get64(p + n - 8) == 0) n -= 8;
@@ -18332,6 +18467,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     uint64_t visible = proven;
     /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
+    if (!ms__looked_begin(log, size)) return ms__no_memory(err, 0);
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__prepared_set(log, log->append.prepared, size);
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__FIRST_RECORD) & ~(uint64_t)7 : 0;
@@ -18441,9 +18577,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     size_t got = 0, good = lost ? MS__SUPER_COPY : 0, bad = MS__SUPER_COPY - good;
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     if (!h) return ms__no_memory(err, all);
-    int failed = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
-    if (failed == 0 && got < all) failed = EIO;
-    memset(h + bad, 0, MS__SUPER_SIZE);
+    memset(h, 0, all);
+    int failed = ms__os_read_all(log->os, log->file.handle, good, h + good, fixed, &got);
+    if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
     memcpy(h + bad, h + good, fixed);
     if (lost) ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
     if (failed == 0)
@@ -18453,8 +18589,25 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     (void)ms__log_resize(log, h, all, 0);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
-    log->file.super_lost = log->file.super_mend = false;
     return MS_OK;
+}
+
+/* Reads both pages of the superblock and what follows. What the disk cannot read is zeros
+ * here, unless neither fixed part can be read. */
+static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *got)
+{
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, got);
+    if (code != EIO) return code;
+    memset(h, 0, all);
+    for (size_t at = 0; at < all; at += MS__PAGE) {
+        size_t part = ms__min(all - at, MS__PAGE), n = 0;
+        code = ms__os_read_all(log->os, log->file.handle, at, h + at, part, &n);
+        if (code != 0 && code != EIO) return code;
+        if (code != 0) memset(h + at, 0, part);
+        if (code != 0 && at == 0) log->file.super_unreadable = true;
+    }
+    *got = all;
+    return ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY) ? 0 : EIO;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -18464,7 +18617,7 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     size_t got = 0;
     if (!h) return ms__no_memory(err, all);
-    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+    int code = ms__super_pages(log, h, all, &got);
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
     if (got < all) memset(h + got, 0, all - got);
@@ -18474,7 +18627,7 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
     if (result == MS_OK && incomplete && !*empty) {
-        code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+        code = ms__super_pages(log, h, all, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
         if (got < all) memset(h + got, 0, all - got);
     }
@@ -18554,7 +18707,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    /* 3 */
+    /* 3: a page that the disk cannot read must be written before it is mapped */
+    if (log->writer && log->file.super_unreadable) MS__TRY(ms__super_mend(log, err));
     bool holes = log->writer && !fresh && log->file.stat.holes > 0;
     if (holes) MS__TRY(ms__holes_fill(log, err));
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
@@ -18562,12 +18716,18 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
     log->map.super = (unsigned char *)super;
+    if (log->os->populate && log->file.super_lost) {
+        uint64_t bad;
+        (void)log->os->populate(log->os->ctx, log->file.handle, super, 0, MS__SUPER_SIZE,
+                                &bad);
+    }
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
     /* 8: a file that is refused was not written to */
     if (code == MS_OK && log->writer && !fresh && !holes) code = ms__holes_fill(log, err);
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
+    if (log->writer) log->file.super_lost = log->file.super_mend = false;
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);

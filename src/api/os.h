@@ -60,6 +60,12 @@ struct ms_os {
     /* Copies to `to` where the symbolic link `path` leads, and a zero byte. EINVAL: it is
      * no link; ENAMETOOLONG: that takes more than `size` bytes. NULL: there are none. */
     int (*read_link)(void *ctx, const char *path, char *to, size_t size);
+    /* Reads pages of a map, which are at that offset of the file, so that looking at them
+     * raises no signal. Both are multiples of 4,096. Pages that the disk cannot read
+     * become pages of bytes that are not the file's, which no check matches; *bad: their
+     * bytes. NULL: a bad block raises a signal where it is first looked at. */
+    int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
+                    uint64_t *bad);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */

@@ -241,6 +241,7 @@ static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
     if (log->append.stop <= x) return x;
     const unsigned char *p = ms__log_at(log, x);
     uint64_t n = log->append.stop - x;
+    ms__log_populate(log, x, n);
     while (n % 8 != 0 && p[n - 1] == 0) n--;
     if (n % 8 != 0) return x + ms__align8(n);
     while (n > 0 && ms__get64(p + n - 8) == 0) n -= 8;

@@ -452,6 +452,7 @@ static const unsigned char *ms__index_record(const ms__log *log, uint64_t offset
     if (offset < MS__FIRST_RECORD || offset % 8 != 0 || offset >= limit) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     if (!ms__size_fits(r, limit - offset)) return NULL;
+    ms__log_populate(log, offset, whole ? ms__get32(r) : MS__SEGMENT_FIXED);
     if (!whole) return ms__holds_at(log->id.crc, offset, r) ? r : NULL;
     if (ms__get32(r) > 4096) ms__log_read_ahead(log, offset, ms__get32(r));
     return ms__index_holds(&log->id, offset, r) ? r : NULL;
@@ -463,8 +464,9 @@ static bool ms__segment_at(const ms__log *log, uint64_t offset, uint64_t limit,
 {
     const unsigned char *r = ms__index_record(log, offset, limit, false);
     memset(l, 0, sizeof *l);
-    return r && ms__segment_decode(l, r, offset) &&
-           ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
+    if (!r || !ms__segment_decode(l, r, offset)) return false;
+    ms__log_populate(log, offset, (uint64_t)(l->numbers - r));
+    return ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
 }
 
 /* Decodes segment index i if its place is known and it is valid. */
@@ -514,6 +516,7 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
                                  uint64_t offset)
 {
     ms__record_walk_prefetch(r, ms__get32(r));
+    ms__log_populate(s->log, offset, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE || ms_seq(ms__msg(r)) > s->last_seq) &&
            ms__whole_at(offset, r);
@@ -673,7 +676,8 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     bool sized = ms__size_fits(r, left) && r[4] != 0 &&
                  ms__holds_at(s->log->id.crc, s->at, r);
     if (sized) size = ms__get32(r);
-    bool lost = s->log->file.super_lost; /* the disk has lost pages: no proof is left */
+    /* the disk has lost pages: no proof is left */
+    bool lost = s->log->file.super_lost || s->log->map.bad_pages > 0;
     if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);

@@ -108,6 +108,7 @@ typedef struct ms__log_file {
     bool folder_synced;
     bool super_lost; /* page 0 is not of this file: its live words are ignored */
     bool super_mend; /* the two fixed parts differ */
+    bool super_unreadable; /* the disk cannot read page 0 */
     bool rewritten; /* a running rewrite has this handle as its source */
     ms_os_stat stat;
     ms__fork_mark fork_mark;
@@ -126,6 +127,11 @@ typedef struct ms__log_map {
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
+    uint32_t *looked;    /* a bit for each page that the file had when it was mapped: it
+                            was looked at, see ms__log_look */
+    uint32_t n_looked;   /* pages */
+    uint32_t look_next;  /* the page after the one looked at last; atomic */
+    uint32_t bad_pages;  /* that the disk cannot read; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
     uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
                             loss the next writer may reach that mark again; atomic */
@@ -345,11 +351,79 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
 /* ---- The map. Its mappings follow one another. A newer one begins where the file ended
  * when it was made; no record lies in two mappings. */
 
-static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+/* A bad block of the disk raises a signal where a page of the map is first read. So the
+ * pages that the file had at the opening are populated before a first look, by a call that
+ * can fail; what cannot be read becomes damaged bytes. Later pages were written since, and
+ * are in memory. A look near the one before populates 64 KiB. */
+
+#define MS__PAGE       4096u
+#define MS__PAGES_NEAR 16u
+
+static const ms__mapping *ms__mapping_of(const ms__log *log, uint64_t offset)
 {
     uint32_t i = ms__load32(&log->map.n_mappings) - 1;
     while (i > 0 && log->map.mappings[i].start > offset) i--;
-    return log->map.mappings[i].base + (offset - log->map.mappings[i].start);
+    return &log->map.mappings[i];
+}
+
+static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_t last)
+{
+    uint64_t bad = 0, offset = (uint64_t)page * MS__PAGE;
+    uint32_t next = ms__load32(&log->map.look_next), n = log->map.n_looked;
+    if (page >= next && page - next < MS__PAGES_NEAR && last - page < MS__PAGES_NEAR)
+        last = page + MS__PAGES_NEAR - 1;
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    uint64_t end = (m->start + m->size) / MS__PAGE;
+    if (last >= n) last = n - 1;
+    if (last >= end) last = (uint32_t)end - 1;
+    ms__store32(&log->map.look_next, last + 1);
+    (void)log->os->populate(log->os->ctx, log->file.handle,
+                            m->base + (offset - m->start), offset,
+                            (size_t)(last - page + 1) * MS__PAGE, &bad);
+    if (bad > 0)
+        ms__store32(&log->map.bad_pages, log->map.bad_pages + (uint32_t)(bad / MS__PAGE));
+    for (; page <= last; page++)
+        ms__or32(&log->map.looked[page / 32], (uint32_t)1 << (page % 32));
+}
+
+/* Makes n bytes readable. */
+static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
+{
+    uint64_t page = offset / MS__PAGE, last = (offset + n - 1) / MS__PAGE;
+    for (; page <= last && page < log->map.n_looked; page++)
+        if (!(ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1))
+            ms__pages_populate((ms__log *)(uintptr_t)log, (uint32_t)page, (uint32_t)(
+                last < log->map.n_looked ? last : log->map.n_looked - 1));
+}
+
+/* Returns the address of an offset. Its header may be read, and if a record other than an
+ * INDEX begins there, all of it. */
+static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
+{
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    const unsigned char *r = m->base + (offset - m->start);
+    if (offset / MS__PAGE >= log->map.n_looked) return r;
+    ms__log_populate(log, offset, MS__HEADER);
+    if (r[4] != MS__KIND_INDEX && ms__get32(r) <= MS__RECORD_MAX)
+        ms__log_populate(log, offset, (uint64_t)ms__get32(r) + 8);
+    return r;
+}
+
+static size_t ms__looked_size(uint32_t pages) { return ((size_t)pages + 31) / 32 * 4; }
+
+/* Notes how many pages the file has, none of which was looked at. False: no memory. */
+static bool ms__looked_begin(ms__log *log, uint64_t size)
+{
+    uint64_t pages = (size + MS__PAGE - 1) / MS__PAGE;
+    if (!log->os->populate || log->map.looked || pages == 0) return true;
+    if (pages > UINT32_MAX - 64) pages = UINT32_MAX - 64;
+    log->map.looked =
+        (uint32_t *)ms__log_resize(log, NULL, 0, ms__looked_size((uint32_t)pages));
+    if (!log->map.looked) return false;
+    memset(log->map.looked, 0, ms__looked_size((uint32_t)pages));
+    log->map.n_looked = (uint32_t)pages;
+    log->map.look_next = UINT32_MAX;
+    return true;
 }
 
 /* Unmaps the file. */
@@ -362,6 +436,9 @@ static void ms__map_drop(ms__log *log)
     if (log->map.super)
         (void)log->os->unmap(log->os->ctx, log->map.super, MS__SUPER_SIZE);
     log->map.super = NULL;
+    (void)ms__log_resize(log, log->map.looked, ms__looked_size(log->map.n_looked), 0);
+    log->map.looked = NULL;
+    log->map.n_looked = 0;
 }
 
 static uint64_t ms__log_mapped(const ms__log *log)
@@ -569,6 +646,9 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
         ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
     for (; b < end; b++) {
         if (ms__bit_get(l->sound, b)) continue;
+        if (!l->own)
+            ms__log_populate(log, l->offset + (uint64_t)(l->numbers - l->directory) +
+                                  MS__SEGMENT_FIXED + (uint64_t)b * MS__BLOCK, MS__BLOCK);
         if (ms__get32(l->checks + (size_t)b * 4) != ms__segment_block(l, b)) return false;
         ms__or32(&l->sound[b / 32], (uint32_t)1 << b % 32);
     }

@@ -224,6 +224,7 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 }
 
 #define MS__OS_READ_AHEAD NULL
+#define MS__OS_POPULATE NULL
 
 /* Write-through: the name is on the disk when this returns. An open file at `to` is not
  * replaced. */
@@ -323,6 +324,16 @@ extern char *strchr(const char *text, int c);
 #endif
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
+#define MS__MADV_POPULATE_READ  22
+#if defined MAP_ANONYMOUS /* strict modes hide it */
+#define MS__MAP_ANONYMOUS       MAP_ANONYMOUS
+#elif defined __mips__ || defined __xtensa__
+#define MS__MAP_ANONYMOUS       0x800
+#elif defined __alpha__ || defined __hppa__
+#define MS__MAP_ANONYMOUS       0x10
+#else
+#define MS__MAP_ANONYMOUS       0x20
+#endif
 #define MS__FADV_WILLNEED       3
 
 static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
@@ -473,14 +484,46 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 }
 
 #if MS__LINUX
+#define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
+
+/* Puts bytes that are not the file's in place of a page of a map. */
+static int ms__os_page_lost(unsigned char *at)
+{
+    void *p = mmap(at, 4096, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MS__MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (p == MAP_FAILED) return errno;
+    memset(p, MS__UNREADABLE, 4096);
+    return mprotect(p, 4096, PROT_READ) == 0 ? 0 : errno;
+}
+
+/* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
+ * older systems, a byte of each page is read by a call, which tells why. A page after the
+ * end of the file stays as it is. */
+static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
+                           size_t size, uint64_t *bad)
+{
+    unsigned char byte;
+    *bad = 0;
+    if (madvise(at, size, MS__MADV_POPULATE_READ) == 0) return 0;
+    for (size_t i = 0; i < size; i += 4096) {
+        if (pread((int)file, &byte, 1, (off_t)(offset + i)) >= 0) continue;
+        int code = ms__os_page_lost((unsigned char *)at + i);
+        if (code != 0) return code;
+        *bad += 4096;
+    }
+    return 0;
+}
+
 static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
                              uint64_t size)
 {
     return posix_fadvise((int)file, (off_t)offset, (off_t)size, MS__FADV_WILLNEED);
 }
 #define MS__OS_READ_AHEAD ms__os_read_ahead
+#define MS__OS_POPULATE ms__os_populate
 #else
 #define MS__OS_READ_AHEAD NULL
+#define MS__OS_POPULATE NULL
 #endif
 
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
@@ -593,7 +636,8 @@ static const ms_os ms__os_table = {
     ms__os_write, ms__os_allocate, ms__os_sync,   ms__os_lock,    ms__os_unlock,
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
-    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK};
+    MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK,
+    MS__OS_POPULATE};
 
 MS_API const ms_os *ms_os_default(void)
 {

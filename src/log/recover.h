@@ -436,6 +436,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     uint64_t visible = proven;
     /* 5 */
     MS__TRY(ms__log_reach(log, 0, size, size, err));
+    if (!ms__looked_begin(log, size)) return ms__no_memory(err, 0);
     MS__TRY(ms__log_start(log, proven < size ? proven : size, same, err));
     ms__prepared_set(log, log->append.prepared, size);
     uint64_t dead = salvage ? ms__log_dead_end(log, MS__FIRST_RECORD) & ~(uint64_t)7 : 0;
@@ -545,9 +546,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     size_t got = 0, good = lost ? MS__SUPER_COPY : 0, bad = MS__SUPER_COPY - good;
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     if (!h) return ms__no_memory(err, all);
-    int failed = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
-    if (failed == 0 && got < all) failed = EIO;
-    memset(h + bad, 0, MS__SUPER_SIZE);
+    memset(h, 0, all);
+    int failed = ms__os_read_all(log->os, log->file.handle, good, h + good, fixed, &got);
+    if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
     memcpy(h + bad, h + good, fixed);
     if (lost) ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
     if (failed == 0)
@@ -557,8 +558,25 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     (void)ms__log_resize(log, h, all, 0);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
-    log->file.super_lost = log->file.super_mend = false;
     return MS_OK;
+}
+
+/* Reads both pages of the superblock and what follows. What the disk cannot read is zeros
+ * here, unless neither fixed part can be read. */
+static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *got)
+{
+    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, got);
+    if (code != EIO) return code;
+    memset(h, 0, all);
+    for (size_t at = 0; at < all; at += MS__PAGE) {
+        size_t part = ms__min(all - at, MS__PAGE), n = 0;
+        code = ms__os_read_all(log->os, log->file.handle, at, h + at, part, &n);
+        if (code != 0 && code != EIO) return code;
+        if (code != 0) memset(h + at, 0, part);
+        if (code != 0 && at == 0) log->file.super_unreadable = true;
+    }
+    *got = all;
+    return ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY) ? 0 : EIO;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -568,7 +586,7 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     size_t got = 0;
     if (!h) return ms__no_memory(err, all);
-    int code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+    int code = ms__super_pages(log, h, all, &got);
     ms_result result =
         code == 0 ? MS_OK : ms__os_fail(err, code, "reading", log->file.path);
     if (got < all) memset(h + got, 0, all - got);
@@ -578,7 +596,7 @@ static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_e
     /* what follows is not zero: its creator may have written it, and records, since it
      * was read */
     if (result == MS_OK && incomplete && !*empty) {
-        code = ms__os_read_all(log->os, log->file.handle, 0, h, all, &got);
+        code = ms__super_pages(log, h, all, &got);
         if (code != 0) result = ms__os_fail(err, code, "reading", log->file.path);
         if (got < all) memset(h + got, 0, all - got);
     }
@@ -658,7 +676,8 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     log->core.seed = log->id.crc;
     log->edits.names.hash_key[0] = log->id.hash_key[0];
     log->edits.names.hash_key[1] = log->id.hash_key[1];
-    /* 3 */
+    /* 3: a page that the disk cannot read must be written before it is mapped */
+    if (log->writer && log->file.super_unreadable) MS__TRY(ms__super_mend(log, err));
     bool holes = log->writer && !fresh && log->file.stat.holes > 0;
     if (holes) MS__TRY(ms__holes_fill(log, err));
     if (log->append.engine == MS_ENGINE_MAP) how |= MS_OS_WRITE;
@@ -666,12 +685,18 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
         log->os->map(log->os->ctx, log->file.handle, 0, MS__SUPER_SIZE, how, &super);
     if (failed != 0) return ms__os_fail(err, failed, "mapping", log->file.path);
     log->map.super = (unsigned char *)super;
+    if (log->os->populate && log->file.super_lost) {
+        uint64_t bad;
+        (void)log->os->populate(log->os->ctx, log->file.handle, super, 0, MS__SUPER_SIZE,
+                                &bad);
+    }
     /* 4 to 7 */
     ms_result code = ms__log_attach_content(log, err);
     /* 8: a file that is refused was not written to */
     if (code == MS_OK && log->writer && !fresh && !holes) code = ms__holes_fill(log, err);
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
+    if (log->writer) log->file.super_lost = log->file.super_mend = false;
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);

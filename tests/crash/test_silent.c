@@ -12,6 +12,8 @@
 #include "arena.h"
 #include "scratch.h"
 
+#include <sys/mman.h>
+
 enum { PAIRS = 40, OF = 7, HIT = 3 * OF + 2, NEAR = 6 }; /* HIT: the result of pair OF */
 
 static char *path;
@@ -376,6 +378,65 @@ TEST(every_call_says_it_when_salvage_left_an_arena_store)
     copies_say_it(store, MS_E_DAMAGED, 8);
     ms_close(store);
     ms_arena_deinit(&arena);
+}
+
+/* ---- blocks that the disk cannot read ---- */
+
+static size_t bad_page;
+static const ms_os *below;
+
+/* What the system does with a bad block: a read of it fails, and in a map it becomes bytes
+ * that are not the file's. */
+static int bad_populate(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
+                        uint64_t *bad)
+{
+    int code = below->populate(ctx, file, at, offset, size, bad);
+    uint64_t place = bad_page * 4096;
+    if (code != 0 || place < offset || place >= offset + size) return code;
+    void *p = mmap((char *)at + (place - offset), 4096, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (p == MAP_FAILED) return errno;
+    memset(p, 0x5b, 4096);
+    *bad += 4096;
+    return 0;
+}
+
+static int bad_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t size,
+                    size_t *done)
+{
+    uint64_t place = bad_page * 4096;
+    if (offset < place + 4096 && place < offset + size) return EIO;
+    return below->read(ctx, file, offset, to, size, done);
+}
+
+TEST(a_bad_block_is_reported_wherever_it_is)
+{
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.populate = bad_populate;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        make_log(sealed ? MS_LOG_SEGMENT_MIN : 0);
+        ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};
+        ms_log_report report;
+        const ms_query all = {0};
+        long pages = (place_of("<result 39>") + 4095) / 4096;
+        for (bad_page = 0; bad_page < (size_t)pages; bad_page++) {
+            size_t n;
+            ms_store *store = must_open_log(&desc, "a reader of a bad block");
+            ms_result result = reads(store, &all, &n);
+            ms_close(store);
+            if (bad_page < 2 ? result != MS_OK || n != 3 * PAIRS
+                             : result != MS_E_DAMAGED || n < PAIRS || n >= 3 * PAIRS)
+                fail_msg("page %zu: %zu messages, %s", bad_page, n, ms_result_text(result));
+            ms_result verified = ms_log_verify(&desc, &report, &err);
+            if (verified != (bad_page < 2 ? MS_OK : MS_E_DAMAGED))
+                fail_msg("page %zu: verify: %s", bad_page, ms_result_text(verified));
+            if (bad_page >= 2 && report.damaged + report.index_damaged == 0)
+                fail_msg("page %zu: verify reports nothing", bad_page);
+        }
+    }
 }
 
 int main(void)

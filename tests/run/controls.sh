@@ -474,6 +474,12 @@ controls()
     control superblock_not_mended gcc test_log_recover \
         a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
         'log->file.super_mend)' 'false)'
+    control pages_not_populated gcc test_silent a_bad_block_is_reported_wherever_it_is 100 \
+        ms__log_populate 'for (; page <= last && page < log->map.n_looked; page++)' \
+        'for (; page < 1; page++)'
+    control first_page_read_with_the_rest gcc test_silent \
+        a_bad_block_is_reported_wherever_it_is 100 ms__super_pages \
+        'if (code != EIO) return code;' 'if (code != 0) return code;'
     control lost_numbers_of_a_segment_not_found gcc test_corrupt \
         log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
         'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''

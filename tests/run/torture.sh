@@ -68,6 +68,7 @@ wasm           sh   test_wasm.sh   1000     MS_TEST_SCALE
 ext4           sh   ext4.sh        400      EXT4_COPIES
 cow            sh   cow.sh         60       COW_RUNS
 full           sh   full.sh        2        FULL_ROUNDS
+eio            sh   eio.sh         2        EIO_ROUNDS
 boots          sh   boots.sh       60       BOOTS_ROUNDS
 END
 }

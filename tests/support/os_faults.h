@@ -225,7 +225,8 @@ static inline void os_fault_init(os_faults *t, const ms_os *below)
                       os_fault_remove, os_fault_sync_folder, os_fault_boot,
                       os_fault_micros, os_fault_sleep, os_fault_process,
                       below->exact_maps, NULL, NULL,
-                      below->read_link != NULL ? os_fault_read_link : NULL};
+                      below->read_link != NULL ? os_fault_read_link : NULL,
+                      NULL};
     memset(t, 0, sizeof *t);
     t->os = os;
     t->below = below;
