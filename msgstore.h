@@ -13676,6 +13676,8 @@ typedef struct ms__segment {
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
     uint32_t *sound;   /* a bit for each block that was */
+    uint32_t *ranks;   /* messages before each 256th record, and all; atomic */
+    uint32_t ranked;   /* they were counted; atomic */
     uint32_t placed;   /* all blocks of the array `record` were; atomic */
     uint32_t last;     /* the unit of the record that was checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
@@ -15928,9 +15930,11 @@ static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
                            sizeof(ms__entry_node), (size_t)i + 1, NULL) == MS_OK;
 }
 
+#define MS__RANK 256u
+
 static size_t ms__segment_bits(const ms__segment *l)
 {
-    return ((size_t)l->n / 32 + 1 + l->blocks / 32 + 1) * 4;
+    return ((size_t)l->n / 32 + 1 + l->blocks / 32 + 1 + l->n / MS__RANK + 2) * 4;
 }
 
 static void ms__segment_free(ms__log *log, ms__segment *l)
@@ -15976,6 +15980,7 @@ static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
     *l = *from;
     l->checked = (uint32_t *)(void *)(l + 1);
     l->sound = l->checked + l->n / 32 + 1;
+    l->ranks = l->sound + l->blocks / 32 + 1;
     memset(l->checked, 0, bits);
     return l;
 }
@@ -16635,30 +16640,57 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 
 /* ---- Messages by number. */
 
-/* Returns the first message, valid or not, among records [i, n) of a segment; n: none. */
-static uint32_t ms__segment_skip(const ms__segment *l, uint32_t i, uint32_t n)
+/* Returns how many messages a segment has. Counts them once: then message k is found
+ * without a look at the changes before it, of which there may be thousands. */
+static uint32_t ms__segment_messages(const ms__segment *l)
 {
-    while (i < n && !ms__segment_message(l, i)) i++;
+    uint32_t blocks = l->n / MS__RANK + 1;
+    if (!ms__load32(&l->ranked)) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < l->n; i++) {
+            if (i % MS__RANK == 0) ms__store32(&l->ranks[i / MS__RANK], count);
+            count += ms__segment_message(l, i) ? 1 : 0;
+        }
+        if (l->n % MS__RANK == 0) ms__store32(&l->ranks[blocks - 1], count);
+        ms__store32(&l->ranks[blocks], count);
+        ms__store32((uint32_t *)(uintptr_t)&l->ranked, 1);
+    }
+    return ms__load32(&l->ranks[blocks]);
+}
+
+/* Returns the number of the record that is message k of a segment, from 0; n: it has no
+ * more. */
+static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
+{
+    uint32_t low = 0, high = l->n / MS__RANK + 1, all = ms__segment_messages(l);
+    if (k >= all || all == l->n) return k < all ? k : l->n;
+    while (high - low > 1) { /* the last block with at most k messages before it */
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__load32(&l->ranks[middle]) <= k) low = middle;
+        else high = middle;
+    }
+    uint32_t i = low * MS__RANK, count = ms__load32(&l->ranks[low]);
+    for (; i < l->n; i++)
+        if (ms__segment_message(l, i) && count++ == k) break;
     return i;
 }
 
-/* Returns how many records of a segment come before the message with that number or a
- * larger one; a damaged record is not compared. */
+/* Returns how many messages of a segment come before the one with that number or a larger
+ * one; a damaged record is not compared. */
 static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
-    uint32_t low = 0, high = l->n;
+    uint32_t low = 0, high = ms__segment_messages(l);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t i = ms__segment_skip(l, middle, high); i < high && !r;
-             i = ms__segment_skip(l, i + 1, high)) {
-            r = ms__segment_record(log, l, i);
+        for (uint32_t k = middle; k < high && !r; k++) {
+            r = ms__segment_record(log, l, ms__segment_nth(l, k));
             if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
         }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
-    return ms__segment_skip(l, low, l->n);
+    return low;
 }
 
 /* Returns the first of n segments that ends with that number or a larger one; n: none
@@ -16700,9 +16732,9 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        uint32_t i = s == first ? ms__segment_lower(log, l, seq)
-                                : ms__segment_skip(l, 0, l->n);
-        for (; i < l->n; i = ms__segment_skip(l, i + 1, l->n)) {
+        uint32_t k = s == first ? ms__segment_lower(log, l, seq) : 0;
+        for (; k < ms__segment_messages(l); k++) {
+            uint32_t i = ms__segment_nth(l, k);
             const unsigned char *r = ms__segment_record(log, l, i);
             f->place = ms__place(s, ms__segment_unit(l, i));
             if (f->from == MS__NO_PLACE) f->from = f->place;

@@ -465,6 +465,8 @@ typedef struct ms__segment {
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
     uint32_t *sound;   /* a bit for each block that was */
+    uint32_t *ranks;   /* messages before each 256th record, and all; atomic */
+    uint32_t ranked;   /* they were counted; atomic */
     uint32_t placed;   /* all blocks of the array `record` were; atomic */
     uint32_t last;     /* the unit of the record that was checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */

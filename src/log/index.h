@@ -381,9 +381,11 @@ static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
                            sizeof(ms__entry_node), (size_t)i + 1, NULL) == MS_OK;
 }
 
+#define MS__RANK 256u
+
 static size_t ms__segment_bits(const ms__segment *l)
 {
-    return ((size_t)l->n / 32 + 1 + l->blocks / 32 + 1) * 4;
+    return ((size_t)l->n / 32 + 1 + l->blocks / 32 + 1 + l->n / MS__RANK + 2) * 4;
 }
 
 static void ms__segment_free(ms__log *log, ms__segment *l)
@@ -429,6 +431,7 @@ static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
     *l = *from;
     l->checked = (uint32_t *)(void *)(l + 1);
     l->sound = l->checked + l->n / 32 + 1;
+    l->ranks = l->sound + l->blocks / 32 + 1;
     memset(l->checked, 0, bits);
     return l;
 }

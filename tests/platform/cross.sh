@@ -52,7 +52,7 @@ known()
 {
     [ -n "$emulator" ] || return
     case $1:$2 in
-    test_log_place:nested_sizes_cost_no_time*) echo "it bounds a time, and emulation is slow" ;;
+    test_log_place:nested_sizes_cost_no_time* | test_log_place:parts_of_a_message_cost_no_time*) echo "it bounds a time, and emulation is slow" ;;
     test_log_index:few_pages_are_read_when_a_cold_log_is_opened)
         echo "the emulator keeps advice about maps from the system" ;;
     esac

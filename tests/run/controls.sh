@@ -480,6 +480,9 @@ controls()
     control first_page_read_with_the_rest gcc test_silent \
         a_bad_block_is_reported_wherever_it_is 100 ms__super_pages \
         'if (code != EIO) return code;' 'if (code != 0) return code;'
+    control messages_among_changes_counted_anew gcc test_log_place \
+        parts_of_a_message_cost_no_time_when_its_segment_is_sealed 100 \
+        ms__segment_messages 'if (!ms__load32(&l->ranked))' 'if (true)'
     control lost_numbers_of_a_segment_not_found gcc test_corrupt \
         log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
         'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''

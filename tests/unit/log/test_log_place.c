@@ -674,6 +674,28 @@ TEST(nested_sizes_cost_no_time_when_a_log_is_opened)
     }
 }
 
+/* Each part finds its message, which is in a sealed segment behind thousands of parts. */
+TEST(parts_of_a_message_cost_no_time_when_its_segment_is_sealed)
+{
+    ms_log_desc desc = desc_of(MS_LOG_NEW);
+    ms_stream stream;
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    const ms_stream_opts opts = {.flush_chars = 1};
+    (void)remove(path);
+    desc.segment_size = 1 << 20;
+    ms_store *store = must_open(&desc);
+    assert_int_equal(ms_stream_begin(&stream, store, MS_STR("here"), &m, &opts, NULL),
+                     MS_OK);
+    clock_t start = clock();
+    for (int i = 0; i < 60000; i++)
+        assert_int_equal(ms_stream_feed(&stream, MS_STR("x"), NULL), MS_OK);
+    double took = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
+    assert_true(ms__log_of(store)->index.segments.n > 2);
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, NULL), MS_OK);
+    ms_close(store);
+    if (took > 1500) fail_msg("60,000 parts took %.0f ms", took);
+}
+
 TEST(a_file_is_refused_when_it_has_three_exbibytes)
 {
     ms_error err;
