@@ -988,7 +988,8 @@ typedef struct ms_list_query {
                                  the name */
 } ms_list_query;
 
-/* query NULL: all locations. */
+/* query NULL: all locations. MS_E_DAMAGED: *out has what can be read; names or counts of
+ * damaged messages may be missing. */
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 
@@ -7933,8 +7934,10 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
     ms_listing listing;
     memset(&listing, 0, sizeof listing);
     if (keep->newest == 0 && keep->n_locations == 0 && !keep->whole_turns) return MS_OK;
-    if (keep->n_locations == 0)
-        MS__TRY(ms_list(c->source, NULL, c->arena, &listing, err));
+    ms_result listed = MS_OK; /* the cursors count damage */
+    if (keep->n_locations == 0) listed = ms_list(c->source, NULL, c->arena, &listing, NULL);
+    if (listed != MS_OK && listed != MS_E_DAMAGED)
+        return ms_list(c->source, NULL, c->arena, &listing, err);
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
@@ -11180,6 +11183,7 @@ typedef struct ms__naming {
     ms_info *infos;
     size_t n_infos, cap_infos;
     uint64_t looked; /* records and names read so far */
+    bool damaged;    /* names or counts may be missing */
 } ms__naming;
 
 static bool ms__info_name_less(const void *a, const void *b)
@@ -11208,6 +11212,7 @@ static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent
 
 static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
+    if (n->it->damaged > 0) n->damaged = true;
     memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
     n->it->query = ms__resolve(q);
     return ms__core_open(n->core, n->tail, n->it, NULL);
@@ -11416,6 +11421,7 @@ static ms_result ms__naming_entry(ms__naming *n, const ms__named *item, bool cou
     const unsigned char *last = ms__naming_record(n, item->last), *first = last;
     if (counted && item->first != item->last) first = ms__naming_record(n, item->first);
     const unsigned char *named = last ? last : first;
+    if (!last || !first) n->damaged = true;
     if (!named) return MS_OK;
     memset(&info, 0, sizeof info);
     info.location = ms__location(ms__msg(named));
@@ -11519,6 +11525,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     n.arena = arena;
     n.it = (ms_cursor *)ms_arena_alloc(arena, sizeof *n.it);
     if (!n.it) return ms__no_arena(err, arena, sizeof *n.it);
+    n.it->damaged = 0;
     if (q->limit > 0 || !ms__is_empty(q->location)) code = ms__naming_walk(&n, &done);
     if (code == MS_OK && !done) code = ms__naming_collect(&n, lock);
     ms__sort(n.infos, n.n_infos, sizeof *n.infos, ms__info_less);
@@ -11539,7 +11546,11 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
     out->count = n.n_infos;
-    return MS_OK;
+    uint32_t found[2] = {0, 0};
+    ms__tail_holes(t, 0, UINT32_MAX, ms__where_of(&t->names, q->location), 0, found);
+    if (!n.damaged && n.it->damaged == 0 && found[0] + found[1] == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
+                    "names and counts");
 }
 
 
@@ -16649,7 +16660,7 @@ static uint32_t ms__segment_messages(const ms__segment *l)
         uint32_t count = 0;
         for (uint32_t i = 0; i < l->n; i++) {
             if (i % MS__RANK == 0) ms__store32(&l->ranks[i / MS__RANK], count);
-            count += ms__segment_message(l, i) ? 1 : 0;
+            if (ms__segment_message(l, i)) count++;
         }
         if (l->n % MS__RANK == 0) ms__store32(&l->ranks[blocks - 1], count);
         ms__store32(&l->ranks[blocks], count);
@@ -19228,6 +19239,11 @@ static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_q
     const ms__segment *l = ms__segment_valid(log, segment, true, false);
     ms__run run;
     if (!l) return MS_E_NO_MEMORY;
+    uint32_t where = ms__where_of(&log->core.tail->names, q->location);
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (ms__hole_concerns(&h, where, 0)) ((ms__naming *)naming)->damaged = true;
+    }
     for (uint32_t i = 0; i < l->lists; i++) {
         uint64_t list = ms__segment_list(l, i);
         unsigned kind = (unsigned)(list & 7);
@@ -20743,11 +20759,14 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
                                   ms_arena *arena, ms_listing *out, ms_error *err)
 {
     size_t cap = 0;
+    bool damaged = false;
     ms_listing own;
     ms_list_query all = *q;
     all.limit = 0;
     for (size_t i = 0; i < u->n; i++) {
-        MS__TRY(ms__union_in(err, ms_list(u->stores[i], &all, arena, &own, err), i));
+        ms_result code = ms_list(u->stores[i], &all, arena, &own, err);
+        if (code == MS_E_DAMAGED) damaged = true;
+        if (code != MS_OK && code != MS_E_DAMAGED) return ms__union_in(err, code, i);
         for (size_t k = 0; k < own.count; k++) {
             ms_info *info = &own.items[k];
             MS__TRY(ms__union_range(i, info->last_seq, err));
@@ -20760,7 +20779,9 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
             out->items[out->count++] = *info;
         }
     }
-    return MS_OK;
+    if (!damaged) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
+                    "other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -20783,12 +20804,13 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
 {
     ms_listing all;
     memset(&all, 0, sizeof all);
-    MS__TRY(ms__union_gather(ms__union_of(store), q, arena, &all, err));
+    ms_result code = ms__union_gather(ms__union_of(store), q, arena, &all, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
     all.count = ms__infos_join(all.items, all.count);
     ms__sort(all.items, all.count, sizeof *all.items, ms__info_later);
     if (q->limit && q->limit < all.count) all.count = q->limit;
     *out = all;
-    return MS_OK;
+    return code;
 }
 
 /* ---- Opening. */
@@ -29679,12 +29701,13 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     memset(out, 0, sizeof *out);
     q.limit = limit;
     MS__TRY(ms__session_prefix(user_id, 0, arena, &q.prefix, err));
-    MS__TRY(ms_list(store, &q, arena, out, err));
+    ms_result code = ms_list(store, &q, arena, out, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
     for (size_t i = 0; i < out->count; i++) {
         out->items[i].location.ptr += q.prefix.len;
         out->items[i].location.len -= q.prefix.len;
     }
-    return MS_OK;
+    return code;
 }
 
 /* ==== [arrays-end] the names of stb_ds are the program's again ==================== */

@@ -898,7 +898,8 @@ static ms_result ms_ffi__names(ms_ffi__state *f)
         MS_FFI__COUNT(ms_info, messages), MS_FFI__COUNT(ms_info, first_seq),
         MS_FFI__COUNT(ms_info, last_seq)};
     ms_listing list;
-    MS_FFI__TRY(ms_list(f->store, &f->list, &f->arena, &list, &f->err));
+    ms_result code = ms_list(f->store, &f->list, &f->arena, &list, &f->err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
     ms_ffi__begin_list(f, "items");
     for (size_t i = 0; i < list.count; i++) {
         const ms_info *info = &list.items[i];
@@ -911,6 +912,7 @@ static ms_result ms_ffi__names(ms_ffi__state *f)
         ms_json_end(&f->w);
     }
     ms_json_end(&f->w);
+    if (code == MS_E_DAMAGED) ms_ffi__number(f, "damaged", 1);
     return MS_OK;
 }
 

@@ -209,7 +209,7 @@ static int follow_each(follower *f, ms_query *q)
     ms_arena arena = {0};
     const ms_list_query names = {.names_only = true};
     int code = FINE;
-    ms_result result = ms_list(f->job->store, &names, &arena, &places, &err);
+    ms_result result = list_names(f->job, &names, &arena, &places, &err);
     if (result != MS_OK) code = complain_of("reading the store", result, &err);
     for (size_t i = result == MS_OK ? places.count : 0; i-- > 0 && code == FINE;) {
         const ms_info *place = &places.items[i];

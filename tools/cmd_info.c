@@ -258,7 +258,7 @@ static int look_at_log(job *j, census *c)
     ms_list_query query = {0};
     query.limit = INFO_NEWEST;
     ms_result result = ms_log_stat(j->store, &c->log, &err);
-    if (result == MS_OK) result = ms_list(j->store, &query, &j->arena, &c->newest, &err);
+    if (result == MS_OK) result = list_names(j, &query, &j->arena, &c->newest, &err);
     if (result != MS_OK) return complain_of("counting", result, &err);
     for (size_t i = 0; i < sizeof c->log.id; i++) {
         snprintf(c->id + 2 * i, 3, "%02x", (unsigned)c->log.id[i]);

@@ -114,7 +114,7 @@ static int list_all(session_list *l)
     ms_error err;
     ms_listing list;
     ms_list_query query = {0};
-    ms_result result = ms_list(l->job->store, &query, &l->job->arena, &list, &err);
+    ms_result result = list_names(l->job, &query, &l->job->arena, &list, &err);
     if (result != MS_OK) return complain_of("listing the store", result, &err);
     for (size_t i = 0; i < list.count; i++) {
         session s;

@@ -290,13 +290,23 @@ static void hint(const ms_listing *list, bool agents)
     if (len > 0) complain("there are %s: %s%s", what, text, shown < 10 ? "" : ", ...");
 }
 
+ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
+                     ms_listing *list, ms_error *err)
+{
+    ms_result result = ms_list(j->store, query, arena, list, err);
+    if (result != MS_E_DAMAGED) return result;
+    if (!j->listing_damaged) complain("listing the store: %s", err->message);
+    j->listing_damaged = true;
+    return MS_OK;
+}
+
 int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
 {
     ms_error err;
     ms_list_query query = {0};
     query.agents = agents;
     query.location = location;
-    ms_result result = ms_list(j->store, &query, &j->arena, list, &err);
+    ms_result result = list_names(j, &query, &j->arena, list, &err);
     if (result != MS_OK) return complain_of("listing the store", result, &err);
     if (name.ptr == NULL) return FINE;
     for (size_t i = 0; i < list->count; i++) {

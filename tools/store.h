@@ -25,6 +25,7 @@ typedef struct job {
                                   itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
+    bool listing_damaged;     /* and so was a listing, which was said */
     bool none;                /* nothing was found: exit code 1, or 3 with damage */
     tally names;              /* of conversations that were read */
     counts counts;            /* of the entries read from transcripts */
@@ -85,6 +86,10 @@ int close_job(job *j);
 /* Lists the locations, or the agents of one. A name that is not among them is probably
  * misspelled: NOT_FOUND. An absent name allows any. */
 int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list);
+
+/* As ms_list. Of damage it complains once, and goes on with what can be listed. */
+ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
+                     ms_listing *list, ms_error *err);
 
 /* Finds the location with this name, or the only one whose name contains it. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);

@@ -180,10 +180,11 @@ MS_API ms_result ms_session_list(ms_store *store, ms_str user_id, size_t limit,
     memset(out, 0, sizeof *out);
     q.limit = limit;
     MS__TRY(ms__session_prefix(user_id, 0, arena, &q.prefix, err));
-    MS__TRY(ms_list(store, &q, arena, out, err));
+    ms_result code = ms_list(store, &q, arena, out, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
     for (size_t i = 0; i < out->count; i++) {
         out->items[i].location.ptr += q.prefix.len;
         out->items[i].location.len -= q.prefix.len;
     }
-    return MS_OK;
+    return code;
 }

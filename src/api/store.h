@@ -184,7 +184,8 @@ typedef struct ms_list_query {
                                  the name */
 } ms_list_query;
 
-/* query NULL: all locations. */
+/* query NULL: all locations. MS_E_DAMAGED: *out has what can be read; names or counts of
+ * damaged messages may be missing. */
 MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *arena,
                          ms_listing *out, ms_error *err);
 

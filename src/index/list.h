@@ -36,6 +36,7 @@ typedef struct ms__naming {
     ms_info *infos;
     size_t n_infos, cap_infos;
     uint64_t looked; /* records and names read so far */
+    bool damaged;    /* names or counts may be missing */
 } ms__naming;
 
 static bool ms__info_name_less(const void *a, const void *b)
@@ -64,6 +65,7 @@ static bool ms__name_asked(const ms_list_query *q, ms_str location, ms_str agent
 
 static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
+    if (n->it->damaged > 0) n->damaged = true;
     memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
     n->it->query = ms__resolve(q);
     return ms__core_open(n->core, n->tail, n->it, NULL);
@@ -272,6 +274,7 @@ static ms_result ms__naming_entry(ms__naming *n, const ms__named *item, bool cou
     const unsigned char *last = ms__naming_record(n, item->last), *first = last;
     if (counted && item->first != item->last) first = ms__naming_record(n, item->first);
     const unsigned char *named = last ? last : first;
+    if (!last || !first) n->damaged = true;
     if (!named) return MS_OK;
     memset(&info, 0, sizeof info);
     info.location = ms__location(ms__msg(named));
@@ -375,6 +378,7 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     n.arena = arena;
     n.it = (ms_cursor *)ms_arena_alloc(arena, sizeof *n.it);
     if (!n.it) return ms__no_arena(err, arena, sizeof *n.it);
+    n.it->damaged = 0;
     if (q->limit > 0 || !ms__is_empty(q->location)) code = ms__naming_walk(&n, &done);
     if (code == MS_OK && !done) code = ms__naming_collect(&n, lock);
     ms__sort(n.infos, n.n_infos, sizeof *n.infos, ms__info_less);
@@ -395,5 +399,9 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
     out->count = n.n_infos;
-    return MS_OK;
+    uint32_t found[2] = {0, 0};
+    ms__tail_holes(t, 0, UINT32_MAX, ms__where_of(&t->names, q->location), 0, found);
+    if (!n.damaged && n.it->damaged == 0 && found[0] + found[1] == 0) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
+                    "names and counts");
 }

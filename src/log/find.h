@@ -21,7 +21,7 @@ static uint32_t ms__segment_messages(const ms__segment *l)
         uint32_t count = 0;
         for (uint32_t i = 0; i < l->n; i++) {
             if (i % MS__RANK == 0) ms__store32(&l->ranks[i / MS__RANK], count);
-            count += ms__segment_message(l, i) ? 1 : 0;
+            if (ms__segment_message(l, i)) count++;
         }
         if (l->n % MS__RANK == 0) ms__store32(&l->ranks[blocks - 1], count);
         ms__store32(&l->ranks[blocks], count);

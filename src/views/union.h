@@ -395,11 +395,14 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
                                   ms_arena *arena, ms_listing *out, ms_error *err)
 {
     size_t cap = 0;
+    bool damaged = false;
     ms_listing own;
     ms_list_query all = *q;
     all.limit = 0;
     for (size_t i = 0; i < u->n; i++) {
-        MS__TRY(ms__union_in(err, ms_list(u->stores[i], &all, arena, &own, err), i));
+        ms_result code = ms_list(u->stores[i], &all, arena, &own, err);
+        if (code == MS_E_DAMAGED) damaged = true;
+        if (code != MS_OK && code != MS_E_DAMAGED) return ms__union_in(err, code, i);
         for (size_t k = 0; k < own.count; k++) {
             ms_info *info = &own.items[k];
             MS__TRY(ms__union_range(i, info->last_seq, err));
@@ -412,7 +415,9 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
             out->items[out->count++] = *info;
         }
     }
-    return MS_OK;
+    if (!damaged) return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
+                    "other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -435,12 +440,13 @@ static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_aren
 {
     ms_listing all;
     memset(&all, 0, sizeof all);
-    MS__TRY(ms__union_gather(ms__union_of(store), q, arena, &all, err));
+    ms_result code = ms__union_gather(ms__union_of(store), q, arena, &all, err);
+    if (code != MS_OK && code != MS_E_DAMAGED) return code;
     all.count = ms__infos_join(all.items, all.count);
     ms__sort(all.items, all.count, sizeof *all.items, ms__info_later);
     if (q->limit && q->limit < all.count) all.count = q->limit;
     *out = all;
-    return MS_OK;
+    return code;
 }
 
 /* ---- Opening. */

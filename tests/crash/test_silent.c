@@ -169,6 +169,24 @@ static void a_search_says_it(ms_store *store, ms_result wanted)
     must_be("a search", ms_find_close(&finder, &err), wanted);
 }
 
+static bool in_segment; /* an index has the names and their counts */
+
+/* What listings say, which have all names here; of the agents of another location: MS_OK. */
+static void listings_say_it(ms_store *store, ms_result wanted)
+{
+    ms_listing list;
+    ms_list_query agents = {.agents = true, .location = MS_STR("room")};
+    must_be("a listing", ms_list(store, NULL, &arena, &list, &err),
+            in_segment ? MS_OK : wanted);
+    assert_int_equal(list.count, 2);
+    must_be("agents", ms_list(store, &agents, &arena, &list, &err), wanted);
+    assert_int_equal(list.count, 1);
+    agents.location = MS_STR("elsewhere");
+    must_be("agents of another location", ms_list(store, &agents, &arena, &list, &err),
+            MS_OK);
+    assert_int_equal(list.count, 0);
+}
+
 /* A store of which the message HIT (the result of a call) is damaged, or a copy without
  * damage: then wanted is MS_OK. */
 static void every_call_says_it(ms_store *store, ms_result wanted)
@@ -214,6 +232,7 @@ static void every_call_says_it(ms_store *store, ms_result wanted)
     the_model_learns_it(store, wanted);
     copies_say_it(store, wanted, all);
     a_search_says_it(store, wanted);
+    listings_say_it(store, wanted);
     q = room;
     q.location = MS_STR("elsewhere");
     must_read(store, "another location", q, MS_OK, PAIRS);
@@ -262,10 +281,12 @@ TEST(every_call_says_it_when_a_message_of_a_sealed_segment_is_damaged)
 {
     test_arena_init(&arena, NULL);
     make_log(MS_LOG_SEGMENT_MIN);
+    in_segment = true;
     each_store_says_it(MS_OK);
     change_byte(place_of("<result 7>"));
     each_store_says_it(MS_E_DAMAGED);
     a_fork_says_it(MS_E_DAMAGED);
+    in_segment = false;
     ms_arena_deinit(&arena);
 }
 
