@@ -7934,10 +7934,14 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
     ms_listing listing;
     memset(&listing, 0, sizeof listing);
     if (keep->newest == 0 && keep->n_locations == 0 && !keep->whole_turns) return MS_OK;
+    ms_error own;
     ms_result listed = MS_OK; /* the cursors count damage */
-    if (keep->n_locations == 0) listed = ms_list(c->source, NULL, c->arena, &listing, NULL);
-    if (listed != MS_OK && listed != MS_E_DAMAGED)
-        return ms_list(c->source, NULL, c->arena, &listing, err);
+    if (keep->n_locations == 0)
+        listed = ms_list(c->source, NULL, c->arena, &listing, &own);
+    if (listed != MS_OK && listed != MS_E_DAMAGED) {
+        if (err) *err = own;
+        return listed;
+    }
     size_t n = keep->n_locations ? keep->n_locations : listing.count;
     ms__kept *kept = (ms__kept *)ms_arena_alloc(c->arena, n * sizeof *kept);
     if (!kept) return ms__no_arena(err, c->arena, n * sizeof *kept);
