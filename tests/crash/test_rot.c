@@ -16,12 +16,15 @@
  *     what was reported as durable, a fault can look like a torn append: a sector of a
  *     record has only zeros, or no valid record follows it. What follows counts as dead
  *     and is not reported to readers. ms_log_verify counts it, or it is in PATH.torn.
+ *     In the same boot the first page may be older by one append. That one counts as
+ *     dead, since a killed writer leaves the same.
  *   - An append erases no whole record, unless it is in PATH.torn, and was reported as
  *     zeroed.
  *   - What could be read before the append can be read after it.
  *
  * Left out: pages from before a power loss. They may have whole appends that the power
- * loss took, and nothing tells them from others.
+ * loss took, and nothing tells them from others. Two pages of one other log: then most of
+ * what names the file may be that log's.
  */
 
 #define _GNU_SOURCE
@@ -67,9 +70,9 @@ typedef struct rot {
     size_t n_places;
     uint64_t all;             /* what a query over everything shows */
     /* the copy */
-    unsigned char *image;
+    unsigned char *image, *spare;
     size_t image_size;
-    bool restarted, head[2];  /* head: a page of the superblock was hit */
+    bool restarted, sealed, has_foreign, head[2];  /* head: a page of the superblock was hit */
     int n_faults;
     char what[300];
     uint64_t zeroed_at, zeroed_end; /* of the last event */
@@ -175,6 +178,7 @@ static rot *rot_new(void)
     t->rng = test_seed();
     t->bytes = bytes_new();
     t->image = bytes_new();
+    t->spare = bytes_new();
     t->torn = bytes_new();
     for (size_t i = 0; i < VERSIONS; i++) t->older[i] = bytes_new();
     t->records = (record *)calloc(MOST, sizeof t->records[0]);
@@ -188,6 +192,7 @@ static void rot_free(rot *t)
     for (size_t i = 0; i < VERSIONS; i++) free(t->older[i]);
     free(t->bytes);
     free(t->image);
+    free(t->spare);
     free(t->torn);
     free(t->records);
     free(t);
@@ -453,7 +458,9 @@ static void hit(rot *t)
     unsigned char kept[PAGE];
     size_t sector = at / SECTOR * SECTOR, len = strlen(t->what);
     if (kind == STALE_PAGE && t->n_older == 0) kind = ZERO_PAGE;
-    if (kind == CUT && (t->n_faults > 1 || one_in(t, 2))) kind = FOREIGN_PAGE;
+    if (kind == FOREIGN_PAGE && t->has_foreign) kind = NOISE_PAGE;
+    if (kind == CUT && (t->n_faults > 1 || one_in(t, 2))) kind = NOISE_PAGE;
+    t->has_foreign |= kind == FOREIGN_PAGE;
     switch (kind) {
     case BIT: t->image[at] ^= (unsigned char)(1u << any(t, 8)); break;
     case BYTE: t->image[at] ^= (unsigned char)(1 + any(t, 255)); break;
@@ -574,21 +581,30 @@ static size_t unread_end(const rot *t)
 {
     size_t i = t->n;
     while (i > 0 && (!is_listed(&t->records[i - 1]) || !t->records[i - 1].read)) i--;
+    while (i < t->n && !is_listed(&t->records[i]) && !t->records[i].touched) i++;
     return i;
 }
 
-/* Returns whether the records from i on may count as dead: a torn append can have left
- * them. */
-static bool may_be_dead(const rot *t, size_t i)
+/* Returns whether the records from i on are one append. */
+static bool one_append(const rot *t, size_t i)
 {
-    if (i == t->n || (!t->restarted && !t->head[0])) return false;
-    if (t->records[i].at < t->durable && !t->head[0]) return false;
-    for (; i < t->n; i++) {
-        const record *e = &t->records[i];
-        if (e->touched && (has_zero_sector(t, e) || !whole_after(t, i))) return true;
-        if (!e->touched && is_listed(e) && (e->flags & MS_FLAG_COMMIT)) return false;
+    while (i < t->n && !(t->records[i].flags & MS_FLAG_COMMIT)) i++;
+    return i + 1 == t->n;
+}
+
+/* Returns from which record on, i or a later one, the end of the log may count as dead: a
+ * torn append can have left it. t->n: none. */
+static size_t dead_from(const rot *t, size_t i)
+{
+    if (!t->restarted && !t->head[0]) return t->n;
+    if (!t->restarted && one_append(t, i)) return i;
+    while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
+    for (size_t k = i; k < t->n; k++) {
+        const record *e = &t->records[k];
+        if (e->touched && (has_zero_sector(t, e) || !whole_after(t, k))) return i;
+        if (!e->touched && is_listed(e) && (e->flags & MS_FLAG_COMMIT)) return t->n;
     }
-    return false;
+    return t->n;
 }
 
 /* Judges a reader by what it has read. Returns how many records are missing; *dead: where
@@ -598,7 +614,7 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
     size_t lost = 0, begin = unread_end(t);
     uint64_t seen;
     bool asked[LOCATIONS + 1] = {false};
-    *dead = may_be_dead(t, begin) ? begin : t->n;
+    *dead = dead_from(t, begin);
     if (all != MS_OK && all != MS_E_DAMAGED) wrong(t, when, "%s", ms_result_text(all));
     for (size_t i = 0; i < *dead; i++) {
         const record *e = &t->records[i];
@@ -610,9 +626,10 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
         if (asked[e->place]) continue;
         asked[e->place] = true;
         ms_result result = view_of(t, store, t->place[e->place], &seen);
-        if (result == MS_OK && (!t->changes || seen != t->view[e->place]))
-            wrong(t, when, "a record at %u is lost, and %s does not report it", e->at,
-                  t->place[e->place]);
+        if (result != MS_OK || (t->changes && *dead < t->n)) continue;
+        if (!t->changes || seen != t->view[e->place])
+            wrong(t, when, "a record of kind %d at %u is lost, and %s does not report it",
+                  e->kind, e->at, t->place[e->place]);
     }
     if (*dead == t->n) {
         size_t i = any(t, t->n_places);
@@ -624,15 +641,25 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
     return lost;
 }
 
-/* Opens the copy. False: it is refused, which only damage of both pages of the superblock
- * explains. */
+/* Returns whether a refusal is right: both pages of the superblock are damaged, or one of
+ * them and all records. */
+static bool may_be_refused(const rot *t)
+{
+    for (size_t i = 0; i < t->n && !(t->head[0] && t->head[1]); i++)
+        if (is_listed(&t->records[i]) && !t->records[i].touched) return false;
+    return t->head[0] || t->head[1];
+}
+
+/* Opens the copy. False: it is refused. */
 static bool opens(rot *t, ms_log_desc *desc, ms_store **store, const char *when)
 {
     ms_error err;
     ms_result result = ms_log_open(store, desc, &err);
     if (result == MS_OK) return true;
-    if (result != MS_E_DAMAGED && result != MS_E_FOREIGN) wrong(t, when, "%s", err.message);
-    if (!t->head[0] || !t->head[1]) wrong(t, when, "refused: %s", err.message);
+    bool empty = result == MS_E_NOT_FOUND; /* zeros, as a creation leaves them */
+    if (result != MS_E_DAMAGED && result != MS_E_FOREIGN && !empty)
+        wrong(t, when, "%s", err.message);
+    if (!may_be_refused(t)) wrong(t, when, "refused: %s", err.message);
     return false;
 }
 
@@ -648,6 +675,12 @@ static size_t look(rot *t, const char *when, size_t *dead)
     return lost;
 }
 
+static bool all_zero(const rot *t, size_t at)
+{
+    while (at < t->image_size && t->image[at] == 0) at++;
+    return at == t->image_size;
+}
+
 static void verify(rot *t, size_t lost, size_t dead, const char *when)
 {
     ms_error err;
@@ -656,12 +689,13 @@ static void verify(rot *t, size_t lost, size_t dead, const char *when)
     ms_result result = ms_log_verify(&desc, &report, &err);
     if (result != MS_OK && result != MS_E_DAMAGED) wrong(t, when, "%s", err.message);
     if (lost > 0 && result == MS_OK) wrong(t, when, "%zu are lost, and not found", lost);
-    if (dead < t->n && result == MS_OK && report.torn_bytes == 0)
+    bool zeros = dead < t->n && all_zero(t, t->records[dead].at);
+    if (dead < t->n && !zeros && t->restarted && result == MS_OK && report.torn_bytes == 0)
         wrong(t, when, "torn bytes are not counted");
 }
 
 /* Salvage takes in every whole record. */
-static void salvage(rot *t)
+static void salvage(rot *t, bool refused)
 {
     ms_store *store;
     ms_log_desc desc = desc_of(t, MS_LOG_READ);
@@ -670,7 +704,7 @@ static void salvage(rot *t)
     ms_result result = read_records(t, store, "salvage");
     for (size_t i = 0; i < t->n; i++) {
         const record *e = &t->records[i];
-        if (is_listed(e) && !e->read && !e->touched)
+        if (is_listed(e) && !e->read && !e->touched && !refused)
             wrong(t, "salvage", "a record at %u is lost, which was not hit", e->at);
         if (is_listed(e) && !e->read && result == MS_OK)
             if (whole_after(t, i)) wrong(t, "salvage", "a lost record is not reported");
@@ -694,11 +728,12 @@ static bool append(rot *t)
     must_ok(ms_append(store, MS_STR("after"), &m, &seq, &err), &err, t->what);
     must_ok(ms_get_by_seq(store, seq, NULL, &msg, &err), &err, t->what);
     t->appended = (uint64_t)((const unsigned char *)(const void *)msg - t->d.ro);
+    t->sealed = info_of(store).segments > 0;
     bool close = one_in(t, 2);
-    if (!close) copy_file(t, t->image);
+    if (!close) copy_file(t, t->spare);
     size_t size = (size_t)t->d.size;
     ms_close(store);
-    if (!close) disk_load(&t->d, t->image, size);
+    if (!close) disk_load(&t->d, t->spare, size);
     return true;
 }
 
@@ -727,14 +762,16 @@ static void try_it(rot *t)
     t->dead += dead < t->n;
     if (lost != SIZE_MAX) verify(t, lost, dead, "verify");
     for (size_t i = 0; i < t->n; i++) t->records[i].whole = t->records[i].read;
-    if (one_in(t, 2)) salvage(t);
+    if (one_in(t, 2)) salvage(t, lost == SIZE_MAX);
     if (!append(t)) return;
     if (lost == SIZE_MAX) wrong(t, "a writer", "it opens what a reader does not");
     must_keep(t, t->image_size);
-    if (one_in(t, 3)) t->d.boot++;
+    bool restarts = one_in(t, 3);
+    t->d.boot += restarts;
+    t->restarted |= restarts && t->sealed; /* the writer did not look at sealed segments */
     size_t again = dead;
     (void)look(t, "a reader after an append", &again);
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < again; i++)
         if (t->records[i].whole && !t->records[i].read)
             wrong(t, "a reader after an append", "a record at %u is gone",
                   t->records[i].at);
@@ -748,6 +785,7 @@ static void rot_it(rot *t, size_t times)
         memcpy(t->image, t->bytes, t->size);
         t->image_size = t->size;
         t->what[0] = '\0';
+        t->has_foreign = false;
         t->appended = 0;
         t->restarted = one_in(t, 2);
         t->d.boot = t->boot + t->restarted;
@@ -769,9 +807,11 @@ static void make_foreign(rot *t)
 {
     foreign = bytes_new();
     t->segment = 0;
+    t->d.inode = 5;
     history(t, (size_t)1 << 20, 1, false);
     memcpy(foreign, t->bytes, ROOM);
     t->histories = t->boots = 0;
+    t->d.inode = 1;
 }
 
 static void told(const rot *t, const char *what)
