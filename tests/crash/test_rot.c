@@ -236,7 +236,7 @@ typedef struct author {
     change_sequence *steps;   /* NULL: appends of numbered messages */
 } author;
 
-static void write_one(rot *t, author *a, ms_store *store)
+static void write_one(author *a, ms_store *store)
 {
     size_t count;
     ms_error err;
@@ -246,7 +246,6 @@ static void write_one(rot *t, author *a, ms_store *store)
     }
     must_ok(scribe_append(&a->s, store, a->n, NULL, &count, &err), &err, "an append");
     a->n += count;
-    (void)t;
 }
 
 static ms_log_info info_of(ms_store *store)
@@ -256,7 +255,8 @@ static ms_log_info info_of(ms_store *store)
     return info;
 }
 
-static void killed_in_an_append(rot *t, author *a, ms_store *store, unsigned char *left)
+/* Copies the file as a process leaves it that is killed in an append. */
+static void killed_in_an_append(rot *t, ms_store *store, unsigned char *left)
 {
     ms_error err;
     char text[600];
@@ -268,9 +268,9 @@ static void killed_in_an_append(rot *t, author *a, ms_store *store, unsigned cha
                         ms_user_message(ms_text_n(ms_str_n(text, sizeof text)))};
     for (int i = 0; i < 3; i++) m[i].location = MS_STR("torn");
     must_ok(ms_append_batch(store, m, 3, NULL, &err), &err, "an append to be torn");
-    size_t upto = (size_t)file_get64(t->d.ro + FILE_AT_WATERMARK) - 400;
-    memcpy(left + end, t->d.ro + end, end + any(t, upto - end) - end);
-    (void)a;
+    size_t upto = end; /* the last of the three is not complete */
+    for (int i = 0; i < 2; i++) upto += file_padded(file_get32(t->d.ro + upto));
+    memcpy(left + end, t->d.ro + end, any(t, upto + 400 - end));
 }
 
 /* The process of an author writes until the file has so many bytes, and ends. */
@@ -288,7 +288,7 @@ static void process(rot *t, author *a, size_t upto, bool last)
     size_t steps = 0, often = 4 + any(t, 200);
     bool full = false;
     do {
-        write_one(t, a, store);
+        write_one(a, store);
         if (t->sync == MS_SYNC_NONE && one_in(t, often))
             must_ok(ms_sync(store, NULL, &err), &err, "sync");
         if (one_in(t, often)) keep_version(t);
@@ -303,7 +303,7 @@ static void process(rot *t, author *a, size_t upto, bool last)
         t->durable = file_get64(t->d.ro + FILE_AT_WATERMARK);
     } else {
         if (how == 1 || last) copy_file(t, t->image);
-        else killed_in_an_append(t, a, store, t->image);
+        else killed_in_an_append(t, store, t->image);
         size_t size = (size_t)t->d.size, synced = (size_t)t->d.synced_size;
         memcpy(t->bytes, t->d.synced, synced);
         ms_close(store);
@@ -347,7 +347,7 @@ static uint64_t hash_of(uint64_t hash, const ms_msg *msg)
 static ms_arena arena;
 
 /* Reads what a location (NULL: everything) shows; records after the rot are left out. */
-static ms_result view_of(rot *t, ms_store *store, const char *place, uint64_t *hash)
+static ms_result view_of(ms_store *store, const char *place, uint64_t *hash)
 {
     ms_cursor it;
     const ms_msg *msg;
@@ -360,7 +360,6 @@ static ms_result view_of(rot *t, ms_store *store, const char *place, uint64_t *h
         if (!is_word(test_location(msg), "after")) *hash = hash_of(*hash, msg);
     result = ms_cursor_close(&it, NULL);
     ms_arena_reset(&arena);
-    (void)t;
     return result;
 }
 
@@ -398,8 +397,8 @@ static void survey(rot *t)
     }
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     for (i = 0; i < t->n_places; i++)
-        assert_int_equal(view_of(t, store, t->place[i], &t->view[i]), MS_OK);
-    assert_int_equal(view_of(t, store, NULL, &t->all), MS_OK);
+        assert_int_equal(view_of(store, t->place[i], &t->view[i]), MS_OK);
+    assert_int_equal(view_of(store, NULL, &t->all), MS_OK);
     ms_close(store);
 }
 
@@ -597,7 +596,7 @@ static bool one_append(const rot *t, size_t i)
 static size_t dead_from(const rot *t, size_t i)
 {
     if (!t->restarted && !t->head[0]) return t->n;
-    if (!t->restarted && one_append(t, i)) return i;
+    if (t->head[0] && one_append(t, i)) return i;
     while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
     for (size_t k = i; k < t->n; k++) {
         const record *e = &t->records[k];
@@ -625,7 +624,7 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
         if (all == MS_OK) wrong(t, when, "a record at %u is lost, and not reported", e->at);
         if (asked[e->place]) continue;
         asked[e->place] = true;
-        ms_result result = view_of(t, store, t->place[e->place], &seen);
+        ms_result result = view_of(store, t->place[e->place], &seen);
         if (result != MS_OK || (t->changes && *dead < t->n)) continue;
         if (!t->changes || seen != t->view[e->place])
             wrong(t, when, "a record of kind %d at %u is lost, and %s does not report it",
@@ -633,9 +632,9 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
     }
     if (*dead == t->n) {
         size_t i = any(t, t->n_places);
-        if (view_of(t, store, t->place[i], &seen) == MS_OK && seen != t->view[i])
+        if (view_of(store, t->place[i], &seen) == MS_OK && seen != t->view[i])
             wrong(t, when, "%s shows something else, and reports nothing", t->place[i]);
-        if (view_of(t, store, NULL, &seen) == MS_OK && seen != t->all)
+        if (view_of(store, NULL, &seen) == MS_OK && seen != t->all)
             wrong(t, when, "everything shows something else, and reports nothing");
     }
     return lost;
@@ -704,7 +703,8 @@ static void salvage(rot *t, bool refused)
     ms_result result = read_records(t, store, "salvage");
     for (size_t i = 0; i < t->n; i++) {
         const record *e = &t->records[i];
-        if (is_listed(e) && !e->read && !e->touched && !refused)
+        if (is_listed(e) && !e->read && !e->touched && !refused &&
+            !(t->head[0] && t->head[1]))
             wrong(t, "salvage", "a record at %u is lost, which was not hit", e->at);
         if (is_listed(e) && !e->read && result == MS_OK)
             if (whole_after(t, i)) wrong(t, "salvage", "a lost record is not reported");
