@@ -664,13 +664,13 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 
 #define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
 
-/* Returns whether some sector has only zeros from its first byte of [from, upto) on. */
-static bool ms__sector_is_zero(const ms__record_walk *s, uint64_t from, uint64_t upto)
+/* Returns whether some sector has only zeros of the bytes [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
     while (from < upto) {
-        const unsigned char *r = ms__log_at(s->log, from);
+        const unsigned char *r = ms__log_at(log, from);
         uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
-        if (end > s->limit) end = s->limit;
+        if (end > upto) end = upto;
         size_t n = (size_t)(end - from), i = 0;
         while (i < n && r[i] == 0) i++;
         if (i == n) return true;
@@ -683,8 +683,7 @@ static bool ms__sector_is_zero(const ms__record_walk *s, uint64_t from, uint64_t
  * whether they are damage, and moves `trusted` to the valid record after them. What no
  * valid record follows is dead either way, since the log ends after a COMMIT. A power
  * loss leaves each sector as it was at some time, and room is zeros before it is used. So
- * where it tore a record, some sector has only zeros from the record's first byte in it
- * on. */
+ * of a record that it tore, some sector has only zeros. */
 static bool ms__record_walk_damaged(ms__record_walk *s)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -693,7 +692,7 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
                  ms__holds_at(s->log->id.crc, s->at, r);
     if (sized) size = ms__get32(r);
     bool lost = s->log->file.super_lost; /* the disk has lost pages: no proof is left */
-    if (!lost && ms__sector_is_zero(s, s->at, s->at + size)) return false;
+    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
     return true;
