@@ -16933,7 +16933,7 @@ static void ms__durable_below(ms__log *log, uint64_t offset)
 /* Notes that the handle found damage: the visible bytes are unproven up to the end. */
 static void ms__durable_unproven(ms__log *log)
 {
-    log->durable.damage = true;
+    if (!log->map.super_now) log->durable.damage = true; /* an opening */
     log->durable.unproven_end = log->end;
 }
 
@@ -17359,8 +17359,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
- *      And in every mode if the handle has found damage: with a checkpoint on the disk
- *      the damage does not look like a torn append after a restart.
+ *      And in every mode if the handle has found damage: after a restart SYNCED tells it
+ *      from a torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -17631,7 +17631,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     bool other_boot = !ms__may_be_of_boot(log) &&
                       log->durable.end < log->durable.unproven_end;
     if (other_boot || ms__log_must_prove(log))
-        MS__TRY(ms__log_sync_now(log, false, log->durable.damage, err));
+        MS__TRY(ms__log_sync_now(log, false, false, err));
     /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,
@@ -18495,7 +18495,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
-                ms__checkpoint_newest(h).generation == 0;
+                ms__super_page_incomplete(h);
     log->file.super_mend = none || memcmp(h, again, MS__SUPER_FIXED) != 0;
     if (!log->file.super_mend || (holds && code != MS_OK)) return code;
     if (!ms__super_fixed_holds(again) ||

@@ -78,8 +78,8 @@
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
- *      And in every mode if the handle has found damage: with a checkpoint on the disk
- *      the damage does not look like a torn append after a restart.
+ *      And in every mode if the handle has found damage: after a restart SYNCED tells it
+ *      from a torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -350,7 +350,7 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     bool other_boot = !ms__may_be_of_boot(log) &&
                       log->durable.end < log->durable.unproven_end;
     if (other_boot || ms__log_must_prove(log))
-        MS__TRY(ms__log_sync_now(log, false, log->durable.damage, err));
+        MS__TRY(ms__log_sync_now(log, false, false, err));
     /* 6 */
     MS__TRY(ms__log_allocate(log, log->end + MS__LOST_SIZE, err));
     MS__TRY(ms__log_reach(log, log->end, log->end + MS__LOST_SIZE, log->append.allocated,

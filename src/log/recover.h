@@ -576,7 +576,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
-                ms__checkpoint_newest(h).generation == 0;
+                ms__super_page_incomplete(h);
     log->file.super_mend = none || memcmp(h, again, MS__SUPER_FIXED) != 0;
     if (!log->file.super_mend || (holds && code != MS_OK)) return code;
     if (!ms__super_fixed_holds(again) ||

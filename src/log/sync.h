@@ -163,7 +163,7 @@ static void ms__durable_below(ms__log *log, uint64_t offset)
 /* Notes that the handle found damage: the visible bytes are unproven up to the end. */
 static void ms__durable_unproven(ms__log *log)
 {
-    log->durable.damage = true;
+    if (!log->map.super_now) log->durable.damage = true; /* an opening */
     log->durable.unproven_end = log->end;
 }
 

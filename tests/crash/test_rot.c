@@ -16,8 +16,8 @@
  *     what was reported as durable, a fault can look like a torn append: a sector of a
  *     record has only zeros, or no valid record follows it. What follows counts as dead
  *     and is not reported to readers. ms_log_verify counts it, or it is in PATH.torn.
- *     In the same boot the first page may be older by one append. That one counts as
- *     dead, since a killed writer leaves the same.
+ *     The first page may be an older one, and not more than one whole append follows its
+ *     watermark. That counts as dead, since a killed writer leaves the same.
  *   - An append erases no whole record, unless it is in PATH.torn, and was reported as
  *     zeroed.
  *   - What could be read before the append can be read after it.
@@ -554,10 +554,12 @@ static ms_result read_records(rot *t, ms_store *store, const char *when)
     return ms_cursor_close(&it, NULL);
 }
 
-/* Returns whether some sector of the copy has only zeros of a record. */
+/* Returns whether some sector of the copy has only zeros of a record, or of its header. */
 static bool has_zero_sector(const rot *t, const record *e)
 {
     size_t at = e->at, end = e->at + e->size;
+    for (size_t i = at; i < t->image_size && t->image[i] == 0; i++)
+        if (i + 1 == at + FILE_HEADER) return true;
     while (at < end) {
         size_t next = (at / SECTOR + 1) * SECTOR;
         if (next > end) next = end;
@@ -584,11 +586,13 @@ static size_t unread_end(const rot *t)
     return i;
 }
 
-/* Returns whether the records from i on are one append. */
+/* Returns whether the records from i on have not more than one whole append. */
 static bool one_append(const rot *t, size_t i)
 {
-    while (i < t->n && !(t->records[i].flags & MS_FLAG_COMMIT)) i++;
-    return i + 1 == t->n;
+    size_t whole = 0;
+    for (; i < t->n; i++)
+        whole += !t->records[i].touched && (t->records[i].flags & MS_FLAG_COMMIT) != 0;
+    return whole <= 1;
 }
 
 /* Returns from which record on, i or a later one, the end of the log may count as dead: a
@@ -848,7 +852,7 @@ TEST(rotten_files_lose_nothing_unreported)
     test_arena_init(&arena, NULL);
     make_foreign(t);
     for (size_t left = test_times(100); left > 0;) {
-        size_t n = left < 10 ? left : 10;
+        size_t n = left < 40 ? left : 40;
         history(t, (size_t)(40 + any(t, 985)) << 10, 1 + (int)any(t, 6), one_in(t, 3));
         rot_it(t, n);
         left -= n;
