@@ -182,6 +182,17 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
+/* Counts every location as changed. False: no memory. */
+static bool ms__bloom_fill(ms__log *log)
+{
+    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
+    if (!ms__bloom_set(log, 0)) return false;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
+    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
+    log->edits.n_bloom = MS__BLOOM_BITS;
+    return true;
+}
+
 /* Notes the holes that a walk has met in the tail; locations of damaged changes count as
  * changed, and all of them where nothing is known of what was damaged. False: no
  * memory. */
@@ -191,10 +202,8 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
     for (uint32_t i = 0; i < s->n_holes && room; i++) {
         uint32_t kind = s->holes[i].kind;
         bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
-        bool every = kind == 0 && log->edits.n_bloom < MS__BLOOM_BITS;
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
-        for (uint32_t bit = 0; MS__CHANGES && every && room && bit < MS__BLOOM_BITS; bit++)
-            room = ms__bloom_set(log, bit);
+        if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
     }
     if (room) ms__holes_move(ms__tail_of(log), s);
     return room;

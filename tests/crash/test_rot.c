@@ -450,16 +450,11 @@ static size_t a_page(rot *t)
     return any(t, used) * PAGE;
 }
 
-static void hit(rot *t)
+/* Hits a page of the copy. */
+static void hit_page(rot *t, fault kind, size_t page, size_t other)
 {
-    fault kind = (fault)any(t, FAULT_KINDS);
-    size_t page = a_page(t), other = a_page(t), at = page + any(t, PAGE);
+    size_t at = page + any(t, PAGE), sector = at / SECTOR * SECTOR, len = strlen(t->what);
     unsigned char kept[PAGE];
-    size_t sector = at / SECTOR * SECTOR, len = strlen(t->what);
-    if (kind == STALE_PAGE && t->n_older == 0) kind = ZERO_PAGE;
-    if (kind == FOREIGN_PAGE && t->has_foreign) kind = NOISE_PAGE;
-    if (kind == CUT && (t->n_faults > 1 || one_in(t, 2))) kind = NOISE_PAGE;
-    t->has_foreign |= kind == FOREIGN_PAGE;
     switch (kind) {
     case BIT: t->image[at] ^= (unsigned char)(1u << any(t, 8)); break;
     case BYTE: t->image[at] ^= (unsigned char)(1 + any(t, 255)); break;
@@ -486,6 +481,17 @@ static void hit(rot *t)
     t->faults[kind]++;
     snprintf(t->what + len, sizeof t->what - len, "; %s at %zu (%zu)", fault_names[kind],
              kind <= BYTE || kind == CUT ? at : kind <= ZERO_SECTOR ? sector : page, other);
+}
+
+static void hit(rot *t)
+{
+    fault kind = (fault)any(t, FAULT_KINDS);
+    if (kind == STALE_PAGE && t->n_older == 0) kind = ZERO_PAGE;
+    if (kind == FOREIGN_PAGE && t->has_foreign) kind = NOISE_PAGE;
+    if (kind == CUT && (t->n_faults > 1 || one_in(t, 2))) kind = NOISE_PAGE;
+    t->has_foreign |= kind == FOREIGN_PAGE;
+    size_t page = a_page(t);
+    hit_page(t, kind, page, a_page(t));
 }
 
 /* Notes of each record whether it was hit, and whether it is whole. */
@@ -782,29 +788,40 @@ static void try_it(rot *t)
     if (one_in(t, 4)) verify(t, lost, t->n, "verify after an append");
 }
 
+/* Begins a copy of a history. */
+static void copy_begin(rot *t, bool restarted)
+{
+    memcpy(t->image, t->bytes, t->size);
+    t->image_size = t->size;
+    t->what[0] = '\0';
+    t->has_foreign = false;
+    t->appended = 0;
+    t->restarted = restarted;
+    t->d.boot = t->boot + restarted;
+}
+
+/* Tries a copy that was hit. */
+static void copy_end(rot *t)
+{
+    note_touched(t);
+    torn_clear(t);
+    disk_load(&t->d, t->image, t->image_size);
+    t->images++;
+    alarm(60); /* a hang ends the process */
+    try_it(t);
+    alarm(0);
+    disk_is_idle(&t->d);
+}
+
 /* Makes rotten copies of a history. */
 static void rot_it(rot *t, size_t times)
 {
     for (size_t i = 0; i < times; i++) {
-        memcpy(t->image, t->bytes, t->size);
-        t->image_size = t->size;
-        t->what[0] = '\0';
-        t->has_foreign = false;
-        t->appended = 0;
-        t->restarted = one_in(t, 2);
-        t->d.boot = t->boot + t->restarted;
-        t->d.inode = 1;
+        copy_begin(t, one_in(t, 2));
         t->n_faults = one_in(t, 2) ? 1 : 2 + one_in(t, 2);
         for (int k = 0; k < t->n_faults; k++) hit(t);
-        note_touched(t);
-        torn_clear(t);
-        disk_load(&t->d, t->image, t->image_size);
-        t->images++;
-        alarm(60); /* a hang ends the process */
-        try_it(t);
-        disk_is_idle(&t->d);
+        copy_end(t);
     }
-    alarm(0);
 }
 
 static void make_foreign(rot *t)
@@ -827,6 +844,58 @@ static void told(const rot *t, const char *what)
     test_tally("rotten logs that are refused", t->refused);
     test_tally("rotten logs that report damage", t->reported);
     test_tally("rotten logs with a dead end", t->dead);
+}
+
+/* Hits page 0, and then another one (page 0 again: not), in short histories. */
+static void hit_the_first_page(fault first, fault then, size_t other)
+{
+    rot *t = rot_new();
+    test_arena_init(&arena, NULL);
+    make_foreign(t);
+    for (size_t i = 0; i < 40; i++) {
+        history(t, HEAD + 500 + any(t, 28000), 1 + (int)any(t, 3), one_in(t, 3));
+        for (int restarted = 0; restarted < 2; restarted++) {
+            copy_begin(t, restarted != 0);
+            t->n_faults = 1 + (other != 0);
+            if (first != STALE_PAGE || t->n_older > 0)
+                hit_page(t, first, 0, other == PAGE ? other + PAGE : PAGE);
+            if (other != 0) hit_page(t, then, other, 0);
+            copy_end(t);
+        }
+    }
+    free(foreign);
+    ms_arena_deinit(&arena);
+    rot_free(t);
+}
+
+TEST(log_goes_on_when_its_first_page_is_an_older_one)
+{
+    hit_the_first_page(STALE_PAGE, ZERO_PAGE, 0);
+}
+
+TEST(log_goes_on_when_its_first_page_is_the_copy_of_the_fixed_part)
+{
+    hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 0);
+    hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 2 * PAGE);
+}
+
+TEST(log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log)
+{
+    hit_the_first_page(NOISE_PAGE, FOREIGN_PAGE, PAGE);
+    hit_the_first_page(ZERO_PAGE, FOREIGN_PAGE, PAGE);
+}
+
+TEST(damage_stays_known_when_the_first_page_is_lost_too)
+{
+    hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 2 * PAGE);
+    hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 3 * PAGE);
+    hit_the_first_page(NOISE_PAGE, NOISE_PAGE, 3 * PAGE);
+}
+
+TEST(log_is_its_own_when_its_first_page_is_of_another_one)
+{
+    hit_the_first_page(FOREIGN_PAGE, ZERO_PAGE, 0);
+    hit_the_first_page(FOREIGN_PAGE, NOISE_PAGE, 2 * PAGE);
 }
 
 TEST(rotten_images_lose_nothing_unreported_after_several_boots)
