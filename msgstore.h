@@ -15015,6 +15015,7 @@ typedef struct ms__log_durable {
                                    none */
     uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
                                    below */
+    bool damage;                /* it has met some */
     uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */
@@ -16214,6 +16215,24 @@ static bool ms__record_walk_synced(ms__record_walk *s)
     return true;
 }
 
+/* Returns whether the log went on past s->at, though the watermark is there: a valid
+ * record follows one with COMMIT. An append is stored after the one before is visible. So
+ * the first page of the file is an older one. `trusted` moves after the last COMMIT. */
+static bool ms__record_walk_passed(ms__record_walk *s)
+{
+    uint64_t at = s->at, whole = 0;
+    bool passed = false;
+    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0) return false;
+    while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, at);
+        if (whole != 0) passed = true;
+        at += ms__padded(ms__get32(r));
+        if (r[7] & MS_FLAG_COMMIT) whole = at;
+    }
+    if (passed) s->trusted = whole;
+    return passed;
+}
+
 #define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
 
 /* Returns whether some sector has only zeros of the bytes [from, upto). */
@@ -17095,14 +17114,16 @@ static void ms__durable_below(ms__log *log, uint64_t offset)
 /* Notes that the handle found damage: the visible bytes are unproven up to the end. */
 static void ms__durable_unproven(ms__log *log)
 {
+    if (!log->map.super_now) log->durable.damage = true; /* an opening */
     log->durable.unproven_end = log->end;
 }
 
-/* Returns whether the sync mode requires a sync before the next append, so that the
- * append carries SYNCED. */
+/* Returns whether the sync mode, or damage, requires a sync before the next append, so
+ * that the append carries SYNCED. */
 static bool ms__log_must_prove(const ms__log *log)
 {
-    return log->opts.sync != MS_SYNC_NONE && log->durable.end < log->durable.unproven_end;
+    bool proves = log->opts.sync != MS_SYNC_NONE || log->durable.damage;
+    return proves && log->durable.end < log->durable.unproven_end;
 }
 
 static bool ms__sync_due(const ms__log *log)
@@ -17519,6 +17540,8 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
+ *      And in every mode if the handle has found damage: after a restart SYNCED tells it
+ *      from a torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -18260,15 +18283,28 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
+/* Counts every location as changed. False: no memory. */
+static bool ms__bloom_fill(ms__log *log)
+{
+    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
+    if (!ms__bloom_set(log, 0)) return false;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
+    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
+    log->edits.n_bloom = MS__BLOOM_BITS;
+    return true;
+}
+
 /* Notes the holes that a walk has met in the tail; locations of damaged changes count as
- * changed. False: no memory. */
+ * changed, and all of them where nothing is known of what was damaged. False: no
+ * memory. */
 static bool ms__holes_add(ms__log *log, ms__record_walk *s)
 {
     bool room = true;
     for (uint32_t i = 0; i < s->n_holes && room; i++) {
         uint32_t kind = s->holes[i].kind;
-        if (kind == MS__KIND_AMEND || kind == MS__KIND_HIDE)
-            room = ms__bloom_set(log, s->holes[i].where >> 16);
+        bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
+        if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
+        if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
     }
     if (room) ms__holes_move(ms__tail_of(log), s);
     return room;
@@ -18419,19 +18455,23 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. */
+ * log ends. Without the first page nothing tells what was durable: then all bytes that are
+ * not zero count as visible. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
     ms__record_walk s;
     const unsigned char *r;
     uint64_t offset, committed = log->end;
+    bool found_none = log->end == MS__FIRST_RECORD;
     ms__record_walk_begin(&s, log, *proven, size);
     s.quiet = true;
     for (;;) {
         ms__found found;
-        while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD)
+        while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
+            found_none = false;
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
+        }
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
         if (s.at >= s.limit) break;
         if (!ms__record_walk_synced(&s)) {
@@ -18444,7 +18484,16 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         *proven = s.trusted;
     }
     *visible = committed > *proven ? committed : *proven;
-    return MS_OK;
+    if (!log->file.super_mend) return MS_OK;
+    uint64_t dead = ms__log_dead_end(log, *visible) & ~(uint64_t)7;
+    if (dead > *visible && log->file.super_lost) *visible = dead;
+    for (uint32_t i = 0; i < s.n_holes; i++)
+        if (s.holes[i].kind != 0) found_none = false; /* its header holds */
+    if (!found_none || dead <= MS__FIRST_RECORD ||
+        ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))
+        return MS_OK;
+    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record is "
+                    "of the file that it names", log->file.path);
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then
@@ -18495,6 +18544,21 @@ static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
     return MS_OK;
 }
 
+/* Takes in the appends after a trusted watermark that is behind: the first page is an
+ * older one. A writer that lives has moved it meanwhile, and a later look takes them. */
+static ms_result ms__mark_passed(ms__log *log, uint64_t mark, uint64_t size,
+                                 ms_error *err)
+{
+    ms__record_walk s;
+    if (log->end > size) return MS_OK;
+    ms__record_walk_begin(&s, log, 0, size);
+    if (!ms__record_walk_passed(&s)) return MS_OK;
+    ms__fence();
+    if (ms__load_mark(log->map.super + MS__AT_MARK) != mark) return MS_OK;
+    ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
+    return ms__apply_visible(log, s.trusted, size, err);
+}
+
 /* Takes in the content of a file with a valid superblock: steps 4 to 7 of an opening. */
 static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err)
 {
@@ -18521,6 +18585,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     if (dead > visible) visible = dead;
     if (!same && !salvage) MS__TRY(ms__log_find_end(log, size, &proven, &visible, err));
     MS__TRY(ms__apply_visible(log, visible, size, err));
+    if (same && !salvage) MS__TRY(ms__mark_passed(log, mark, size, err));
     /* 6 */
     if (log->writer && checkpoint.seq > log->sum.last_seq)
         log->sum.last_seq = checkpoint.seq;
@@ -18591,32 +18656,52 @@ static bool ms__super_incomplete(const unsigned char *h, size_t got)
            ms__super_page_incomplete(h + MS__SUPER_COPY);
 }
 
-/* Decodes the fixed part of a superblock, of which h has both pages and the first record's
+/* Returns whether the first record whose header holds is of the file that the copy names,
+ * and not of the one that the first page does. h: room for both pages and a header. */
+static bool ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h)
+{
+    size_t got = 0;
+    uint64_t at = MS__FIRST_RECORD;
+    const size_t all = MS__FIRST_RECORD + MS__HEADER;
+    while (ms__os_read_all(log->os, log->file.handle, at, h, all, &got) == 0 &&
+           got >= MS__HEADER) {
+        for (size_t i = 0; i + MS__HEADER <= got && i < MS__FIRST_RECORD; i += 8) {
+            if (h[i + 4] == 0) continue;
+            if (ms__holds_at(log->id.crc, at + i, h + i)) return false;
+            if (ms__holds_at(copy, at + i, h + i)) return true;
+        }
+        at += MS__FIRST_RECORD;
+    }
+    return false;
+}
+
+/* Decodes the fixed part of a superblock, of which h has both pages, and room for a
  * header. The copy counts if the first page is damaged, or names another file than the
  * first record is of: then log->file.super_lost. A version or flag that is not known, and
  * not damage, refuses the file. */
-static ms_result ms__super_choose(ms__log *log, const unsigned char *h, ms_error *err)
+static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
-    const unsigned char *r = h + MS__FIRST_RECORD, *again = h + MS__SUPER_COPY;
+    const unsigned char *again = h + MS__SUPER_COPY;
     bool holds = ms__super_fixed_holds(h);
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
     log->file.super_lost = false;
-    log->file.super_mend = memcmp(h, again, MS__SUPER_FIXED) != 0;
+    bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
+                ms__super_page_incomplete(h);
+    log->file.super_mend = none || memcmp(h, again, MS__SUPER_FIXED) != 0;
     if (!log->file.super_mend || (holds && code != MS_OK)) return code;
     if (!ms__super_fixed_holds(again) ||
         ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
         return code;
-    if (holds && (ms__holds_at(log->id.crc, MS__FIRST_RECORD, r) ||
-                  !ms__holds_at(copy.crc, MS__FIRST_RECORD, r)))
-        return MS_OK;
+    if (holds && !none && !ms__super_foreign(log, copy.crc, h)) return MS_OK;
     log->id = copy;
     log->file.super_lost = true;
     return MS_OK;
 }
 
 /* Writes the fixed part of the superblock again where it is damaged. A first page that
- * was lost gets live words that nobody trusts. */
+ * was lost gets a watermark that nobody trusts, and a checkpoint of what was found: the
+ * damage in it stays known. */
 static ms_result ms__super_mend(ms__log *log, ms_error *err)
 {
     const size_t all = MS__FIRST_RECORD, fixed = MS__SUPER_FIXED;
@@ -18628,7 +18713,12 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     int failed = ms__os_read_all(log->os, log->file.handle, good, h + good, fixed, &got);
     if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
     memcpy(h + bad, h + good, fixed);
-    if (lost) ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
+    if (lost) {
+        ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
+        ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
+        ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);
+        if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    }
     if (failed == 0)
         failed = ms__os_write_all(log->os, log->file.handle, bad, h + bad,
                                   lost ? MS__SUPER_SIZE : fixed);

@@ -78,6 +78,8 @@
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
+ *      And in every mode if the handle has found damage: after a restart SYNCED tells it
+ *      from a torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer

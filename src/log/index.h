@@ -650,6 +650,24 @@ static bool ms__record_walk_synced(ms__record_walk *s)
     return true;
 }
 
+/* Returns whether the log went on past s->at, though the watermark is there: a valid
+ * record follows one with COMMIT. An append is stored after the one before is visible. So
+ * the first page of the file is an older one. `trusted` moves after the last COMMIT. */
+static bool ms__record_walk_passed(ms__record_walk *s)
+{
+    uint64_t at = s->at, whole = 0;
+    bool passed = false;
+    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0) return false;
+    while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
+        const unsigned char *r = ms__log_at(s->log, at);
+        if (whole != 0) passed = true;
+        at += ms__padded(ms__get32(r));
+        if (r[7] & MS_FLAG_COMMIT) whole = at;
+    }
+    if (passed) s->trusted = whole;
+    return passed;
+}
+
 #define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
 
 /* Returns whether some sector has only zeros of the bytes [from, upto). */

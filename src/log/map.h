@@ -195,6 +195,7 @@ typedef struct ms__log_durable {
                                    none */
     uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
                                    below */
+    bool damage;                /* it has met some */
     uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */

@@ -163,14 +163,16 @@ static void ms__durable_below(ms__log *log, uint64_t offset)
 /* Notes that the handle found damage: the visible bytes are unproven up to the end. */
 static void ms__durable_unproven(ms__log *log)
 {
+    if (!log->map.super_now) log->durable.damage = true; /* an opening */
     log->durable.unproven_end = log->end;
 }
 
-/* Returns whether the sync mode requires a sync before the next append, so that the
- * append carries SYNCED. */
+/* Returns whether the sync mode, or damage, requires a sync before the next append, so
+ * that the append carries SYNCED. */
 static bool ms__log_must_prove(const ms__log *log)
 {
-    return log->opts.sync != MS_SYNC_NONE && log->durable.end < log->durable.unproven_end;
+    bool proves = log->opts.sync != MS_SYNC_NONE || log->durable.damage;
+    return proves && log->durable.end < log->durable.unproven_end;
 }
 
 static bool ms__sync_due(const ms__log *log)

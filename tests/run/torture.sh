@@ -41,6 +41,8 @@ sync_kills     o2   test_sync      1000     *killed_at_random_times*
 small          o2   test_small     20000
 twin           o2   test_twin      1000
 corrupt        o2   test_corrupt   1000
+rot            o2   test_rot       10000
+rot_san        san  test_rot       1000
 corrupt_san    san  test_corrupt   1000
 project        o2   test_project_window   1000
 project_san    san  test_project_window   1000
