@@ -182,17 +182,6 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Counts every location as changed. False: no memory. */
-static bool ms__bloom_fill(ms__log *log)
-{
-    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
-    if (!ms__bloom_set(log, 0)) return false;
-    uint32_t *bits = (uint32_t *)log->edits.bloom;
-    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
-    log->edits.n_bloom = MS__BLOOM_BITS;
-    return true;
-}
-
 /* Notes the holes that a walk has met in the tail; locations of damaged changes count as
  * changed, and all of them where nothing is known of what was damaged. False: no
  * memory. */
