@@ -717,9 +717,6 @@ controls()
         'if (code == MS_OK && run->offset == run->start) {' \
         'if (code == MS_OK && run->offset == run->start &&
             (code = ms__expect_check(core, run->opts, err)) == MS_OK) {'
-    control found_bytes_not_proven gcc test_log_sync \
-        an_append_with_a_sync_survives_when_a_record_before_it_is_ 100 \
-        ms__log_must_prove 'return proves &&' 'return false &&'
     control checkpoint_that_was_not_stored_believed gcc test_log_sync \
         a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored 100 \
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
