@@ -72,6 +72,7 @@ typedef struct rot {
     /* the copy */
     unsigned char *image, *spare;
     size_t image_size;
+    bool strict;              /* nothing counts as dead */
     bool restarted, sealed, has_foreign, head[2];  /* head: a page of the superblock was hit */
     int n_faults;
     char what[300];
@@ -605,7 +606,7 @@ static bool one_append(const rot *t, size_t i)
  * torn append can have left it. t->n: none. */
 static size_t dead_from(const rot *t, size_t i)
 {
-    if (!t->restarted && !t->head[0]) return t->n;
+    if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
     while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
     for (size_t k = i; k < t->n; k++) {
@@ -846,56 +847,63 @@ static void told(const rot *t, const char *what)
     test_tally("rotten logs with a dead end", t->dead);
 }
 
-/* Hits page 0, and then another one (page 0 again: not), in short histories. */
-static void hit_the_first_page(fault first, fault then, size_t other)
+enum { LAST_PAGE = 1 };
+
+/* Hits page 0, and then another one (0: none), in histories of some pages. strict: nothing
+ * counts as dead. Returns how many of the 80 copies are refused. */
+static uint64_t hit_the_first_page(fault first, fault then, size_t other, bool strict)
 {
     rot *t = rot_new();
     test_arena_init(&arena, NULL);
     make_foreign(t);
     for (size_t i = 0; i < 40; i++) {
-        history(t, HEAD + 500 + any(t, 28000), 1 + (int)any(t, 3), one_in(t, 3));
+        history(t, HEAD + 4 * PAGE + any(t, 28000), 1 + (int)any(t, 3), one_in(t, 3));
+        size_t page = other == LAST_PAGE ? (t->end - 1) / PAGE * PAGE : other;
+        t->strict = strict;
         for (int restarted = 0; restarted < 2; restarted++) {
             copy_begin(t, restarted != 0);
             t->n_faults = 1 + (other != 0);
             if (first != STALE_PAGE || t->n_older > 0)
-                hit_page(t, first, 0, other == PAGE ? other + PAGE : PAGE);
-            if (other != 0) hit_page(t, then, other, 0);
+                hit_page(t, first, 0, PAGE);
+            if (other != 0) hit_page(t, then, page, 0);
             copy_end(t);
         }
     }
+    uint64_t refused = t->refused;
     free(foreign);
     ms_arena_deinit(&arena);
     rot_free(t);
+    return refused;
 }
 
 TEST(log_goes_on_when_its_first_page_is_an_older_one)
 {
-    hit_the_first_page(STALE_PAGE, ZERO_PAGE, 0);
+    assert_int_equal(hit_the_first_page(STALE_PAGE, CUT, 0, false), 0);
 }
 
 TEST(log_goes_on_when_its_first_page_is_the_copy_of_the_fixed_part)
 {
-    hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 0);
-    hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 2 * PAGE);
+    assert_int_equal(hit_the_first_page(COPIED_PAGE, CUT, 0, true), 0);
+    assert_int_equal(hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 3 * PAGE, true), 0);
 }
 
 TEST(log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log)
 {
-    hit_the_first_page(NOISE_PAGE, FOREIGN_PAGE, PAGE);
-    hit_the_first_page(ZERO_PAGE, FOREIGN_PAGE, PAGE);
+    assert_int_equal(hit_the_first_page(NOISE_PAGE, FOREIGN_PAGE, PAGE, true), 80);
+    assert_int_equal(hit_the_first_page(ZERO_PAGE, FOREIGN_PAGE, PAGE, true), 80);
 }
 
 TEST(damage_stays_known_when_the_first_page_is_lost_too)
 {
-    hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 2 * PAGE);
-    hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 3 * PAGE);
-    hit_the_first_page(NOISE_PAGE, NOISE_PAGE, 3 * PAGE);
+    assert_int_equal(hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 2 * PAGE, true), 0);
+    assert_int_equal(hit_the_first_page(NOISE_PAGE, ZERO_PAGE, 3 * PAGE, true), 0);
+    assert_int_equal(hit_the_first_page(NOISE_PAGE, NOISE_PAGE, LAST_PAGE, true), 0);
 }
 
 TEST(log_is_its_own_when_its_first_page_is_of_another_one)
 {
-    hit_the_first_page(FOREIGN_PAGE, ZERO_PAGE, 0);
-    hit_the_first_page(FOREIGN_PAGE, NOISE_PAGE, 2 * PAGE);
+    assert_int_equal(hit_the_first_page(FOREIGN_PAGE, CUT, 0, true), 0);
+    assert_int_equal(hit_the_first_page(FOREIGN_PAGE, NOISE_PAGE, 2 * PAGE, true), 0);
 }
 
 TEST(rotten_images_lose_nothing_unreported_after_several_boots)
