@@ -13229,9 +13229,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, or
- *                are those of another file: then it ignores the live words. The next
- *                writer mends what is damaged
+ *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, are
+ *                those of another file, or stand before zeros alone. Then it ignores the
+ *                live words, and all up to the last byte that is not zero is visible. The
+ *                next writer mends what is damaged
  *   live words, which the one writer changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
@@ -13371,7 +13372,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
- * counts. Otherwise a walk finds the end: from the newest segment index below the durable
+ * counts. Where a valid record follows one with COMMIT after it, the log ends after the
+ * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the durable
  * end on, record by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
@@ -16654,6 +16656,17 @@ static bool ms__bloom_set(ms__log *log, uint32_t bit)
     return true;
 }
 
+/* Counts every location as changed. False: no memory. */
+static bool ms__bloom_fill(ms__log *log)
+{
+    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
+    if (!ms__bloom_set(log, 0)) return false;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
+    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
+    log->edits.n_bloom = MS__BLOOM_BITS;
+    return true;
+}
+
 /* Copies the bits of the segment index that opening starts from. */
 static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
 {
@@ -17943,6 +17956,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
+ * A trusted watermark is behind where the first page is an older one. Two whole appends
+ * after it, or parts of a second, prove that: then the log goes on (ms__mark_passed).
+ *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
  * not zero, or `proven` if that is later. What is invalid before it is damage.
@@ -17982,7 +17998,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 A writer writes the fixed part of the superblock again where one of the two is
- *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
+ *     damaged; in place of a lost first page with a checkpoint of what it found, which it
+ *     syncs before. If nothing was ever synced, it writes the first one again and syncs it:
  *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED. A shared writer that has found records after the
@@ -18099,17 +18116,6 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
         ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
     if (!ms__is_change(r) || ms__apply_change(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
-}
-
-/* Counts every location as changed. False: no memory. */
-static bool ms__bloom_fill(ms__log *log)
-{
-    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
-    if (!ms__bloom_set(log, 0)) return false;
-    uint32_t *bits = (uint32_t *)log->edits.bloom;
-    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
-    log->edits.n_bloom = MS__BLOOM_BITS;
-    return true;
 }
 
 /* Notes the holes that a walk has met in the tail; locations of damaged changes count as

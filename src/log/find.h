@@ -146,6 +146,17 @@ static bool ms__bloom_set(ms__log *log, uint32_t bit)
     return true;
 }
 
+/* Counts every location as changed. False: no memory. */
+static bool ms__bloom_fill(ms__log *log)
+{
+    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
+    if (!ms__bloom_set(log, 0)) return false;
+    uint32_t *bits = (uint32_t *)log->edits.bloom;
+    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
+    log->edits.n_bloom = MS__BLOOM_BITS;
+    return true;
+}
+
 /* Copies the bits of the segment index that opening starts from. */
 static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
 {

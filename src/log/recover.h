@@ -24,6 +24,9 @@
  *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
+ * A trusted watermark is behind where the first page is an older one. Two whole appends
+ * after it, or parts of a second, prove that: then the log goes on (ms__mark_passed).
+ *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
  * not zero, or `proven` if that is later. What is invalid before it is damage.
@@ -63,7 +66,8 @@
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 A writer writes the fixed part of the superblock again where one of the two is
- *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
+ *     damaged; in place of a lost first page with a checkpoint of what it found, which it
+ *     syncs before. If nothing was ever synced, it writes the first one again and syncs it:
  *     the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED. A shared writer that has found records after the
@@ -180,17 +184,6 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
         ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
     if (!ms__is_change(r) || ms__apply_change(log, r, offset)) return MS_OK;
     return ms__no_memory(err, ms__padded(ms__get32(r)));
-}
-
-/* Counts every location as changed. False: no memory. */
-static bool ms__bloom_fill(ms__log *log)
-{
-    if (log->edits.n_bloom == MS__BLOOM_BITS) return true;
-    if (!ms__bloom_set(log, 0)) return false;
-    uint32_t *bits = (uint32_t *)log->edits.bloom;
-    for (uint32_t i = 0; i < MS__BLOOM_BITS / 32; i++) ms__or32(&bits[i], UINT32_MAX);
-    log->edits.n_bloom = MS__BLOOM_BITS;
-    return true;
 }
 
 /* Notes the holes that a walk has met in the tail; locations of damaged changes count as

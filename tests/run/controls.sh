@@ -470,7 +470,7 @@ controls()
         'log->file.super_lost = true;' 'return code;'
     control page_of_another_log_taken gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_that_of_another 100 ms__super_choose \
-        'ms__holds_at(log->id.crc, MS__FIRST_RECORD, r) ||' 'true ||'
+        '!ms__super_foreign(log, copy.crc, h)' 'true'
     control superblock_not_mended gcc test_log_recover \
         a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
         'log->file.super_mend)' 'false)'
@@ -710,7 +710,7 @@ controls()
             (code = ms__expect_check(core, run->opts, err)) == MS_OK) {'
     control found_bytes_not_proven gcc test_log_sync \
         an_append_with_a_sync_survives_when_a_record_before_it_is_ 100 \
-        ms__log_must_prove 'return log->opts.sync != MS_SYNC_NONE &&' 'return false &&'
+        ms__log_must_prove 'return proves &&' 'return false &&'
     control checkpoint_that_was_not_stored_believed gcc test_log_sync \
         a_sync_is_busy_when_others_keep_its_checkpoint_from_being_stored 100 \
         ms__log_sync_now 'if (!confirm) code = MS_OK;' 'code = MS_OK;'
