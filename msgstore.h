@@ -13373,8 +13373,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
  * counts. Where a valid record follows one with COMMIT after it, the log ends after the
- * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the durable
- * end on, record by record, to the first byte x that begins no valid one.
+ * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
+ * durable end on, record by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
@@ -16071,7 +16071,8 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 {
     uint64_t at = s->at, whole = 0;
     bool passed = false;
-    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0) return false;
+    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0)
+        return false;
     while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
         const unsigned char *r = ms__log_at(s->log, at);
         if (whole != 0) passed = true;
@@ -17999,8 +18000,8 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     durable end, it is damaged, and a writer stores it again.
  *   8 A writer writes the fixed part of the superblock again where one of the two is
  *     damaged; in place of a lost first page with a checkpoint of what it found, which it
- *     syncs before. If nothing was ever synced, it writes the first one again and syncs it:
- *     the creator may have been killed before its sync.
+ *     syncs before. If nothing was ever synced, it writes the first one again and syncs
+ *     it: the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED. A shared writer that has found records after the
  *     watermark is prepared at once (ms__mark_behind).
@@ -18279,8 +18280,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. Without the first page nothing tells what was durable: then all bytes that are
- * not zero count as visible. */
+ * log ends. Without the first page nothing tells what was durable: then all bytes that
+ * are not zero count as visible. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -18316,8 +18317,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     if (!found_none || dead <= MS__FIRST_RECORD ||
         ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))
         return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record is "
-                    "of the file that it names", log->file.path);
+    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record "
+                    "is of the file that it names", log->file.path);
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -168,8 +168,8 @@
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
  * counts. Where a valid record follows one with COMMIT after it, the log ends after the
- * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the durable
- * end on, record by record, to the first byte x that begins no valid one.
+ * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
+ * durable end on, record by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte

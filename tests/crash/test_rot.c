@@ -485,7 +485,10 @@ static void hit_page(rot *t, fault kind, size_t page, size_t other)
     }
     t->faults[kind]++;
     snprintf(t->what + len, sizeof t->what - len, "; %s at %zu (%zu)", fault_names[kind],
-             kind <= BYTE || kind == CUT ? at : kind <= ZERO_SECTOR ? sector : page, other);
+             kind <= BYTE || kind == CUT  ? at
+             : kind <= ZERO_SECTOR ? sector
+                                   : page,
+             other);
 }
 
 static void hit(rot *t)
@@ -521,8 +524,9 @@ static void wrong(rot *t, const char *when, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fail_msg("image %llu of history %llu (end %zu, durable %llu, sync %d, segment "
-             "%zu%s%s)%s: %s: %s", (unsigned long long)t->images, (unsigned long long)t->histories,
-             t->end, (unsigned long long)t->durable, (int)t->sync, t->segment,
+             "%zu%s%s)%s: %s: %s",
+             (unsigned long long)t->images, (unsigned long long)t->histories, t->end,
+             (unsigned long long)t->durable, (int)t->sync, t->segment,
              t->changes ? ", changes" : "", t->restarted ? ", restarted" : "", t->what,
              when, text);
 }
@@ -565,7 +569,7 @@ static ms_result read_records(rot *t, ms_store *store, const char *when)
     return ms_cursor_close(&it, NULL);
 }
 
-/* Returns whether some sector of the copy has only zeros of a record, or of its header. */
+/* Returns whether a sector of the copy has only zeros of a record, or of its header. */
 static bool has_zero_sector(const rot *t, const record *e)
 {
     size_t at = e->at, end = e->at + e->size;
@@ -623,7 +627,8 @@ static size_t dead_from(const rot *t, size_t i)
 
 /* Judges a reader by what it has read. Returns how many records are missing; *dead: where
  * those begin that count as dead. */
-static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, size_t *dead)
+static size_t judge(rot *t, ms_store *store, ms_result all, const char *when,
+                    size_t *dead)
 {
     size_t lost = 0, begin = unread_end(t);
     uint64_t seen;
@@ -636,7 +641,8 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when, si
         lost++;
         if (t->n_faults == 1 && !e->touched)
             wrong(t, when, "a record at %u is lost, which was not hit", e->at);
-        if (all == MS_OK) wrong(t, when, "a record at %u is lost, and not reported", e->at);
+        if (all == MS_OK)
+            wrong(t, when, "a record at %u is lost, and not reported", e->at);
         if (asked[e->place]) continue;
         asked[e->place] = true;
         ms_result result = view_of(store, t->place[e->place], &seen);
@@ -741,6 +747,11 @@ static bool append(rot *t)
     desc.sync = (ms_sync_mode)any(t, 3);
     t->zeroed_at = t->zeroed_end = 0;
     if (!opens(t, &desc, &store, "a writer")) return false;
+    if (t->strict) { /* it appends nothing, and the machine restarts */
+        ms_close(store);
+        t->d.boot++;
+        store = must_open_log(&desc, "another writer");
+    }
     must_ok(ms_append(store, MS_STR("after"), &m, &seq, &err), &err, t->what);
     must_ok(ms_get_by_seq(store, seq, NULL, &msg, &err), &err, t->what);
     t->appended = (uint64_t)((const unsigned char *)(const void *)msg - t->d.ro);
@@ -784,7 +795,7 @@ static void try_it(rot *t)
     must_keep(t, t->image_size);
     bool restarts = one_in(t, 3);
     t->d.boot += restarts;
-    t->restarted |= restarts && t->sealed; /* the writer did not look at sealed segments */
+    t->restarted |= restarts && t->sealed; /* those the writer did not look at */
     size_t again = dead;
     (void)look(t, "a reader after an append", &again);
     for (size_t i = 0; i < again; i++)
@@ -854,8 +865,8 @@ static void told(const rot *t, const char *what)
 
 enum { LAST_PAGE = 1 };
 
-/* Hits page 0, and then another one (0: none), in histories of some pages. strict: nothing
- * counts as dead. Returns how many of the 80 copies are refused. */
+/* Hits page 0, and then another one (0: none), in histories of some pages. strict:
+ * nothing counts as dead. Returns how many of the 80 copies are refused. */
 static uint64_t hit_the_first_page(fault first, fault then, size_t other, bool strict)
 {
     rot *t = rot_new();

@@ -899,10 +899,10 @@ controls()
         ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
         'if (ms__holds_at(copy, at + i, h + i)) return at + i == MS__FIRST_RECORD;'
     control unknown_damage_changes_nothing gcc test_rot \
-        rotten_images_lose_nothing_unreported_after_several_boots 200 \
+        rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''
     control damage_forgotten_after_a_restart gcc test_rot \
-        rotten_images_lose_nothing_unreported_after_several_boots 100 \
+        rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__log_must_prove '|| log->durable.damage' ''
     control synced_flag_ignored gcc test_log_recover \
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
