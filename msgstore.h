@@ -13250,9 +13250,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, or
- *                are those of another file: then it ignores the live words. The next
- *                writer mends what is damaged
+ *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, are
+ *                those of another file, or stand before zeros alone. Then it ignores the
+ *                live words, and all up to the last byte that is not zero is visible. The
+ *                next writer mends what is damaged
  *   live words, which the one writer changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
@@ -13392,8 +13393,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
- * counts. Otherwise a walk finds the end: from the newest segment index below the durable
- * end on, record by record, to the first byte x that begins no valid one.
+ * counts. Where a valid record follows one with COMMIT after it, the log ends after the
+ * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
+ * durable end on, record by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
@@ -16222,7 +16224,8 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 {
     uint64_t at = s->at, whole = 0;
     bool passed = false;
-    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0) return false;
+    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0)
+        return false;
     while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
         const unsigned char *r = ms__log_at(s->log, at);
         if (whole != 0) passed = true;
@@ -18136,6 +18139,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
+ * A trusted watermark is behind where the first page is an older one. Two whole appends
+ * after it, or parts of a second, prove that: then the log goes on (ms__mark_passed).
+ *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
  * not zero, or `proven` if that is later. What is invalid before it is damage.
@@ -18175,8 +18181,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 A writer writes the fixed part of the superblock again where one of the two is
- *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
- *     the creator may have been killed before its sync.
+ *     damaged; in place of a lost first page with a checkpoint of what it found, which it
+ *     syncs before. If nothing was ever synced, it writes the first one again and syncs
+ *     it: the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED. A shared writer that has found records after the
  *     watermark is prepared at once (ms__mark_behind).
@@ -18455,8 +18462,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. Without the first page nothing tells what was durable: then all bytes that are
- * not zero count as visible. */
+ * log ends. Without the first page nothing tells what was durable: then all bytes that
+ * are not zero count as visible. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -18492,8 +18499,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     if (!found_none || dead <= MS__FIRST_RECORD ||
         ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))
         return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record is "
-                    "of the file that it names", log->file.path);
+    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record "
+                    "is of the file that it names", log->file.path);
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

@@ -24,9 +24,10 @@
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, or
- *                are those of another file: then it ignores the live words. The next
- *                writer mends what is damaged
+ *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, are
+ *                those of another file, or stand before zeros alone. Then it ignores the
+ *                live words, and all up to the last byte that is not zero is visible. The
+ *                next writer mends what is damaged
  *   live words, which the one writer changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
@@ -166,8 +167,9 @@
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
  * has kept everything since. It has no check: where it is below the durable end, that
- * counts. Otherwise a walk finds the end: from the newest segment index below the durable
- * end on, record by record, to the first byte x that begins no valid one.
+ * counts. Where a valid record follows one with COMMIT after it, the log ends after the
+ * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
+ * durable end on, record by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte

@@ -657,7 +657,8 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 {
     uint64_t at = s->at, whole = 0;
     bool passed = false;
-    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0) return false;
+    if (s->limit - at < MS__HEADER || ms__get64(ms__log_at(s->log, at)) == 0)
+        return false;
     while ((at = ms__record_walk_seek(s, at, s->limit)) < s->limit) {
         const unsigned char *r = ms__log_at(s->log, at);
         if (whole != 0) passed = true;

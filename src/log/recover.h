@@ -24,6 +24,9 @@
  *      attached. Bytes after log->end may be dead; the first append zeroes them
  *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
  *
+ * A trusted watermark is behind where the first page is an older one. Two whole appends
+ * after it, or parts of a second, prove that: then the log goes on (ms__mark_passed).
+ *
  * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
  * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
  * not zero, or `proven` if that is later. What is invalid before it is damage.
@@ -63,8 +66,9 @@
  *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
  *     durable end, it is damaged, and a writer stores it again.
  *   8 A writer writes the fixed part of the superblock again where one of the two is
- *     damaged. If nothing was ever synced, it writes the first one again and syncs it:
- *     the creator may have been killed before its sync.
+ *     damaged; in place of a lost first page with a checkpoint of what it found, which it
+ *     syncs before. If nothing was ever synced, it writes the first one again and syncs
+ *     it: the creator may have been killed before its sync.
  *   9 Shows records and superblock to readers of the handle, which take no lock. A
  *     writer then clears REPLACED. A shared writer that has found records after the
  *     watermark is prepared at once (ms__mark_behind).
@@ -343,8 +347,8 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. Without the first page nothing tells what was durable: then all bytes that are
- * not zero count as visible. */
+ * log ends. Without the first page nothing tells what was durable: then all bytes that
+ * are not zero count as visible. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -380,8 +384,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
     if (!found_none || dead <= MS__FIRST_RECORD ||
         ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))
         return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record is "
-                    "of the file that it names", log->file.path);
+    return ms__fail(err, MS_E_DAMAGED, "'%s': its superblock is damaged, and no record "
+                    "is of the file that it names", log->file.path);
 }
 
 /* Stores the watermark again if the durable end is above it, though it is trusted: then

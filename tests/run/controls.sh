@@ -884,6 +884,32 @@ controls()
         ms__log_attach_content \
         'uint64_t proven = same && mark > checkpoint.end ? mark : checkpoint.end;' \
         'uint64_t proven = same ? mark : 0;'
+    control older_first_page_believed gcc test_rot \
+        log_goes_on_when_its_first_page_is_an_older_one 100 \
+        ms__log_attach_content \
+        'if (same && !salvage) MS__TRY(ms__mark_passed(log, mark, size, err));' ''
+    control first_page_without_live_words_believed gcc test_rot \
+        log_goes_on_when_its_first_page_is_the_copy_of_the_fixed_part 100 \
+        ms__super_choose 'ms__super_page_incomplete(h);' 'false;'
+    control foreign_copy_believed gcc test_rot \
+        log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log 100 \
+        ms__log_find_end 'if (!found_none ||' 'if (1 ||'
+    control end_torn_without_a_first_page gcc test_rot \
+        damage_stays_known_when_the_first_page_is_lost_too 100 \
+        ms__log_find_end 'if (dead > *visible && log->file.super_lost) *visible = dead;' ''
+    control damage_forgotten_with_the_first_page gcc test_rot \
+        damage_stays_known_when_the_first_page_is_lost_too 100 \
+        ms__super_mend 'ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);' '(void)c;'
+    control foreign_first_page_believed gcc test_rot \
+        log_is_its_own_when_its_first_page_is_of_another_one 100 \
+        ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
+        'if (ms__holds_at(copy, at + i, h + i)) return at + i == MS__FIRST_RECORD;'
+    control unknown_damage_changes_nothing gcc test_rot \
+        rotten_images_lose_nothing_unreported_after_several_boots 50 \
+        ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''
+    control damage_forgotten_after_a_restart gcc test_rot \
+        rotten_images_lose_nothing_unreported_after_several_boots 50 \
+        ms__log_must_prove '|| log->durable.damage' ''
     control synced_flag_ignored gcc test_log_recover \
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \
         ms__record_walk_synced 'if (found == 0) return false;' 'return false;'
