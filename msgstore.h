@@ -68,12 +68,15 @@
  *   - Log: appended messages survive the death of the process in every sync mode. A power
  *     loss takes no message that was reported durable; of the others it takes only the
  *     newest, never one in the middle. See DURABILITY.
- *   - Log: damaged bytes affect only the messages they belong to. Damage is reported
- *     (cursor, event, ms_log_stat, ms_log_verify); it never truncates the file.
- *   - Log: a full disk is an error code, before anything is visible.
+ *   - Log: damaged bytes affect only the messages they belong to. A call whose answer may
+ *     lack one returns MS_E_DAMAGED, ms_log_verify lists the places, `msgstore repair`
+ *     writes a log of the rest. Damage never truncates the file.
+ *   - Log: a full disk, or a limit of file sizes, is an error code (MS_E_FULL), before
+ *     anything is visible.
  *   - Log: one process writes (several, if all open it with desc.shared), any number
- *     read. After fork, the child cannot use its parent's handle (MS_E_FORKED), but
- *     keeps the file locked as long as it lives.
+ *     read, also from containers of one machine. A reader whose file a rewrite has
+ *     replaced is told once (MS_E_CONFLICT). After fork, the child cannot use its
+ *     parent's handle (MS_E_FORKED), but keeps the file locked as long as it lives.
  *   - Log: the file system must be local, and support mapping and locking, or opening
  *     fails. On network file systems a log is as reliable as their maps and locks. If
  *     another program truncates an open file, reading may raise SIGBUS.
@@ -176,7 +179,8 @@
  * process may not read.
  *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
- * append; the next writer zeroes and syncs them before it appends.
+ * append; the next writer zeroes and syncs them before it appends. Whole messages among
+ * them are kept in PATH.torn. The first writer after a restart syncs what it finds.
  *
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
  * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
@@ -13491,8 +13495,8 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
         return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
-                        "of that version exports it (msgstore export), and this version's "
-                        "imports that (msgstore import)", path);
+                        "of that version exports its messages (msgstore export), this "
+                        "version's imports them (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,

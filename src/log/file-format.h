@@ -265,8 +265,8 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
         return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
-                        "of that version exports it (msgstore export), and this version's "
-                        "imports that (msgstore import)", path);
+                        "of that version exports its messages (msgstore export), this "
+                        "version's imports them (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,
