@@ -1,6 +1,6 @@
-/* A model of a log file: shared turns, zeroing and recovery, as the essays of [file-format],
- * [log-append] and [log-recover] in msgstore.h describe them. publish.pml models what a
- * reader beside a writer sees. run.sh checks both with spin.
+/* A model of a log file: shared turns, zeroing and recovery, as the essays of
+ * [file-format], [log-append] and [log-recover] in msgstore.h describe them. publish.pml
+ * models what a reader beside a writer sees. run.sh checks both with spin.
  *
  * A file is N cells. A cell has nothing (zero), one record (its number), torn bytes, or
  * rotten ones. Torn bytes have a sector of zeros, rotten ones have none. mem is the page
@@ -8,12 +8,13 @@
  * last sync, and every one that mem has had since, since the kernel may write a cell back
  * at any time.
  *
- * Two processes take turns as shared writers. Each opens the file in a turn of its own, and
- * chooses whether it syncs (as MS_SYNC_EACH) or leaves that to its caller (MS_SYNC_NONE).
- * With BOOTS=2 they see different boot numbers, as containers on one machine do. A kill
- * ends one of them and keeps mem. A power loss takes for each cell one content of its set,
- * and starts a new boot: each loss can so be a plain restart of a log that nobody has
- * synced. A sector may go bad while no writer has a turn: it becomes rotten, or zeros.
+ * Two processes take turns as shared writers. Each opens the file in a turn of its own,
+ * and chooses whether it syncs (as MS_SYNC_EACH) or leaves that to its caller
+ * (MS_SYNC_NONE). With BOOTS=2 they see different boot numbers, as containers on one
+ * machine do. A kill ends one of them and keeps mem. A power loss takes for each cell one
+ * content of its set, and starts a new boot: so it can be a plain restart of a log that
+ * nobody has synced. A sector may go bad while no writer has a turn: it becomes rotten,
+ * or zeros.
  *
  * What must hold, by number (MD1 stands in publish.pml):
  * (MD2) A record whose sync has returned is there after every crash. If a sector became
@@ -30,15 +31,16 @@
  *      the first record after a later restart is on the disk.
  * (MD9) A whole record is kept beside the file before it is zeroed.
  * (MD10) In the boot of its publication no record is zeroed, and no writer is refused,
- *      whatever boot numbers the writers see.
+ *      whatever boot numbers the writers see. A sector of zeros excuses the first, any
+ *      bad one the second.
  * (MD11) What a reader of another boot shows stays, or the reader reports the conflict
  *      when it learns of a living writer. (With READER.)
  * A cell that went bad excuses its own record and the batch that it is part of.
  *
  * Wrong variants, each refused by spin: NO_ZERO, ZERO_NO_SYNC, ACK_FIRST, TRUST_MARK,
  * NO_FOLLOW, NO_BUSY, NO_COMMIT, CHECKPOINT_FIRST, NO_UNCONFIRMED, DAMAGE_IS_TORN,
- * TORN_IS_DAMAGE, NO_BOOT_SYNC, NO_KEEP, KEEP_LAST, BOOT_IS_PROOF, LEFT_BEHIND, NO_RESTORE;
- * with READER: NO_DOUBT. */
+ * TORN_IS_DAMAGE, NO_BOOT_SYNC, NO_KEEP, KEEP_LAST, BOOT_IS_PROOF, LEFT_BEHIND,
+ * NO_RESTORE; with READER: NO_DOUBT. */
 
 #ifndef N
 #define N 3                     /* cells */
@@ -82,7 +84,7 @@ byte marks, checks;
 byte crashes, bad;
 byte turn;                      /* whose lock it is: 0 none, 1 or 2 */
 bool dead[3];                   /* a writer that was killed */
-bool moved[4];                  /* watermark or line changed since the handle was opened */
+bool moved[4];                  /* watermark or line changed since the opening */
 byte next = 1;                  /* number of the next record */
 
 /* Of each record; known to the model alone. */
@@ -235,7 +237,8 @@ inline judge() {
     :: i < RECORDS ->
         assert(!(seen[i] && given_up[i]));                                      /* MD3 */
         assert(!(acked[i] && !seen[i] && !rotten[i] && (!zeros || covered[i]))); /* MD2 */
-        assert(!(published[i] && !given_up[i] && !seen[i] && i < last && !rotten[i])); /* MD4 */
+        assert(!(published[i] && !given_up[i] && !seen[i] && i < last &&
+                 !rotten[i]));                                                  /* MD4 */
         assert(!(covered[i] && rotten[i] && !damaged));                         /* MD6 */
         assert(!(safe[i] && !seen[i] && !rotten[i]));                           /* MD8 */
         assert(!(safe[i] && hit != 0 && hit < i && !damaged));                  /* MD8 */
@@ -412,7 +415,8 @@ again:
                         d_step {
                             if
                             :: RECORD(k) ->
-                                assert(!live[mem[k]] || rotten[mem[k]] || zeros); /* MD10 */
+                                /* MD10 */
+                                assert(!live[mem[k]] || rotten[mem[k]] || zeros);
                                 zeroed[mem[k]] = true
                             :: else
                             fi;
@@ -589,7 +593,8 @@ proctype Reader() {
                 :: else -> break
                 od;
                 if
-                :: mark < shown_end || c < shown_end -> is_open = false /* MS_E_CONFLICT */
+                :: mark < shown_end || c < shown_end ->
+                    is_open = false     /* MS_E_CONFLICT */
                 :: else
                 fi;
                 doubt = false
