@@ -376,7 +376,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         *proven = s.trusted;
     }
     *visible = committed > *proven ? committed : *proven;
-    if (!log->file.super_mend) return MS_OK;
+    bool none = ms__load_mark(log->map.super + MS__AT_MARK) == 0; /* no live words */
+    if (!log->file.super_mend && !none) return MS_OK;
     uint64_t dead = ms__log_dead_end(log, *visible) & ~(uint64_t)7;
     if (dead > *visible && log->file.super_lost) *visible = dead;
     for (uint32_t i = 0; i < s.n_holes; i++)

@@ -797,7 +797,7 @@ static void try_it(rot *t)
     t->d.boot += restarts;
     t->restarted |= restarts && t->sealed; /* those the writer did not look at */
     size_t again = dead;
-    (void)look(t, "a reader after an append", &again);
+    lost = look(t, "a reader after an append", &again);
     for (size_t i = 0; i < again; i++)
         if (t->records[i].whole && !t->records[i].read)
             wrong(t, "a reader after an append", "a record at %u is gone",
@@ -907,6 +907,26 @@ TEST(log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log)
 {
     assert_int_equal(hit_the_first_page(NOISE_PAGE, FOREIGN_PAGE, PAGE, true), 80);
     assert_int_equal(hit_the_first_page(ZERO_PAGE, FOREIGN_PAGE, PAGE, true), 80);
+}
+
+TEST(log_is_refused_when_both_pages_are_the_copy_of_another_log)
+{
+    rot *t = rot_new();
+    test_arena_init(&arena, NULL);
+    make_foreign(t);
+    for (int i = 0; i < 20; i++) {
+        history(t, HEAD + 4 * PAGE, 1, false);
+        copy_begin(t, i % 2 != 0);
+        t->n_faults = 2;
+        hit_page(t, FOREIGN_PAGE, PAGE, 0);
+        t->image[PAGE + 3000] ^= (unsigned char)(i / 10); /* not all of it is zero */
+        hit_page(t, COPIED_PAGE, 0, PAGE);
+        copy_end(t);
+    }
+    assert_int_equal(t->refused, 20);
+    free(foreign);
+    ms_arena_deinit(&arena);
+    rot_free(t);
 }
 
 TEST(damage_stays_known_when_the_first_page_is_lost_too)

@@ -894,6 +894,9 @@ controls()
     control foreign_copy_believed gcc test_rot \
         log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log 100 \
         ms__log_find_end 'if (!found_none ||' 'if (1 ||'
+    control foreign_superblock_believed gcc test_rot \
+        log_is_refused_when_both_pages_are_the_copy_of_another_log 100 \
+        ms__log_find_end 'if (!log->file.super_mend && !none)' 'if (!log->file.super_mend)'
     control end_torn_without_a_first_page gcc test_rot \
         damage_stays_known_when_the_first_page_is_lost_too 100 \
         ms__log_find_end 'if (dead > *visible && log->file.super_lost) *visible = dead;' ''
