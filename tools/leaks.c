@@ -383,8 +383,8 @@ static size_t search_file(leaks *l, int file, uint64_t from, state where,
     char *bytes = malloc(STEP + OVERLAP);
     if (bytes == NULL) l->code = no_memory();
     for (bool more = bytes != NULL; more && l->code == FINE;) {
-        ssize_t got = pread(file, bytes + len, STEP + OVERLAP - len,
-                            (off_t)(from + len));
+        bool there = lseek(file, (off_t)(from + len), SEEK_SET) >= 0;
+        ssize_t got = there ? read(file, bytes + len, STEP + OVERLAP - len) : -1;
         if (got > 0) len += (size_t)got;
         if (got > 0 && len < STEP + OVERLAP) continue;
         more = got > 0;

@@ -44,6 +44,7 @@ left_out()
         echo "it forks" ;;
     test_damage | test_fault_alloc | test_log_index | test_log_place)
         echo "it replaces and links files that are open, which Windows refuses" ;;
+    test_silent) echo "it replaces pages of a map" ;;
     test_secrets) echo "it walks a folder with nftw" ;;
     test_fault_io) echo "it limits the size of files (setrlimit)" ;;
     test_memory | test_session | test_twin) echo "it needs SQLite" ;;
