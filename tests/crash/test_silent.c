@@ -464,5 +464,8 @@ int main(void)
 {
     char *folder = scratch_folder();
     path = scratch_file(folder, "log.msl");
-    return run_all_tests(NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
+    free(path);
+    free(folder);
+    return failed;
 }
