@@ -10761,7 +10761,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (own)
         r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    if (own) *msg = ms__msg(own); /* for a redaction, which erases what is withheld, too */
+    /* for a redaction, which erases what is withheld, too */
+    if (own) *msg = ms__msg(own);
     if (!own || !sound)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
@@ -10782,8 +10783,8 @@ typedef struct ms__list_walk {
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
  * those, or there is no memory. */
-static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
-                          const unsigned char *r)
+static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s,
+                                     const ms__list_iter *li, const unsigned char *r)
 {
     ms__hole hole = ms__hole_of(r);
     return s->load && hole.kind != 0 &&
@@ -12064,7 +12065,8 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
         uint32_t seed = ms__get32(r + MS__AT_CHECK) ^ ms__crc32c(0, r, MS__AT_CHECK);
-        ms__put32(r + MS__AT_BODY_CHECK, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+        ms__put32(r + MS__AT_BODY_CHECK,
+                  step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK) ^ seed);
     }
     ms__lock_release(&m->lock);
@@ -13494,7 +13496,8 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has version 2, of msgstore 0.2.0: the tool "
                         "of that version exports its messages (msgstore export), this "
                         "version's imports them (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
@@ -13541,7 +13544,8 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
     s->end = ms__get64(copy + 8);
     s->seq = ms__get64(copy + 16);
     s->hint = ms__get64(copy + 24);
-    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__FIRST_RECORD &&
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&
+           s->end >= MS__FIRST_RECORD &&
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 
@@ -16767,7 +16771,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    if (before && ms__segment_may_have(before, seq)) f->damaged = true; /* its last ones */
+    /* its last ones */
+    if (before && ms__segment_may_have(before, seq)) f->damaged = true;
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -16932,7 +16937,8 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
-    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged || c->n_held
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ||
+                   c->n_held
                ? c
                : NULL;
 }
@@ -19218,8 +19224,8 @@ static bool ms__segment_met(ms__reading *s, uint32_t segment)
     return true;
 }
 
-/* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
- * holds those changes that are known, and counts the others. */
+/* Counts the holes of a segment that a query may lack a record of. A walk that reads
+ * edits holds those changes that are known, and counts the others. */
 static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
                                             const ms__segment *l)
 {
@@ -20138,7 +20144,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
-    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* is empty yet */
+    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* empty */
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 

@@ -850,7 +850,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (own)
         r = ms__shown_at(core, t, c, own, f.place, ms__place(t->segment, end), &sound);
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    if (own) *msg = ms__msg(own); /* for a redaction, which erases what is withheld, too */
+    /* for a redaction, which erases what is withheld, too */
+    if (own) *msg = ms__msg(own);
     if (!own || !sound)
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
@@ -871,8 +872,8 @@ typedef struct ms__list_walk {
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
  * those, or there is no memory. */
-static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s, const ms__list_iter *li,
-                          const unsigned char *r)
+static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s,
+                                     const ms__list_iter *li, const unsigned char *r)
 {
     ms__hole hole = ms__hole_of(r);
     return s->load && hole.kind != 0 &&

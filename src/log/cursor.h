@@ -121,8 +121,8 @@ static bool ms__segment_met(ms__reading *s, uint32_t segment)
     return true;
 }
 
-/* Counts the holes of a segment that a query may lack a record of. A walk that reads edits
- * holds those changes that are known, and counts the others. */
+/* Counts the holes of a segment that a query may lack a record of. A walk that reads
+ * edits holds those changes that are known, and counts the others. */
 static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
                                             const ms__segment *l)
 {

@@ -264,7 +264,8 @@ static ms_result ms__super_decode(const unsigned char *h, const char *path,
     uint32_t version = ms__get32(h + 8), flags = ms__get32(h + 20);
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
-        return ms__fail(err, MS_E_FOREIGN, "'%s' has version 2, of msgstore 0.2.0: the tool "
+        return ms__fail(err, MS_E_FOREIGN,
+                        "'%s' has version 2, of msgstore 0.2.0: the tool "
                         "of that version exports its messages (msgstore export), this "
                         "version's imports them (msgstore import)", path);
     if (version != MS__LOG_VERSION && holds)
@@ -311,7 +312,8 @@ static bool ms__checkpoint_decode(ms__checkpoint *s, const unsigned char *p)
     s->end = ms__get64(copy + 8);
     s->seq = ms__get64(copy + 16);
     s->hint = ms__get64(copy + 24);
-    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) && s->end >= MS__FIRST_RECORD &&
+    return ms__get32(copy + 40) == ms__crc32c(0, copy, 40) &&
+           s->end >= MS__FIRST_RECORD &&
            s->end % 8 == 0 && s->seq != UINT64_MAX;
 }
 

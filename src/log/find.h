@@ -98,7 +98,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result);
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    if (before && ms__segment_may_have(before, seq)) f->damaged = true; /* its last ones */
+    /* its last ones */
+    if (before && ms__segment_may_have(before, seq)) f->damaged = true;
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l = ms__segment_valid(log, s, false, locked);
         if (!l) *result = MS_E_NO_MEMORY;
@@ -263,7 +264,8 @@ static ms__edits *ms__log_edits_of(ms__core *core, ms_str location, bool locked,
         if (!c) *result = MS_E_NO_MEMORY;
         if (!c) return NULL;
     }
-    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged || c->n_held
+    return ms__load_ptr(&c->changed) || ms__load_ptr(&c->ranges) || c->damaged ||
+                   c->n_held
                ? c
                : NULL;
 }

@@ -733,7 +733,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->old = ms__log_of(store);
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
-    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* is empty yet */
+    if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* empty */
     return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
 }
 

@@ -501,7 +501,8 @@ static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned s
         ms__blank(r);
     } else { /* the seed, which comes from the place, is part of the check */
         uint32_t seed = ms__get32(r + MS__AT_CHECK) ^ ms__crc32c(0, r, MS__AT_CHECK);
-        ms__put32(r + MS__AT_BODY_CHECK, step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
+        ms__put32(r + MS__AT_BODY_CHECK,
+                  step == MS__ERASE_MARK ? MS__ERASED : ms__body_check(r));
         ms__put32(r + MS__AT_CHECK, ms__crc32c(0, r, MS__AT_CHECK) ^ seed);
     }
     ms__lock_release(&m->lock);
