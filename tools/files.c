@@ -56,12 +56,14 @@ void files_limit(uint64_t bytes)
     limit = bytes > 0 ? bytes : LIMIT;
 }
 
+#if defined(WITH_ZSTD) || defined(WITH_ZIP)
 /* Returns how many bytes may be written to the buffer: the first one too many ends the
  * unpacking. */
 static size_t end_of(const file_text *f, uint64_t most)
 {
     return f->cap > most ? (size_t)most + 1 : f->cap;
 }
+#endif
 
 /* Reports a text that is longer than allowed. */
 static int too_long(const char *name, const char *member, const char *what)
