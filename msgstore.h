@@ -18531,7 +18531,7 @@ static uint32_t ms__doubt_check(const ms__log *log)
 {
     uint64_t at = log->recovery.doubt, end = log->recovery.doubt_end;
     uint32_t crc = 0;
-    for (unsigned i = 0; i < MS__DOUBT_MOST && at < end; i++) {
+    for (unsigned i = 0; i < MS__DOUBT_MOST && at + MS__HEADER <= end; i++) {
         const unsigned char *r = ms__log_at(log, at);
         crc = ms__crc32c(crc, r, MS__AT_BODY_CHECK);
         if (!ms__size_fits(r, end - at)) break;
@@ -18541,13 +18541,15 @@ static uint32_t ms__doubt_check(const ms__log *log)
 }
 
 /* Notes that a reader shows records which a walk found after the watermark. If a writer
- * lives that sees another boot number, they may be dead, and it writes over them. */
+ * lives that sees another boot number, they may be dead, and it writes over them. A file
+ * that was cut has no bytes before the end of the log. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
+    uint64_t size = log->file.stat.size, end = log->end < size ? log->end : size;
     bool none = log->writer || log->file.super_lost;
-    if (none || mark >= log->end || mark < MS__FIRST_RECORD) return;
+    if (none || mark >= end || mark < MS__FIRST_RECORD) return;
     log->recovery.doubt = mark;
-    log->recovery.doubt_end = log->end;
+    log->recovery.doubt_end = end;
     log->recovery.doubt_check = ms__doubt_check(log);
 }
 
