@@ -2710,8 +2710,11 @@ typedef struct ms__reading {
     uint64_t now;             /* edits from this place on are ignored */
     uint64_t damaged_ranges;  /* damaged ranges that were found, of unknown kinds, */
     uint64_t damaged_records; /* and of known ones */
-    uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
-                                          one */
+    uint64_t announced;       /* ranges reported at the opening, since they may have had
+                                 changes, that the reading has not met yet */
+    uint32_t counted[8];      /* segments whose damaged ranges were counted last, plus
+                                 one; */
+    uint32_t n_counted;       /* and how many were */
     ms_result result;         /* the error that stopped reading */
     bool backward;
     bool changed;             /* the query may return changed messages */
@@ -9436,6 +9439,8 @@ typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 /* The messages from a number on. */
 typedef struct ms__sought {
     uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
+    uint64_t past; /* the same; before it, where records are lost between the last
+                      message with a smaller number and that one */
     const unsigned char *record; /* the first valid one, or NULL */
     uint64_t place;              /* of that */
     bool damaged;                /* there are damaged ones between */
@@ -9699,9 +9704,10 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     uint32_t before = i > 0 ? ms__postings_entry(all, i - 1) : 0;
+    bool first = i == 0;
     memset(&f, 0, sizeof f);
-    f.from = MS__NO_PLACE;
-    if (i == 0 && ms__sealed_of(core))
+    f.from = f.past = MS__NO_PLACE;
+    if (first && ms__sealed_of(core))
         ms__sealed_of(core)->seek(core, t->segment, seq, locked, &f, result);
     for (; !f.record && i < n && *result == MS_OK; i++) {
         uint32_t unit = ms__postings_entry(all, i);
@@ -9713,13 +9719,24 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
     if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+        f.past = ms__place(t->segment, first ? 0 : before + 1);
+    if (f.past > f.from) f.past = f.from;
     return f;
 }
 
+/* Returns where reading ends before message number seq, or backward begins. */
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
                              uint64_t seq, bool locked, ms_result *result)
 {
     return ms__seek(core, t, end, seq, locked, result).from;
+}
+
+/* Returns where reading begins with message number seq: it meets what is lost there. */
+static uint64_t ms__place_from(ms__core *core, const ms__tail *t, uint32_t end,
+                               uint64_t seq, bool locked, ms_result *result)
+{
+    return ms__seek(core, t, end, seq, locked, result).past;
 }
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
@@ -10064,8 +10081,8 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
 {
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
-    uint64_t place = ms__place_of(core, t, ms__load32(&t->end), seq, s->locked,
-                                  &s->result);
+    ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
+    uint64_t place = s->backward ? f.from : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -10595,15 +10612,18 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
         ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
         s->from = f.place + 1; /* its changes may come before the next message */
     else
-        s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
+        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
 
-/* Adds the damage that the iterators found to the cursor. */
+/* Adds the damage that the iterators found to the cursor. A range is not added that was
+ * reported at the opening: it may have had changes as well as messages. */
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    it->damaged += s->damaged_ranges;
-    it->damaged_ranges += s->damaged_ranges;
+    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    s->announced -= known;
+    it->damaged += s->damaged_ranges - known;
+    it->damaged_ranges += s->damaged_ranges - known;
     it->damaged += s->damaged_records;
     s->damaged_ranges = s->damaged_records = 0;
     if (s->result != MS_OK) it->result = s->result;
@@ -10618,21 +10638,22 @@ static uint32_t ms__where_of(const ms__tail_names *names, ms_str location)
 }
 
 /* Counts damage that a query may lack a message of: holes of the tail, and changes of its
- * location of which nothing is known. That is after the message after_seq (s->from is the
- * next one), and not before the oldest of the newest n. */
-static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
+ * location of which nothing is known, but not before the oldest of the newest n. */
+static MS__NOINLINE void ms__damage_report(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     const ms_query *q = &it->query;
     const ms__tail *t = s->tail;
-    uint32_t end = ms__load32(&t->end), segment = t->segment;
+    uint32_t segment = t->segment;
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
-    if (q->after_seq > 0)
-        from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
+    if (s->edits && from < s->edits->damaged_to) {
+        s->announced = s->edits->damaged;
+        it->damaged += s->announced;
+        it->damaged_ranges += s->announced;
+    }
     if (s->to >> 32 < segment) return;
     uint32_t found[2] = {0, 0};
     ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
@@ -10657,7 +10678,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         else ms__merge_window(core, it);
     }
     if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
-        ms__damage_report(core, it);
+        ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }
@@ -16765,11 +16786,26 @@ static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
     return false;
 }
 
+/* Returns the place after the last known message before segment s, if the one before it
+ * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
+static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
+{
+    const ms__segment *l;
+    uint64_t past = MS__NO_PLACE;
+    while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
+           ms__segment_lost(l) > 0) {
+        uint32_t k = ms__segment_messages(l);
+        past = ms__place(--s, k ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
+        if (k > 0) break;
+    }
+    return past;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    uint32_t first = ms__segment_with(log, n, seq, locked, result), k = 0;
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
     /* its last ones */
     if (before && ms__segment_may_have(before, seq)) f->damaged = true;
@@ -16778,7 +16814,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        uint32_t k = s == first ? ms__segment_lower(log, l, seq) : 0;
+        k = s == first ? ms__segment_lower(log, l, seq) : 0;
+        if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             const unsigned char *r = ms__segment_record(log, l, i);
@@ -16789,6 +16826,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
             if (f->record) return;
         }
     }
+    if (first == n) f->past = ms__segment_past(log, n, locked);
 }
 
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
@@ -19215,14 +19253,14 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-/* Returns whether the holes of a segment are to be counted: once in a cursor. */
+/* Returns whether the holes of a segment are to be counted. Several lists meet a segment,
+ * and some of them twice; each of the last few damaged ones is counted once. */
 static bool ms__segment_met(ms__reading *s, uint32_t segment)
 {
-    uint32_t number = segment + 1;
-    bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return false;
-    if (none || number < s->counted_from) s->counted_from = number;
-    if (number > s->counted_to) s->counted_to = number;
+    const uint32_t most = sizeof s->counted / sizeof s->counted[0];
+    for (uint32_t i = 0; i < most; i++)
+        if (s->counted[i] == segment + 1) return false;
+    s->counted[s->n_counted++ % most] = segment + 1;
     return true;
 }
 

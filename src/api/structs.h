@@ -56,8 +56,11 @@ typedef struct ms__reading {
     uint64_t now;             /* edits from this place on are ignored */
     uint64_t damaged_ranges;  /* damaged ranges that were found, of unknown kinds, */
     uint64_t damaged_records; /* and of known ones */
-    uint32_t counted_from, counted_to; /* segments whose damaged ranges were counted, plus
-                                          one */
+    uint64_t announced;       /* ranges reported at the opening, since they may have had
+                                 changes, that the reading has not met yet */
+    uint32_t counted[8];      /* segments whose damaged ranges were counted last, plus
+                                 one; */
+    uint32_t n_counted;       /* and how many were */
     ms_result result;         /* the error that stopped reading */
     bool backward;
     bool changed;             /* the query may return changed messages */

@@ -47,6 +47,8 @@ typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 /* The messages from a number on. */
 typedef struct ms__sought {
     uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
+    uint64_t past; /* the same; before it, where records are lost between the last
+                      message with a smaller number and that one */
     const unsigned char *record; /* the first valid one, or NULL */
     uint64_t place;              /* of that */
     bool damaged;                /* there are damaged ones between */
@@ -310,9 +312,10 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     const ms__postings *all = &t->names.all;
     uint32_t n = ms__postings_below(all, end), i = ms__tail_find(core, t, all, n, seq);
     uint32_t before = i > 0 ? ms__postings_entry(all, i - 1) : 0;
+    bool first = i == 0;
     memset(&f, 0, sizeof f);
-    f.from = MS__NO_PLACE;
-    if (i == 0 && ms__sealed_of(core))
+    f.from = f.past = MS__NO_PLACE;
+    if (first && ms__sealed_of(core))
         ms__sealed_of(core)->seek(core, t->segment, seq, locked, &f, result);
     for (; !f.record && i < n && *result == MS_OK; i++) {
         uint32_t unit = ms__postings_entry(all, i);
@@ -324,13 +327,24 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
     if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+        f.past = ms__place(t->segment, first ? 0 : before + 1);
+    if (f.past > f.from) f.past = f.from;
     return f;
 }
 
+/* Returns where reading ends before message number seq, or backward begins. */
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
                              uint64_t seq, bool locked, ms_result *result)
 {
     return ms__seek(core, t, end, seq, locked, result).from;
+}
+
+/* Returns where reading begins with message number seq: it meets what is lost there. */
+static uint64_t ms__place_from(ms__core *core, const ms__tail *t, uint32_t end,
+                               uint64_t seq, bool locked, ms_result *result)
+{
+    return ms__seek(core, t, end, seq, locked, result).past;
 }
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or

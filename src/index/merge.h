@@ -153,8 +153,8 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
 {
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
-    uint64_t place = ms__place_of(core, t, ms__load32(&t->end), seq, s->locked,
-                                  &s->result);
+    ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
+    uint64_t place = s->backward ? f.from : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -684,15 +684,18 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
         ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
         s->from = f.place + 1; /* its changes may come before the next message */
     else
-        s->from = ms__place_of(core, t, end, q->after_seq + 1, s->locked, &s->result);
+        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
 }
 
-/* Adds the damage that the iterators found to the cursor. */
+/* Adds the damage that the iterators found to the cursor. A range is not added that was
+ * reported at the opening: it may have had changes as well as messages. */
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    it->damaged += s->damaged_ranges;
-    it->damaged_ranges += s->damaged_ranges;
+    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    s->announced -= known;
+    it->damaged += s->damaged_ranges - known;
+    it->damaged_ranges += s->damaged_ranges - known;
     it->damaged += s->damaged_records;
     s->damaged_ranges = s->damaged_records = 0;
     if (s->result != MS_OK) it->result = s->result;
@@ -707,21 +710,22 @@ static uint32_t ms__where_of(const ms__tail_names *names, ms_str location)
 }
 
 /* Counts damage that a query may lack a message of: holes of the tail, and changes of its
- * location of which nothing is known. That is after the message after_seq (s->from is the
- * next one), and not before the oldest of the newest n. */
-static MS__NOINLINE void ms__damage_report(ms__core *core, ms_cursor *it)
+ * location of which nothing is known, but not before the oldest of the newest n. */
+static MS__NOINLINE void ms__damage_report(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     const ms_query *q = &it->query;
     const ms__tail *t = s->tail;
-    uint32_t end = ms__load32(&t->end), segment = t->segment;
+    uint32_t segment = t->segment;
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
-    if (q->after_seq > 0)
-        from = ms__place_of(core, t, end, q->after_seq, s->locked, &s->result);
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) s->damaged_ranges += s->edits->damaged;
+    if (s->edits && from < s->edits->damaged_to) {
+        s->announced = s->edits->damaged;
+        it->damaged += s->announced;
+        it->damaged_ranges += s->announced;
+    }
     if (s->to >> 32 < segment) return;
     uint32_t found[2] = {0, 0};
     ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
@@ -746,7 +750,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         else ms__merge_window(core, it);
     }
     if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
-        ms__damage_report(core, it);
+        ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
 }

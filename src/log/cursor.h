@@ -110,14 +110,14 @@ static bool ms__log_all(ms__log *log, ms__reading *s, uint32_t segment, ms__run 
     return run->index != NULL;
 }
 
-/* Returns whether the holes of a segment are to be counted: once in a cursor. */
+/* Returns whether the holes of a segment are to be counted. Several lists meet a segment,
+ * and some of them twice; each of the last few damaged ones is counted once. */
 static bool ms__segment_met(ms__reading *s, uint32_t segment)
 {
-    uint32_t number = segment + 1;
-    bool none = s->counted_to == 0;
-    if (!none && number >= s->counted_from && number <= s->counted_to) return false;
-    if (none || number < s->counted_from) s->counted_from = number;
-    if (number > s->counted_to) s->counted_to = number;
+    const uint32_t most = sizeof s->counted / sizeof s->counted[0];
+    for (uint32_t i = 0; i < most; i++)
+        if (s->counted[i] == segment + 1) return false;
+    s->counted[s->n_counted++ % most] = segment + 1;
     return true;
 }
 

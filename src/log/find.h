@@ -92,11 +92,26 @@ static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
     return false;
 }
 
+/* Returns the place after the last known message before segment s, if the one before it
+ * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
+static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
+{
+    const ms__segment *l;
+    uint64_t past = MS__NO_PLACE;
+    while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
+           ms__segment_lost(l) > 0) {
+        uint32_t k = ms__segment_messages(l);
+        past = ms__place(--s, k ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
+        if (k > 0) break;
+    }
+    return past;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint32_t first = ms__segment_with(log, n, seq, locked, result);
+    uint32_t first = ms__segment_with(log, n, seq, locked, result), k = 0;
     const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
     /* its last ones */
     if (before && ms__segment_may_have(before, seq)) f->damaged = true;
@@ -105,7 +120,8 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        uint32_t k = s == first ? ms__segment_lower(log, l, seq) : 0;
+        k = s == first ? ms__segment_lower(log, l, seq) : 0;
+        if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             const unsigned char *r = ms__segment_record(log, l, i);
@@ -116,6 +132,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
             if (f->record) return;
         }
     }
+    if (first == n) f->past = ms__segment_past(log, n, locked);
 }
 
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)

@@ -401,6 +401,115 @@ TEST(every_call_says_it_when_salvage_left_an_arena_store)
     ms_arena_deinit(&arena);
 }
 
+/* Writes noise from one text of the file up to another. */
+static void wipe(const char *from, const char *upto)
+{
+    long at = place_of(from) - 60, end = place_of(upto) - 60;
+    FILE *f = fopen(path, "r+b");
+    assert_true(f != NULL && at < end && fseek(f, at, SEEK_SET) == 0);
+    for (; at < end; at++) assert_true(fputc((int)(at * 40503 >> 7 & 255), f) != EOF);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Many messages are hidden, and `lost` after them lost with their headers: what a reading
+ * skips, and where one begins, may be what was lost. */
+static void reading_meets_it(size_t segment, int lost)
+{
+    enum { N = 160, FEW = 15 }; /* FEW: in other segments; the lost ones are in a group */
+    char text[300], upto[20];
+    uint64_t first = 0;
+    size_t left = (size_t)(N - lost);
+    ms_query q = {.location = MS_STR("room")};
+    make_log(segment);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE, .segment_size = segment};
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("a rewind", ms_rewind(store, q.location, 4, NULL, &err), MS_OK);
+    for (int i = -6; i < N; i++) {
+        memset(text, '.', sizeof text);
+        text[snprintf(text, sizeof text, "<later %d>", i)] = '.';
+        text[sizeof text - 1] = 0;
+        ms_envelope m = ms_user_message(ms_text(text));
+        if (i < 0) { /* a segment between the change and what is lost */
+            must_be("amend", ms_amend(store, 3, &m, &err), MS_OK);
+            continue;
+        }
+        must_be("append", ms_append(store, q.location, &m, i == 0 ? &first : NULL, &err),
+                MS_OK);
+    }
+    must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+    ms_close(store);
+    store = reader(MS_OPEN_NORMAL);
+    must_read(store, "all", q, MS_OK, 3 + N);
+    q.after_seq = first;
+    must_read(store, "all after one of them", q, MS_OK, N - 1);
+    ms_close(store);
+    snprintf(upto, sizeof upto, "<later %d>", lost);
+    wipe("<later 0>", upto);
+    store = reader(MS_OPEN_NORMAL);
+    q.after_seq = 0;
+    must_read(store, "all", q, MS_E_DAMAGED, 3 + left);
+    q.reverse = true;
+    must_read(store, "all, reversed", q, MS_E_DAMAGED, 3 + left);
+    q.reverse = false;
+    q.limit = left + 1;
+    must_read(store, "the newest, and one before those that are lost", q, MS_E_DAMAGED,
+              left + 1);
+    q.limit = FEW;
+    must_read(store, "the newest", q, MS_OK, FEW);
+    q.limit = 0;
+    q.after_seq = first;
+    must_read(store, "all after one that is lost", q, MS_E_DAMAGED, left);
+    q.after_seq = first + (uint64_t)N - FEW - 1;
+    must_read(store, "all after those", q, MS_OK, FEW);
+    ms_close(store);
+}
+
+TEST(reading_that_skips_messages_reports_what_is_lost_beside_them)
+{
+    for (int lost = 9; lost < 15; lost++) {
+        reading_meets_it(0, lost);
+        reading_meets_it(MS_LOG_SEGMENT_MIN, lost);
+    }
+}
+
+/* Five segments have a damaged record. One view has messages in all of them, another one
+ * in the last: it comes there first. */
+TEST(each_damaged_segment_is_counted_once_whichever_view_meets_it_first)
+{
+    ms_cursor it;
+    char text[40];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    for (int part = 0; part < 6; part++) {
+        ms_store *store = must_open_log(&desc, "a log");
+        for (int i = 0; i < 20; i++) { /* it seals what was damaged */
+            ms_envelope m = ms_user_message(ms_text("another"));
+            if (part == 5 && i < 2) m.type = MS_T_GLOBAL_OBSERVATION;
+            must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        }
+        snprintf(text, sizeof text, "<damaged %d>", part);
+        ms_envelope m = ms_user_message(ms_text(text));
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+        ms_close(store);
+        if (part == 5) break;
+        snprintf(text, sizeof text, "<damaged %d>", part);
+        change_byte(place_of(text) - 40); /* its header */
+    }
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    ms_query q = {.location = MS_STR("room"),
+                  .views = MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL};
+    for (int reverse = 0; reverse < 2; reverse++) {
+        q.reverse = reverse != 0;
+        must_be("a query", ms_query_open(store, &q, &it, &err), MS_OK);
+        while (ms_next(&it) != NULL) continue;
+        assert_int_equal(it.damaged, 5);
+        must_be("its end", ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    }
+    ms_close(store);
+}
+
 /* ---- blocks that the disk cannot read ---- */
 
 static size_t bad_page;

@@ -443,7 +443,7 @@ controls()
         ms__log_put 'ms__log_dead(log, offset + size);' ''
     control damage_of_the_tail_unreported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__core_open \
-        'ms__damage_report(core, it);' ';'
+        'ms__damage_report(it);' ';'
     control number_in_a_hole_not_found gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
         'ms__tail_lost(t, before, (uint32_t)f.from, seq)' 'false'
@@ -486,6 +486,18 @@ controls()
     control lost_numbers_of_a_segment_not_found gcc test_corrupt \
         log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
         'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''
+    control hidden_range_skipped_up_to_what_is_known gcc test_silent \
+        reading_that_skips_messages_reports_what_is_lost_beside_them 100 \
+        ms__list_iter_leap 's->backward ? f.from : f.past' 'f.from'
+    control reading_begins_at_what_is_known gcc test_silent \
+        reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__log_seek \
+        's == first && k == 0' 'false'
+    control reading_of_a_tail_begins_at_what_is_known gcc test_silent \
+        reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__seek \
+        'ms__load32(&t->n_holes) > 0' 'false'
+    control range_of_changes_and_messages_counted_twice gcc test_silent \
+        each_damaged_segment_is_counted_once_whichever_view_meets_it_first 100 \
+        ms__reading_report 's->announced -= known;' 'known = 0;'
     control salvaged_store_reports_nothing gcc test_mem_image \
         salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
         'if (gone > 0)' 'if (false)'
