@@ -13428,8 +13428,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
  *      The same holds above the durable end if valid records follow x and no power loss
- *      can have torn what is at x: no 512-byte sector has only zeros of it. (A disk
- *      writes a sector as a whole, and room is zeros before it is used.)
+ *      can have torn what is at x: none of its 512-byte sectors has only zeros from x on.
+ *      (A disk writes a sector as a whole, and room is zeros before it is used.)
  * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the
@@ -16267,13 +16267,15 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 
 #define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
 
-/* Returns whether some sector has only zeros of the bytes [from, upto). */
-static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
+/* Returns whether some sector has only zeros from `from` on, of those with bytes of
+ * [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto,
+                               uint64_t limit)
 {
     while (from < upto) {
         const unsigned char *r = ms__log_at(log, from);
         uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
-        if (end > upto) end = upto;
+        if (end > limit) end = limit;
         size_t n = (size_t)(end - from), i = 0;
         while (i < n && r[i] == 0) i++;
         if (i == n) return true;
@@ -16286,7 +16288,7 @@ static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
  * whether they are damage, and moves `trusted` to the valid record after them. What no
  * valid record follows is dead either way, since the log ends after a COMMIT. A power
  * loss leaves each sector as it was at some time, and room is zeros before it is used. So
- * of a record that it tore, some sector has only zeros. */
+ * where it tore a record, some sector has only zeros from there on. */
 static bool ms__record_walk_damaged(ms__record_walk *s)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -16296,7 +16298,7 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     if (sized) size = ms__get32(r);
     /* the disk has lost pages: no proof is left */
     bool lost = s->log->file.super_lost || s->log->map.bad_pages > 0;
-    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size, s->limit)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
     return true;

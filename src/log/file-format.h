@@ -175,8 +175,8 @@
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
  *      grid.
  *      The same holds above the durable end if valid records follow x and no power loss
- *      can have torn what is at x: no 512-byte sector has only zeros of it. (A disk
- *      writes a sector as a whole, and room is zeros before it is used.)
+ *      can have torn what is at x: none of its 512-byte sectors has only zeros from x on.
+ *      (A disk writes a sector as a whole, and room is zeros before it is used.)
  * (FF5) Otherwise all bytes after the last COMMIT before x (or after the trusted
  *      watermark) are dead, whatever they hold: a write that had not finished, or that a
  *      power loss reordered. Readers stop there. The next writer zeroes them, up to the

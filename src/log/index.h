@@ -671,13 +671,15 @@ static bool ms__record_walk_passed(ms__record_walk *s)
 
 #define MS__SECTOR 512u /* what a disk writes as a whole, or not at all */
 
-/* Returns whether some sector has only zeros of the bytes [from, upto). */
-static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
+/* Returns whether some sector has only zeros from `from` on, of those with bytes of
+ * [from, upto). */
+static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto,
+                               uint64_t limit)
 {
     while (from < upto) {
         const unsigned char *r = ms__log_at(log, from);
         uint64_t end = (from / MS__SECTOR + 1) * MS__SECTOR;
-        if (end > upto) end = upto;
+        if (end > limit) end = limit;
         size_t n = (size_t)(end - from), i = 0;
         while (i < n && r[i] == 0) i++;
         if (i == n) return true;
@@ -690,7 +692,7 @@ static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto)
  * whether they are damage, and moves `trusted` to the valid record after them. What no
  * valid record follows is dead either way, since the log ends after a COMMIT. A power
  * loss leaves each sector as it was at some time, and room is zeros before it is used. So
- * of a record that it tore, some sector has only zeros. */
+ * where it tore a record, some sector has only zeros from there on. */
 static bool ms__record_walk_damaged(ms__record_walk *s)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -700,7 +702,7 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     if (sized) size = ms__get32(r);
     /* the disk has lost pages: no proof is left */
     bool lost = s->log->file.super_lost || s->log->map.bad_pages > 0;
-    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size)) return false;
+    if (!lost && ms__sector_is_zero(s->log, s->at, s->at + size, s->limit)) return false;
     uint64_t next = s->at + (sized ? ms__padded(ms__get32(r)) : 8);
     s->trusted = ms__record_walk_seek(s, next, s->limit);
     return true;

@@ -13,9 +13,9 @@
  *     everything, the query of its location and ms_log_verify report damage. With one
  *     fault only what was hit is missing.
  *   - The one exception are dead bytes, (FF4) of [file-format]. After a restart, above
- *     what was reported as durable, a fault can look like a torn append: a sector of a
- *     record has only zeros, or no valid record follows it. What follows counts as dead
- *     and is not reported to readers. ms_log_verify counts it, or it is in PATH.torn.
+ *     what was reported as durable, a fault can look like a torn append: a sector has
+ *     only zeros from a record on, or no valid record follows it. What follows counts as
+ *     dead and is not reported to readers. ms_log_verify counts it, or it is in PATH.torn.
  *     The first page may be an older one, and not more than one whole append follows its
  *     watermark. That counts as dead, since a killed writer leaves the same.
  *   - An append erases no whole record, unless it is in PATH.torn, and was reported as
@@ -569,20 +569,18 @@ static ms_result read_records(rot *t, ms_store *store, const char *when)
     return ms_cursor_close(&it, NULL);
 }
 
-/* Returns whether a sector of the copy has only zeros of a record, or of its header. */
+/* Returns whether a sector of the copy has only zeros from a record on. */
 static bool has_zero_sector(const rot *t, const record *e)
 {
     size_t at = e->at, end = e->at + e->size;
-    for (size_t i = at; i < t->image_size && t->image[i] == 0; i++)
-        if (i + 1 == at + FILE_HEADER) return true;
-    while (at < end) {
+    while (at < end && at < t->image_size) {
         size_t next = (at / SECTOR + 1) * SECTOR;
-        if (next > end) next = end;
+        if (next > t->image_size) next = t->image_size;
         while (at < next && t->image[at] == 0) at++;
         if (at == next) return true;
         at = next;
     }
-    return false;
+    return at < end;
 }
 
 static bool whole_after(const rot *t, size_t i)

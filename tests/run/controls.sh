@@ -507,7 +507,7 @@ controls()
         'if (next) return false;'
     control zeros_of_a_power_loss_taken_for_damage gcc test_log_lost \
         dead_bytes_are_zeroed_when_a_writer_appends 100 ms__record_walk_damaged \
-        '!lost && ms__sector_is_zero(s->log, s->at, s->at + size)' 'false'
+        '!lost && ms__sector_is_zero(s->log, s->at, s->at + size, s->limit)' 'false'
     control found_after_a_restart_not_synced gcc test_log_writers \
         the_first_writer_syncs_what_it_found_when_the_machine_has_restarted 100 \
         ms__writer_prepare 'if (other_boot || ms__log_must_prove(log))' \
