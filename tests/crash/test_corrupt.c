@@ -135,7 +135,7 @@ static void tear(bench *b, size_t end)
     unsigned char *bytes = snapshot(b);
     ms_close(store);
     memcpy(b->d.rw + SUPER_SIZE, bytes + SUPER_SIZE, end + TORN - SUPER_SIZE);
-    memset(b->d.rw + end, 0, 48); /* its share of that sector */
+    memset(b->d.rw + end, 0, 512 - end % 512); /* the rest of that sector */
     b->d.rw[end + TORN - 1] = 0x5a; /* all of it is zeroed, not less */
     disk_resize(&b->d, end + TORN);
     free(bytes);
