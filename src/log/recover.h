@@ -417,7 +417,9 @@ static uint32_t ms__doubt_check(const ms__log *log)
 
 /* Notes that a reader shows records which a walk found after the watermark. If a writer
  * lives that sees another boot number, they may be dead, and it writes over them. A file
- * that was cut has no bytes before the end of the log. */
+ * that was cut has no bytes before the end of the log. mark: the watermark, or what is
+ * proven if that is more: then a record need not begin at the watermark, a later writer
+ * has written there since. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
     uint64_t size = log->file.stat.size, end = log->end < size ? log->end : size;
@@ -488,7 +490,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
-    if (!same && !salvage) ms__doubt_begin(log, mark);
+    if (!same && !salvage) ms__doubt_begin(log, mark > proven ? mark : proven);
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);

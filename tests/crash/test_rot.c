@@ -608,12 +608,22 @@ static bool one_append(const rot *t, size_t i)
     return whole <= 1;
 }
 
+/* Returns the first record after the watermark of the copy, i or a later one. */
+static size_t after_mark(const rot *t, size_t i)
+{
+    uint64_t mark = file_get64(t->image + FILE_AT_WATERMARK);
+    while (i < t->n && t->records[i].at < mark) i++;
+    return i;
+}
+
 /* Returns from which record on, i or a later one, the end of the log may count as dead: a
  * torn append can have left it. t->n: none. */
 static size_t dead_from(const rot *t, size_t i)
 {
     if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
+    size_t marked = after_mark(t, i);
+    if (t->head[0] && marked < t->n && one_append(t, marked)) return marked;
     while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
     for (size_t k = i; k < t->n; k++) {
         const record *e = &t->records[k];
