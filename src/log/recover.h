@@ -348,20 +348,24 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
  * log ends. Without the first page nothing tells what was durable: then all bytes that
- * are not zero count as visible. */
+ * are not zero count as visible. The first record after the watermark, which need not be
+ * at one, is in doubt. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
     ms__record_walk s;
     const unsigned char *r;
     uint64_t offset, committed = log->end;
+    uint64_t mark = ms__load_mark(log->map.super + MS__AT_MARK);
     bool found_none = log->end == MS__FIRST_RECORD;
     ms__record_walk_begin(&s, log, *proven, size);
     s.quiet = true;
+    log->recovery.doubt = 0;
     for (;;) {
         ms__found found;
         while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
             found_none = false;
+            if (offset >= mark && !log->recovery.doubt) log->recovery.doubt = offset;
             if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;
         }
         if (found == MS__FOUND_FOREIGN) return ms__foreign_record(log, offset, err);
@@ -417,17 +421,16 @@ static uint32_t ms__doubt_check(const ms__log *log)
 
 /* Notes that a reader shows records which a walk found after the watermark. If a writer
  * lives that sees another boot number, they may be dead, and it writes over them. A file
- * that was cut has no bytes before the end of the log. mark: the watermark, or what is
- * proven if that is more: then a record need not begin at the watermark, a later writer
- * has written there since. */
+ * that was cut has no bytes before the end of the log. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
     uint64_t size = log->file.stat.size, end = log->end < size ? log->end : size;
-    bool none = log->writer || log->file.super_lost;
-    if (none || mark >= end || mark < MS__FIRST_RECORD) return;
-    log->recovery.doubt = mark;
-    log->recovery.doubt_end = end;
-    log->recovery.doubt_check = ms__doubt_check(log);
+    ms__log_recovery *r = &log->recovery;
+    bool none = log->writer || log->file.super_lost || mark < MS__FIRST_RECORD;
+    if (none || r->doubt >= end) r->doubt = 0;
+    if (!r->doubt) return;
+    r->doubt_end = end;
+    r->doubt_check = ms__doubt_check(log);
 }
 
 /* Finds out, when a writer has stored a watermark, whether those records are visible. */
@@ -490,7 +493,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
                       ms__may_be_of_boot(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
-    if (!same && !salvage) ms__doubt_begin(log, mark > proven ? mark : proven);
+    if (!same && !salvage) ms__doubt_begin(log, mark);
     t = ms__tail_of(log);
     ms__tail_show(t);
     ms__log_seen(log, same && !salvage ? log->end : mark, line);

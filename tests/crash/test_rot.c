@@ -623,7 +623,8 @@ static size_t dead_from(const rot *t, size_t i)
     if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
     size_t marked = after_mark(t, i);
-    if (t->head[0] && marked < t->n && one_append(t, marked)) return marked;
+    bool trusted = t->head[0] && !t->restarted; /* the watermark of the copy is */
+    if (trusted && marked < t->n && one_append(t, marked)) return marked;
     while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
     for (size_t k = i; k < t->n; k++) {
         const record *e = &t->records[k];
