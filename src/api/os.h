@@ -66,6 +66,11 @@ struct ms_os {
      * bytes. NULL: a bad block raises a signal where it is first looked at. */
     int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
                     uint64_t *bad);
+    /* The same as write, and these bytes are durable when it returns, as after a sync;
+     * others need not be. EOPNOTSUPP: not possible here. NULL: the whole file is synced
+     * instead. */
+    int (*write_synced)(void *ctx, ms_file file, uint64_t offset, const void *from,
+                        size_t size, size_t *done);
 };
 
 /* Returns the operations of the system. Copy the struct to replace some of them. */

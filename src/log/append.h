@@ -71,8 +71,10 @@
  *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
- *    4 Zeroes and syncs them (ms__log_settle). UNCONFIRMED is set meanwhile, so that
- *      another writer does this again if this one is killed.
+ *    4 Zeroes them, and waits until the zeros are on the disk (ms__log_settle). A write
+ *      that is synced by itself took 0.5 ms beside 720 MB of unsynced messages, a sync of
+ *      the file 209 ms. UNCONFIRMED is set meanwhile, so that another writer does this
+ *      again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
@@ -83,7 +85,8 @@
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
- *      is not prepared.
+ *      is not prepared. Before it that writer stores SYNCING: 1 if it still has to write
+ *      bytes again for a writer before it.
  *    9 Stores the hints and the watermark of this handle.
  *   10 Stores the writer's line but for its last word.
  *   11 Stores the last word, epoch and check: readers trust the line, and with it 9.
@@ -364,7 +367,9 @@ static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
     uint64_t busy = log->opts.shared ? log->end : UINT64_MAX;
     /* 7 */
     failed = ms__blocks_own(log);
-    /* 8 */
+    /* 8: SYNCING first, BUSY makes it count */
+    if (failed == 0 && !log->opts.shared)
+        failed = ms__super_word(log, MS__AT_SYNCING, ms__log_owes(log));
     if (failed == 0) failed = ms__super_word(log, MS__AT_BUSY, busy);
     /* 9: hints of before a power loss may point at dead bytes */
     if (failed == 0) failed = ms__hints_store(log);

@@ -50,6 +50,8 @@
  *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
  *                the disk has above the durable end: a sync failed, or the sync that
  *                follows zeroing has not ended. 0: it is known
+ *   1240     8   SYNCING: 1 while a sync of an exclusive writer works, and while bytes
+ *                must be written again before one counts. A kill leaves it
  *   2048    44   checkpoint 0,
  *   2560    44   checkpoint 1: what is durable. The valid one of the later generation
  *                counts; the other one is overwritten next
@@ -202,6 +204,7 @@
 #define MS__AT_BUSY     1208u
 #define MS__AT_REPLACED 1224u
 #define MS__AT_UNCONFIRMED   1232u
+#define MS__AT_SYNCING  1240u
 #define MS__AT_CHECKPOINTS    2048u
 #define MS__CHECKPOINT_STEP   512u
 #define MS__CHECKPOINT_SIZE   44u

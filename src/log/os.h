@@ -225,6 +225,7 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 
 #define MS__OS_READ_AHEAD NULL
 #define MS__OS_POPULATE NULL
+#define MS__OS_WRITE_SYNCED NULL
 
 /* Write-through: the name is on the disk when this returns. An open file at `to` is not
  * replaced. */
@@ -290,6 +291,8 @@ static uint64_t ms__os_process(MS__UNUSED void *ctx)
 #include <sys/stat.h>
 #include <unistd.h>
 #if MS__LINUX
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #else
 #include <sys/file.h>
@@ -315,6 +318,7 @@ extern ssize_t readlink(const char *path, char *to, size_t size);
 extern int madvise(void *at, size_t size, int advice);
 extern int posix_fadvise(int fd, off_t offset, off_t size, int advice)
     MS__WIDE("posix_fadvise");
+extern long syscall(long number, ...);
 extern char *strchr(const char *text, int c);
 #endif
 #ifndef O_CLOEXEC
@@ -335,6 +339,7 @@ extern char *strchr(const char *text, int c);
 #define MS__MAP_ANONYMOUS       0x20
 #endif
 #define MS__FADV_WILLNEED       3
+#define MS__RWF_DSYNC           2
 
 static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
                        ms_file *file)
@@ -526,6 +531,26 @@ static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset
 #define MS__OS_POPULATE NULL
 #endif
 
+/* Linux 4.7. The C libraries came to have this call later. Android ends a process that
+ * makes a call which it does not know. */
+#if MS__LINUX && defined SYS_pwritev2 && !defined __ANDROID__
+static int ms__os_write_synced(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                               const void *from, size_t size, size_t *done)
+{
+    struct iovec part;
+    part.iov_base = (void *)(uintptr_t)from;
+    part.iov_len = size;
+    long n = syscall(SYS_pwritev2, (int)file, &part, 1ul, (unsigned long)offset,
+                     (unsigned long)(offset >> 32), MS__RWF_DSYNC);
+    *done = n < 0 ? 0 : (size_t)n;
+    if (n >= 0) return 0;
+    return errno == ENOSYS || errno == EINVAL ? EOPNOTSUPP : errno;
+}
+#define MS__OS_WRITE_SYNCED ms__os_write_synced
+#else
+#define MS__OS_WRITE_SYNCED NULL
+#endif
+
 static int ms__os_rename(MS__UNUSED void *ctx, const char *from, const char *to)
 {
     return rename(from, to) == 0 ? 0 : errno;
@@ -637,7 +662,7 @@ static const ms_os ms__os_table = {
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
     MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK,
-    MS__OS_POPULATE};
+    MS__OS_POPULATE, MS__OS_WRITE_SYNCED};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -687,13 +712,15 @@ static int ms__os_look(const ms_os *os, const char *path, ms_os_stat *st)
     return code;
 }
 
-/* Writes all bytes, or returns a code; then a part of them may be written. */
-static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
-                            const unsigned char *from, size_t size)
+typedef int ms__os_writer(void *ctx, ms_file file, uint64_t offset, const void *from,
+                          size_t size, size_t *done);
+
+static int ms__os_write_by(const ms_os *os, ms__os_writer *write, ms_file file,
+                           uint64_t offset, const unsigned char *from, size_t size)
 {
     while (size > 0) {
         size_t done = 0;
-        int code = os->write(os->ctx, file, offset, from, size, &done);
+        int code = write(os->ctx, file, offset, from, size, &done);
         if (code == EINTR) continue;
         if (code != 0) return code;
         if (done == 0 || done > size) return EIO;
@@ -702,6 +729,21 @@ static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
         size -= done;
     }
     return 0;
+}
+
+/* Writes all bytes, or returns a code; then a part of them may be written. */
+static int ms__os_write_all(const ms_os *os, ms_file file, uint64_t offset,
+                            const unsigned char *from, size_t size)
+{
+    return ms__os_write_by(os, os->write, file, offset, from, size);
+}
+
+/* The same, and they are durable. EOPNOTSUPP: the file must be synced instead. */
+static int ms__os_write_synced_all(const ms_os *os, ms_file file, uint64_t offset,
+                                   const unsigned char *from, size_t size)
+{
+    if (!os->write_synced) return EOPNOTSUPP;
+    return ms__os_write_by(os, os->write_synced, file, offset, from, size);
 }
 
 /* Reads up to size bytes; *got is less only at the end of the file. */

@@ -491,7 +491,7 @@ static MS__NOINLINE ms_result ms__log_attach_content(ms__log *log, ms_error *err
         log->sum.last_seq = checkpoint.seq;
     /* 7 */
     ms__durable_begin(log, &checkpoint, !same && !salvage ? proven : 0,
-                      ms__may_be_of_boot(log));
+                      ms__sync_unknown(log));
     if (same) MS__TRY(ms__mark_restore(log, mark, err));
     if (!same && !salvage) ms__doubt_begin(log, mark);
     t = ms__tail_of(log);
@@ -693,6 +693,17 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
 
+/* Writes the fixed part of the superblock again and makes it durable, if possible without
+ * the records after it: its creator may have been killed before that was. */
+static ms_result ms__super_again(ms__log *log, const unsigned char *h, ms_error *err)
+{
+    const size_t size = MS__SUPER_FIXED;
+    int failed = ms__os_write_synced_all(log->os, log->file.handle, 0, h, size);
+    if (failed == EOPNOTSUPP) return ms__super_durable(log, h, size, false, err);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
+}
+
 /* Removes the file that the path of a log leads to. */
 static void ms__log_remove(const ms__log *log)
 {
@@ -768,7 +779,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
-        code = ms__super_durable(log, again, sizeof again, false, err);
+        code = ms__super_again(log, again, err);
     }
     if (code != MS_OK) {
         ms__log_detach(log);

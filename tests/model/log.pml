@@ -144,6 +144,18 @@ inline sync() {
     }
 }
 
+/* Only the cells from `from` on reach the disk. */
+inline sync_cells(from) {
+    d_step {
+        i = from;
+        do
+        :: i < N -> disk[i] = BIT(mem[i]); i++
+        :: else -> break
+        od;
+        i = 0
+    }
+}
+
 /* Sets end for a handle that trusts no watermark, by (FF4) and (FF5) of [file-format]. */
 inline find_end() {
     i = 0; last = 0;
@@ -435,7 +447,7 @@ again:
                     keep(at);
 #endif
 #ifndef ZERO_NO_SYNC
-                    sync();
+                    sync_cells(at);
 #endif
                     unsure = false
                 :: else

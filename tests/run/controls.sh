@@ -558,10 +558,28 @@ controls()
         ms__copy_on '(unsigned)MS_RAW_ALL : 0;' '(unsigned)MS_RAW_MESSAGES : 0;'
     control unconfirmed_not_written_again gcc test_log_sync \
         what_a_failed_sync_left_is_durable_when_it_was_synced_again 100 \
-        ms__log_rewrite_range 'if (d->end >= d->rewrite_range_end) return MS_OK;' 'return MS_OK;'
+        ms__log_rewrite_range 'if (!ms__log_owes(log)) return MS_OK;' 'return MS_OK;'
     control killed_writer_taken_for_synced gcc test_log_sync \
         what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed 100 \
-        ms__durable_begin 'same_boot ? d->unproven_end : 0' '0'
+        ms__durable_begin 'unsure ? d->unproven_end : 0' '0'
+    control sync_of_a_killed_writer_unmarked gcc test_log_sync \
+        what_a_sync_left_is_durable_when_it_failed_and_its_writer_was_killed 100 \
+        ms__log_disk 'MS__AT_SYNCING, 1);' 'MS__AT_SYNCING, 0);'
+    control debt_of_a_killed_writer_dropped gcc test_log_sync \
+        what_a_sync_of_a_shared_writer_left_is_durable_when_two_were_killed 100 \
+        ms__writer_prepare 'ms__log_owes(log));' '0);'
+    control shared_sync_taken_for_done gcc test_log_sync \
+        a_shared_writer_makes_all_durable_when_another_was_killed_in_a_sync 100 \
+        ms__sync_unknown '|| !exclusive' ''
+    control records_rewritten_after_each_kill gcc test_log_sync \
+        a_sync_writes_no_record_again_when_its_writer_was_killed_between_two 100 \
+        ms__sync_unknown '|| !exclusive' '|| true'
+    control file_synced_for_dead_bytes gcc test_log_sync \
+        messages_are_not_synced_when_dead_bytes_are_zeroed 100 \
+        ms__log_settle 'unsure ? EOPNOTSUPP :' 'true ? EOPNOTSUPP :'
+    control dead_bytes_zeroed_in_memory_alone gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 100 \
+        ms__log_settle 'if (failed == EOPNOTSUPP) failed = ms__log_disk(log, false);' 'failed = 0;'
     control unknown_boot_taken_for_another gcc test_log_writers \
         a_sync_that_failed_is_made_good_when_the_boot_number_is_unknown 100 \
         ms__may_be_of_boot '!known || w.boot == 0 ||' 'known && w.boot != 0 &&'
@@ -571,7 +589,7 @@ controls()
         'if (!ms__mark_trusted(log)) return false; return !known'
     control confirmed_without_writing_again gcc test_log_sync \
         a_shared_writer_makes_all_durable_when_it_appends_after_the_sync_of_another_failed \
-        100 ms__log_settle 'if (ms__log_unconfirmed(log))' 'if (false)'
+        100 ms__log_settle 'if (unsure)' 'if (false)'
     control written_again_beside_a_redaction gcc test_log_sync \
         a_redaction_waits_when_a_sync_writes_again 100 \
         ms__log_rewrite_range 'log->opts.shared && !log->recovery.holds_lock' 'false'
@@ -758,7 +776,7 @@ controls()
         ms__log_settle 'failed = ms__log_disk(log, false);' ''
     control superblock_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
-        ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
+        ms__log_attach_file 'code = ms__super_again(log, again, err);' ';'
     control rewrite_not_verified gcc test_log_place \
         a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
         ms__rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
@@ -936,7 +954,7 @@ controls()
         ms__log_settle 'MS__TRY(ms__torn_keep(log, dead, err));' '(void)ms__torn_keep(log, dead, err);'
     control records_rewritten_unasked gcc test_log_sync \
         a_sync_writes_no_record_again_when_the_machine_restarted 100 \
-        ms__durable_begin 'same_boot ? d->unproven_end : 0' 'd->unproven_end'
+        ms__durable_begin 'unsure ? d->unproven_end : 0' 'd->unproven_end'
     control segments_walked_for_a_summary gcc test_log_index \
         a_query_reads_segment_indexes_alone_when_a_summary_is_damaged 100 \
         ms__segment_read 'if (!ms__segment_known(' 'if (true || !ms__segment_known('
@@ -1002,7 +1020,7 @@ controls()
         ms__segment_write 'if (!r) return ms__no_memory(err, size);' ''
     control interrupted_write_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
-        ms__os_write_all 'if (code == EINTR) continue;' ''
+        ms__os_write_by 'if (code == EINTR) continue;' ''
     control interrupted_read_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
         ms__os_read_all 'if (code == EINTR) continue;' ''
@@ -1017,7 +1035,7 @@ controls()
         ms__log_lock 'if (code == EINTR) continue;' ''
     control short_write_not_completed gcc test_fault_io \
         script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
-        ms__os_write_all 'size -= done;' 'size = 0;'
+        ms__os_write_by 'size -= done;' 'size = 0;'
     control short_read_not_completed gcc test_fault_io \
         script_stays_whole_when_reads_and_writes_are_short_from_one_on 100 \
         ms__os_read_all 'while (*got < size) {' 'while (*got == 0 && size > 0) {'

@@ -547,6 +547,8 @@ static inline void images_begin(crash_images *l,
     l->stale = (unsigned char *)calloc(1, SIM_ROOM);
     l->bytes = (unsigned char *)malloc(SIM_ROOM);
     if (l->stale == NULL || l->bytes == NULL) abort();
+    if (images_one_in(l, 2)) /* then the whole file is synced instead */
+        for (int i = 0; i < IMAGES_LEVELS; i++) l->disks[i].os.write_synced = NULL;
 }
 
 static inline void images_end(crash_images *l)

@@ -153,6 +153,18 @@ static inline int disk_sync(void *ctx, ms_file file)
     return 0;
 }
 
+static inline int disk_write_synced(void *ctx, ms_file file, uint64_t offset,
+                                    const void *from, size_t size, size_t *done)
+{
+    disk *d = (disk *)ctx;
+    int code = disk_write(ctx, file, offset, from, size, done);
+    d->syncs++;
+    if (code != 0 || !d->keep_synced) return code;
+    memcpy(d->synced + offset, from, *done);
+    if (d->synced_size < offset + *done) d->synced_size = offset + *done;
+    return 0;
+}
+
 static inline int disk_lock(void *ctx, ms_file file)
 {
     disk *d = (disk *)ctx;
@@ -238,7 +250,7 @@ static inline void disk_begin(disk *d, size_t room)
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
                       disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
-                      NULL, NULL, NULL};
+                      NULL, NULL, NULL, disk_write_synced};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->room = room;

@@ -187,6 +187,18 @@ static inline int os_fault_write(void *ctx, ms_file file, uint64_t offset,
     return os_fault_leave(t, hit, code);
 }
 
+/* It counts as a sync. */
+static inline int os_fault_write_synced(void *ctx, ms_file file, uint64_t offset,
+                                        const void *from, size_t size, size_t *done)
+{
+    os_faults *t = (os_faults *)ctx;
+    bool hit = os_fault_enter(t, CALL_SYNC);
+    *done = 0;
+    if (os_fault_refuses(t, hit)) return t->code;
+    int code = t->below->write_synced(t->below->ctx, file, offset, from, size, done);
+    return os_fault_leave(t, hit, code);
+}
+
 static inline uint64_t os_fault_boot(void *ctx)
 {
     const ms_os *below = ((os_faults *)ctx)->below;
@@ -226,7 +238,8 @@ static inline void os_fault_init(os_faults *t, const ms_os *below)
                       os_fault_micros, os_fault_sleep, os_fault_process,
                       below->exact_maps, NULL, NULL,
                       below->read_link != NULL ? os_fault_read_link : NULL,
-                      NULL};
+                      NULL,
+                      below->write_synced != NULL ? os_fault_write_synced : NULL};
     memset(t, 0, sizeof *t);
     t->os = os;
     t->below = below;

@@ -140,6 +140,7 @@ struct sim_disk {
     uint64_t device_more, inode_more; /* what stat adds to the numbers of a file */
     char link[SIM_PATH], link_to[SIM_PATH]; /* a symbolic link, on the disk; "": none */
     const char *synced_folder; /* a path in it */
+    int from_page, upto_page; /* of a file, that are synced */
     const unsigned char *stale; /* SIM_ROOM bytes of an older file; NULL: zeros */
 };
 
@@ -276,25 +277,57 @@ static inline bool sim_stays(const sim_disk *d, int unit)
     return u->kind == SIM_DATA && sim_is_dead(d, &d->files[u->file], u->page);
 }
 
+/* The same, or a unit that a sync of some pages leaves alone. */
+static inline bool sim_is_beside(const sim_disk *d, int unit)
+{
+    const sim_unit *u = &d->units[unit];
+    if (u->kind != SIM_DATA || u->page < d->from_page || u->page >= d->upto_page)
+        return true;
+    return sim_stays(d, unit);
+}
+
+/* Copies a page to the disk if this unit is its newest one, and not given up. */
+static inline void sim_to_base(sim_disk *d, int file, int unit)
+{
+    sim_file *f = &d->files[file];
+    const sim_unit *u = &d->units[unit];
+    if (u->kind != SIM_DATA || u->file != file || f->newest[u->page] != unit || u->dead ||
+        u->page < d->from_page || u->page >= d->upto_page)
+        return;
+    memcpy(f->base + (size_t)u->page * SIM_PAGE, d->bytes + u->bytes, SIM_PAGE);
+}
+
 /* Moves all units of a file to the disk, except those given up. */
 static inline void sim_settle(sim_disk *d, int file)
 {
     sim_file *f = &d->files[file];
-    for (int i = 0; i < d->n_units; i++) {
-        const sim_unit *u = &d->units[i];
-        if (u->kind == SIM_DATA && u->file == file && f->newest[u->page] == i && !u->dead)
-            memcpy(f->base + (size_t)u->page * SIM_PAGE, d->bytes + u->bytes, SIM_PAGE);
-    }
+    d->from_page = 0;
+    d->upto_page = SIM_PAGES;
+    for (int i = 0; i < d->n_units; i++) sim_to_base(d, file, i);
     f->base_size = f->size;
     sim_forget(d, file, sim_stays);
 }
 
-/* Gives up the pages that the next sync of a file would write. */
-static inline void sim_give_up(sim_disk *d, int file)
+/* Moves the units of some pages of a file to the disk; its size, as far as they need it. */
+static inline void sim_settle_part(sim_disk *d, int file, uint64_t from, uint64_t upto)
 {
-    for (int i = 0; i < d->n_units; i++)
-        if (d->units[i].kind == SIM_DATA && d->units[i].file == file)
-            d->units[i].dead = true;
+    sim_file *f = &d->files[file];
+    d->from_page = (int)(from / SIM_PAGE);
+    d->upto_page = (int)((upto + SIM_PAGE - 1) / SIM_PAGE);
+    for (int i = 0; i < d->n_units; i++) sim_to_base(d, file, i);
+    if (f->base_size < upto) f->base_size = upto;
+    sim_forget(d, file, sim_is_beside);
+}
+
+/* Gives up pages of a file that a sync would write. */
+static inline void sim_give_up(sim_disk *d, int file, uint64_t from, uint64_t upto)
+{
+    for (int i = 0; i < d->n_units; i++) {
+        sim_unit *u = &d->units[i];
+        uint64_t at = (uint64_t)u->page * SIM_PAGE;
+        if (u->kind == SIM_DATA && u->file == file && at < upto && at + SIM_PAGE > from)
+            u->dead = true;
+    }
 }
 
 
@@ -515,10 +548,28 @@ static inline int sim_sync(void *ctx, ms_file file)
     d->syncs++;
     if (d->fails) {
         d->fails = false;
-        sim_give_up(d, (int)(f - d->files));
+        sim_give_up(d, (int)(f - d->files), 0, SIM_ROOM);
         return EIO;
     }
     if (!d->lies) sim_settle(d, (int)(f - d->files));
+    return 0;
+}
+
+static inline int sim_write_synced(void *ctx, ms_file file, uint64_t offset,
+                                   const void *from, size_t size, size_t *done)
+{
+    sim_disk *d = (sim_disk *)ctx;
+    int of = (int)(sim_of(d, file) - d->files), code;
+    code = sim_write(ctx, file, offset, from, size, done);
+    if (code != 0) return code;
+    sim_moment(d, SIM_AT_SYNC);
+    d->syncs++;
+    if (d->fails) {
+        d->fails = false;
+        sim_give_up(d, of, offset, offset + size);
+        return EIO;
+    }
+    if (!d->lies) sim_settle_part(d, of, offset, offset + size);
     return 0;
 }
 
@@ -655,7 +706,7 @@ static inline void sim_init(sim_disk *d)
                       sim_lock, sim_unlock, sim_map,         sim_unmap,
                       sim_rename, sim_remove, sim_sync_folder,
                       sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL,
-                      sim_read_link, NULL};
+                      sim_read_link, NULL, sim_write_synced};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->boot = 1001;

@@ -857,7 +857,8 @@ TEST(a_log_is_full_when_the_process_may_not_write_that_far)
         }
 }
 
-/* A writer was killed, so that a sync writes its bytes again; another left dead ones. */
+/* A writer was killed in a sync, so that the next one writes its bytes again; another left
+ * dead ones. */
 TEST(a_limit_of_the_process_is_a_code_when_bytes_are_written_again)
 {
     limited_desc = desc_of(MS_LOG_WRITE);
@@ -870,6 +871,7 @@ TEST(a_limit_of_the_process_is_a_code_when_bytes_are_written_again)
         _exit(0);
     }
     assert_int_equal(waitpid(child, NULL, 0), child);
+    write_at(1240, "\1", 1); /* SYNCING */
     assert_int_equal(limited(9000, sync_in_limit), MS_E_FULL);
     assert_int_equal(limited(9000, redact_in_limit), MS_E_FULL);
     uint64_t end = craft_of().end;
