@@ -21,6 +21,7 @@
 
 #define MODEL_MOST 1200
 #include "change_sequence.h"
+#include "file_format.h"
 #include "simdisk.h"
 
 #define IMAGES_LOG "log.msl"
@@ -393,13 +394,22 @@ static inline void images_verify(crash_images *l, int level)
     l->torn += report.torn_bytes != 0;
 }
 
-/* Opening for writing has changed nothing but the first page. */
+/* Returns whether a unit is the second page, to which the fixed part of the first one was
+ * written again. */
+static inline bool images_is_copy(const sim_disk *d, const sim_unit *u)
+{
+    const unsigned char *first = d->files[u->file].ro, *copy = d->bytes + u->bytes;
+    return u->page == 1 && u->changed == 1 && memcmp(first, copy, FILE_FIXED) == 0;
+}
+
+/* Opening for writing has changed nothing but the first page, and mended its copy. */
 static inline void images_wrote_no_record(crash_images *l, int level)
 {
     sim_disk *d = &l->disks[level];
     sim_look(d);
     for (int i = l->units[level]; i < d->n_units; i++)
-        if (d->units[i].kind != SIM_DATA || d->units[i].page != 0)
+        if (d->units[i].kind != SIM_DATA ||
+            (d->units[i].page != 0 && !images_is_copy(d, &d->units[i])))
             images_fails(l, level, "opening has changed more than the first page");
 }
 
