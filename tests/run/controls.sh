@@ -577,9 +577,6 @@ controls()
     control file_synced_for_dead_bytes gcc test_log_sync \
         messages_are_not_synced_when_dead_bytes_are_zeroed 100 \
         ms__log_settle 'unsure ? EOPNOTSUPP :' 'true ? EOPNOTSUPP :'
-    control dead_bytes_zeroed_in_memory_alone gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost 100 \
-        ms__log_settle 'if (failed == EOPNOTSUPP) failed = ms__log_disk(log, false);' 'failed = 0;'
     control unknown_boot_taken_for_another gcc test_log_writers \
         a_sync_that_failed_is_made_good_when_the_boot_number_is_unknown 100 \
         ms__may_be_of_boot '!known || w.boot == 0 ||' 'known && w.boot != 0 &&'
@@ -773,7 +770,7 @@ controls()
         ms__writer_prepare 'if (unsure && log->append.stop > dead) dead = log->append.stop;' ''
     control zeros_not_synced gcc test_log_recover \
         zeros_are_written_again_when_their_sync_failed 100 \
-        ms__log_settle 'failed = ms__log_disk(log, false);' ''
+        ms__log_settle 'unsure ? EOPNOTSUPP : ms__zeros_synced(log, log->end, dead);' '0;'
     control superblock_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__log_attach_file 'code = ms__super_again(log, again, err);' ';'
