@@ -10214,16 +10214,18 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
+        bool broken = state != MS__WHOLE; /* also if an amendment replaces it */
         if (MS__CHANGES && merge->reading.changed && !twice) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
         ms__list_iters_pop(core, it);
         if (twice || !r) continue;
-        if (state != MS__WHOLE) ++*damaged;
-        else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        bool whole = state == MS__WHOLE;
+        if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        if (broken || !whole) ++*damaged;
         merge->last_place = place;
-        if (state == MS__WHOLE) return r;
+        if (whole) return r;
     }
     return NULL;
 }

@@ -459,6 +459,12 @@ controls()
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
+    control damage_under_an_amendment_unreported gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__merge_step \
+        'if (broken || !whole)' 'if (!whole)'
+    control listing_without_a_name_unreported gcc test_silent \
+        a_listing_that_lacks_a_location_says_it 100 ms__naming_entry \
+        'if (!last || !first) n->damaged = true;' ''
     control damage_of_another_location_reported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__hole_concerns \
         'if (where != 0 && hole->where != where) return false;' ''
