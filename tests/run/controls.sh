@@ -507,6 +507,10 @@ controls()
     control salvaged_store_reports_nothing gcc test_mem_image \
         salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
         'if (gone > 0)' 'if (false)'
+    control hidden_messages_not_counted_by_salvage gcc test_mem_image \
+        salvage_counts_the_hidden_messages_that_it_leaves 100 ms__mem_adopt_edit \
+        'span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);' \
+        '(void)result;'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
