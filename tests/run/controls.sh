@@ -511,6 +511,9 @@ controls()
         salvage_counts_the_hidden_messages_that_it_leaves 100 ms__mem_adopt_edit \
         'span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);' \
         '(void)result;'
+    control damaged_newest_left_out_without_numbers gcc test_memory \
+        a_history_has_what_is_readable_when_the_newest_message_is_damaged 100 \
+        ms__now_before 'now->damaged' 'false'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
