@@ -514,6 +514,9 @@ controls()
     control damaged_newest_left_out_without_numbers gcc test_memory \
         a_history_has_what_is_readable_when_the_newest_message_is_damaged 100 \
         ms__now_before 'now->damaged' 'false'
+    control holes_of_a_full_disk_looked_at gcc test_fault_io \
+        holes_of_a_log_are_read_when_the_file_system_is_full 100 ms__os_populate \
+        'errno != EFAULT' 'true'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
