@@ -1540,7 +1540,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * These functions work on arena stores and logs; on a backend without `change` they
  * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
- * is hidden. Cursors opened earlier do not see the change. */
+ * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
+ * it. Cursors opened earlier do not see the change. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -1551,7 +1552,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
-/* Removes one message from every view. It can still be redacted. */
+/* Removes one message from every view. It can still be redacted. MS_E_DAMAGED: no view
+ * shows it; hide it after ms_redact has erased it. */
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:
@@ -10528,6 +10530,7 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
     const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
     bool all = !c || c->damaged > 0;
+    if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;

@@ -586,6 +586,7 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
     const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
     bool all = !c || c->damaged > 0;
+    if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;

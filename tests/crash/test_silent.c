@@ -326,6 +326,14 @@ static void changes_are_damaged(size_t segment, bool header)
         must_be("a third", ms_get_by_seq(store, 2, NULL, &msg, &err), MS_OK);
     }
     ms_close(store);
+    if (header) return;
+    store = must_open_log(&desc, "a writer"); /* such a message can only be erased */
+    must_be("a hide", ms_hide(store, HIT, &err), MS_E_DAMAGED);
+    must_be("an amend", ms_amend(store, HIT, &m, &err), MS_E_DAMAGED);
+    must_be("a note", ms_note(store, HIT, MS_STR("k"), m.content, &err), MS_E_DAMAGED);
+    must_be("a redaction", ms_redact(store, HIT, &err), MS_E_DAMAGED);
+    must_be("a hide of what is erased", ms_hide(store, HIT, &err), MS_OK);
+    ms_close(store);
 }
 
 TEST(what_a_damaged_change_was_about_is_not_shown)

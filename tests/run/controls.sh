@@ -517,6 +517,9 @@ controls()
     control holes_of_a_full_disk_looked_at gcc test_fault_io \
         holes_of_a_log_are_read_when_the_file_system_is_full 100 ms__os_populate \
         'errno != EFAULT' 'true'
+    control damaged_amendment_overlooked_by_a_redaction gcc test_silent \
+        what_a_damaged_change_was_about_is_not_shown 100 ms__raw_edits \
+        'c->n_held > 0' 'false'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
