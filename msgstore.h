@@ -1813,9 +1813,10 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. A reader of the old file learns
  *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. Through a symbolic link the
- *     file that it leads to is replaced, and the link stays.
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old
+ *     file is synced first, since a power loss can bring it back until the new name is
+ *     durable. Through a symbolic link the file that it leads to is replaced, and the
+ *     link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -13372,8 +13373,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index; offsets from the end of the header; first the state that opening starts
- *   from
+ *   segment index; offsets from the end of the header; first the state that opening
+ *   starts from
  *      0     8   bytes of damaged ranges so far
  *      8     8   the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
@@ -13406,8 +13407,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
  *                        header was damaged, too, or there are more holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
- *                        block has less; then that of all from 0 to here, which begins with
- *                        the id of the file and o, as the header check does
+ *                        block has less; then that of all from 0 to here, which begins
+ *                        with the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
@@ -15231,9 +15232,9 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
  * when it was made; no record lies in two mappings. */
 
 /* A bad block of the disk raises a signal where a page of the map is first read. So the
- * pages that the file had at the opening are populated before a first look, by a call that
- * can fail; what cannot be read becomes damaged bytes. Later pages were written since, and
- * are in memory. A look near the one before populates 64 KiB. */
+ * pages that the file had at the opening are populated before a first look, by a call
+ * that can fail; what cannot be read becomes damaged bytes. Later pages were written
+ * since, and are in memory. A look near the one before populates 64 KiB. */
 
 #define MS__PAGE       4096u
 #define MS__PAGES_NEAR 16u
@@ -18716,8 +18717,8 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or of
- * the first watermark, and else zeros. */
+/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or
+ * of the first watermark, and else zeros. */
 static bool ms__super_page_incomplete(const unsigned char *h)
 {
     size_t same = 0;
@@ -18836,7 +18837,8 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
         if (code != 0 && at == 0) log->file.super_unreadable = true;
     }
     *got = all;
-    return ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY) ? 0 : EIO;
+    bool held = ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY);
+    return held ? 0 : EIO;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -20966,8 +20968,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
-                    "other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
+                    "all other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -29575,8 +29577,8 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err as
- * it was. */
+/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
+ * as it was. */
 static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
                                                 ms_arena *arena, const ms_msg **msg,
                                                 ms_error *err)

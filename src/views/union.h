@@ -416,8 +416,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
-                    "other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
+                    "all other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
