@@ -1540,7 +1540,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * These functions work on arena stores and logs; on a backend without `change` they
  * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
- * is hidden. Cursors opened earlier do not see the change. */
+ * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
+ * it. Cursors opened earlier do not see the change. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -1551,7 +1552,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
-/* Removes one message from every view. It can still be redacted. */
+/* Removes one message from every view. It can still be redacted. MS_E_DAMAGED: no view
+ * shows it; hide it after ms_redact has erased it. */
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:
@@ -1811,9 +1813,10 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. A reader of the old file learns
  *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. Through a symbolic link the
- *     file that it leads to is replaced, and the link stays.
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old
+ *     file is synced first, since a power loss can bring it back until the new name is
+ *     durable. Through a symbolic link the file that it leads to is replaced, and the
+ *     link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -2082,9 +2085,9 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
 /* Reads all messages, then writes an array of messages. desc->arena must be set:
  * MS_E_ARENA. report may be NULL; it is also set on MS_E_TOO_LARGE. MS_E_DAMAGED:
- * messages of the store or the memory were skipped, and nothing was written (for a cursor
- * of your own, call ms_cursor_close). After any other failure the bytes passed to `write`
- * are incomplete. */
+ * messages of the store or the memory were skipped, in the window or before it, and
+ * nothing was written (for a cursor of your own, call ms_cursor_close). After any other
+ * failure the bytes passed to `write` are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -2529,7 +2532,8 @@ struct ms_os {
     /* Reads pages of a map, which are at that offset of the file, so that looking at them
      * raises no signal. Both are multiples of 4,096. Pages that the disk cannot read
      * become pages of bytes that are not the file's, which no check matches; *bad: their
-     * bytes. NULL: a bad block raises a signal where it is first looked at. */
+     * bytes. Pages that only calls can read (holes of a full tmpfs) become copies. NULL:
+     * a bad block raises a signal where it is first looked at. */
     int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
                     uint64_t *bad);
     /* The same as write, and these bytes are durable when it returns, as after a sync;
@@ -2855,6 +2859,7 @@ struct ms_answer_stream {
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
     bool in_line, in_comment, begun;
+    bool framed;               /* the line of the event is "data: ..." */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
@@ -6650,8 +6655,8 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
- * 0: none. some: such a message is enough, newer ones may be damaged. */
-static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool some,
+ * 0: none. damaged, unless NULL: such a message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool *damaged,
                             uint64_t *seq, ms_error *err)
 {
     ms_arena own;
@@ -6663,7 +6668,11 @@ static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool som
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
-    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
+    if (msg && damaged) {
+        if (n == 1) (void)ms__next_stored(it); /* the end, where damage may be reported */
+        *damaged = it->result == MS_E_DAMAGED;
+        if (*damaged) it->result = MS_OK;
+    }
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -6725,7 +6734,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, false, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -6831,7 +6840,15 @@ typedef struct ms__now {
     uint64_t last;    /* the largest number; 0: empty */
     uint64_t as_of;   /* a place after all records; 0: the store has no places */
     uint64_t changes; /* records other than messages */
+    bool damaged;     /* messages after `last` may be damaged */
 } ms__now;
+
+/* Returns where a query ends that reads what a store has now. A damaged newest message is
+ * met, and reported. */
+static uint64_t ms__now_before(const ms__now *now)
+{
+    return now->damaged ? 0 : now->last + 1;
+}
 
 static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
@@ -6840,7 +6857,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
     if (code == MS_E_UNSUPPORTED)
-        return ms__newest(store, ms__absent(), 1, true, &now->last, err);
+        return ms__newest(store, ms__absent(), 1, &now->damaged, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
@@ -7962,7 +7979,8 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
         if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
-        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+        bool damaged;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, &damaged,
                                     &kept[i].from, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
         if (kept[i].from == 0) kept[i].from = c->beyond;
@@ -10219,16 +10237,18 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
+        bool broken = state != MS__WHOLE; /* also if an amendment replaces it */
         if (MS__CHANGES && merge->reading.changed && !twice) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
         ms__list_iters_pop(core, it);
         if (twice || !r) continue;
-        if (state != MS__WHOLE) ++*damaged;
-        else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        bool whole = state == MS__WHOLE;
+        if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        if (broken || !whole) ++*damaged;
         merge->last_place = place;
-        if (state == MS__WHOLE) return r;
+        if (whole) return r;
     }
     return NULL;
 }
@@ -10517,6 +10537,7 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
     const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
     bool all = !c || c->damaged > 0;
+    if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
@@ -13360,8 +13381,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index; offsets from the end of the header; first the state that opening starts
- *   from
+ *   segment index; offsets from the end of the header; first the state that opening
+ *   starts from
  *      0     8   bytes of damaged ranges so far
  *      8     8   the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
@@ -13394,8 +13415,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
  *                        header was damaged, too, or there are more holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
- *                        block has less; then that of all from 0 to here, which begins with
- *                        the id of the file and o, as the header check does
+ *                        block has less; then that of all from 0 to here, which begins
+ *                        with the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
@@ -14454,19 +14475,24 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 #if MS__LINUX
 #define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
 
-/* Puts bytes that are not the file's in place of a page of a map. */
-static int ms__os_page_lost(unsigned char *at)
+/* Replaces a page of a map that cannot be looked at by a copy that a call reads. Where
+ * that fails, by bytes that are not the file's. */
+static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
+                            uint64_t *bad)
 {
     void *p = mmap(at, 4096, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MS__MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (p == MAP_FAILED) return errno;
-    memset(p, MS__UNREADABLE, 4096);
+    if (pread((int)file, p, 4096, (off_t)offset) < 0) {
+        memset(p, MS__UNREADABLE, 4096);
+        *bad += 4096;
+    }
     return mprotect(p, 4096, PROT_READ) == 0 ? 0 : errno;
 }
 
 /* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
  * older systems, a byte of each page is read by a call, which tells why. A page after the
- * end of the file stays as it is. */
+ * end of the file stays as it is. A hole in a full tmpfs can be read by a call alone. */
 static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
                            size_t size, uint64_t *bad)
 {
@@ -14474,10 +14500,13 @@ static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_
     *bad = 0;
     if (madvise(at, size, MS__MADV_POPULATE_READ) == 0) return 0;
     for (size_t i = 0; i < size; i += 4096) {
-        if (pread((int)file, &byte, 1, (off_t)(offset + i)) >= 0) continue;
-        int code = ms__os_page_lost((unsigned char *)at + i);
+        unsigned char *page = (unsigned char *)at + i;
+        ssize_t got = pread((int)file, &byte, 1, (off_t)(offset + i));
+        if (got == 0 || (got > 0 && (madvise(page, 4096, MS__MADV_POPULATE_READ) == 0 ||
+                                     errno != EFAULT)))
+            continue;
+        int code = ms__os_page_copy(file, page, offset + i, bad);
         if (code != 0) return code;
-        *bad += 4096;
     }
     return 0;
 }
@@ -15254,9 +15283,9 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
  * when it was made; no record lies in two mappings. */
 
 /* A bad block of the disk raises a signal where a page of the map is first read. So the
- * pages that the file had at the opening are populated before a first look, by a call that
- * can fail; what cannot be read becomes damaged bytes. Later pages were written since, and
- * are in memory. A look near the one before populates 64 KiB. */
+ * pages that the file had at the opening are populated before a first look, by a call
+ * that can fail; what cannot be read becomes damaged bytes. Later pages were written
+ * since, and are in memory. A look near the one before populates 64 KiB. */
 
 #define MS__PAGE       4096u
 #define MS__PAGES_NEAR 16u
@@ -18787,8 +18816,8 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or of
- * the first watermark, and else zeros. */
+/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or
+ * of the first watermark, and else zeros. */
 static bool ms__super_page_incomplete(const unsigned char *h)
 {
     size_t same = 0;
@@ -18907,7 +18936,8 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
         if (code != 0 && at == 0) log->file.super_unreadable = true;
     }
     *got = all;
-    return ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY) ? 0 : EIO;
+    bool held = ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY);
+    return held ? 0 : EIO;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -20759,9 +20789,9 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     own.about_seq = MS_UNION_SEQ(q->about_seq);
     own.after_seq =
         MS_UNION_STORE(q->after_seq) == run->which ? MS_UNION_SEQ(q->after_seq) : 0;
-    own.before_seq = bound->last + 1;
-    if (MS_UNION_STORE(q->before_seq) == run->which && before && before <= bound->last)
-        own.before_seq = before;
+    own.before_seq = ms__now_before(bound);
+    bool ends = MS_UNION_STORE(q->before_seq) == run->which && before;
+    if (ends && (bound->damaged || before <= bound->last)) own.before_seq = before;
     if (!q->about_seq || !q->as_of) own.as_of = bound->as_of;
     own.limit = run->left == SIZE_MAX ? 0 : run->left;
     own.oldest = !backward; /* the limit counts where the lane starts */
@@ -21048,8 +21078,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
-                    "other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
+                    "all other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -21555,7 +21585,7 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
         s->frozen = true;
     } else {
         MS__TRY(ms__store_now(store, &now, err));
-        s->last = now.last;
+        s->last = ms__now_before(&now) - 1;
         s->as_of = now.as_of;
     }
     return MS_OK;
@@ -28827,7 +28857,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
- * begin with ':') are passed over, and the names of fields inside of an object blanked.
+ * begin with ':') are passed over; inside of an object of a "data:" line they and the
+ * names of fields are blanked.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -29169,8 +29200,8 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
-    if (ms__json_path(m, "function_call").ptr)
-        ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
+    ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
+    if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
@@ -29357,14 +29388,20 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
-/* Blanks the field names of server-sent events inside of an object: an event can have its
- * data in several lines. A string of JSON has no line end, so no text changes. */
-static void ms__answer_join(ms_buf *object)
+/* Blanks the field names and comments of server-sent events inside of an object: an event
+ * can have its data in several lines. A string of JSON has no line end, so no text
+ * changes. */
+static void ms__answer_join(ms_buf *object, bool framed)
 {
-    char *p = object->ptr, *end = p + object->len;
-    for (; p < end; p++)
-        if ((*p == '\n' || *p == '\r') && end - p > 5 && memcmp(p + 1, "data:", 5) == 0)
-            memset(p + 1, ' ', 5);
+    bool comment = false;
+    char *end = object->ptr + object->len;
+    for (char *p = object->ptr; p < end; p++) {
+        bool ends = *p == '\n' || *p == '\r';
+        if (comment && !ends) *p = ' ';
+        if (!ends) continue;
+        comment = framed && end - p > 1 && p[1] == ':';
+        if (end - p > 5 && memcmp(p + 1, "data:", 5) == 0) memset(p + 1, ' ', 5);
+    }
 }
 
 static void ms__answer_event(ms_answer_stream *a)
@@ -29372,7 +29409,7 @@ static void ms__answer_event(ms_answer_stream *a)
     static const ms_json_opts repair = {0, true};
     ms_str event, message;
     ms_wire wire = a->desc.profile->wire;
-    ms__answer_join(&a->object);
+    ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__json_path(event, "message");
@@ -29440,11 +29477,13 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
         else if (c == '"') a->in_string = false;
         return false;
     }
-    if (a->depth == 0) { /* a line that begins with ':' is a comment of the stream */
-        if (!a->in_line) a->in_comment = c == ':';
-        a->in_line = c != '\n' && c != '\r';
-        if (a->in_comment) return false;
+    bool begins = !a->in_line;
+    a->in_line = c != '\n' && c != '\r';
+    if (begins) { /* a line that begins with ':' is a comment of the stream */
+        if (a->depth == 0) a->framed = c == 'd';
+        a->in_comment = c == ':' && (a->depth == 0 || a->framed);
     }
+    if (a->in_comment) return false;
     if (c == '"') a->in_string = a->depth > 0;
     if (c == '{') a->depth++;
     return c == '}' && a->depth > 0 && --a->depth == 0;
@@ -29657,8 +29696,8 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err as
- * it was. */
+/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
+ * as it was. */
 static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
                                                 ms_arena *arena, const ms_msg **msg,
                                                 ms_error *err)

@@ -106,9 +106,9 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               In "framework" a message has the members location and agent_key
  *   history     what an agent reads. location*, agent_key*, subordinates: a list;
  *               timeline, by_time, conversation_limit, agent_limit, team_limit,
- *               global_limit, limit (of a timeline), scope: "orchestrator", "manager",
- *               "worker", "since_task"; turns, phase, previous_phase, format -> as for
- *               query
+ *               global_limit (not of a timeline), limit (of a timeline alone), scope:
+ *               "orchestrator", "manager", "worker", "since_task"; turns, phase,
+ *               previous_phase, format -> as for query
  *   request     the body of the next request. provider*, location*, agent_key (then what
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking

@@ -22,6 +22,7 @@
 #include "secrets.h"
 #include "sync.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -61,6 +62,8 @@ typedef struct leaking {
 
 /* Files that a killed process leaves beside the log. */
 static const char *const beside[] = {".torn", ".compacting"};
+
+enum { NAME_MOST = 255 }; /* bytes of a name in a folder */
 
 typedef struct leaks {
     job *job;
@@ -418,10 +421,61 @@ static int look_at_bytes(leaks *l, const char *path, uint64_t from, state where,
     return l->code;
 }
 
+/* Returns where the name of a path begins. */
+static size_t name_at(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+/* Returns whether a name in a folder is that of a log, shortened, with an ending. A name of
+ * more than NAME_MOST bytes ends with '-' and a hash; no character is divided. */
+static bool is_shortened(const char *name, const char *log, const char *ending)
+{
+    enum { HASH = 16, CHARACTER = 4 };
+    size_t n = strlen(name), more = strlen(ending), most = NAME_MOST - more - HASH - 1;
+    if (strlen(log) <= NAME_MOST - more || n < more + HASH + 1) return false;
+    size_t kept = n - more - HASH - 1;
+    return kept <= most && kept + CHARACTER > most && strncmp(name, log, kept) == 0 &&
+           name[kept] == '-' && strspn(name + kept + 1, "0123456789abcdef") == HASH &&
+           strcmp(name + n - more, ending) == 0;
+}
+
+/* Looks at a file whose name is shortened: there it can be that of another log, too, whose
+ * name begins as this one does. */
+static int look_shortened(leaks *l, const char *log, const char *link, size_t which)
+{
+    size_t at = name_at(log);
+    char *path = malloc(at + NAME_MOST + 2), *other = malloc(name_at(link) + 2);
+    int code = path == NULL || other == NULL ? no_memory() : FINE;
+    DIR *dir = NULL;
+    if (code == FINE) {
+        sprintf(path, "%.*s.", (int)at, log);
+        sprintf(other, "%.*s.", (int)name_at(link), link);
+        bool again = log != link && strcmp(log + at, link + name_at(link)) == 0 &&
+                     same_file(path, other);
+        if (!again) dir = opendir(path);
+        if (!again && dir == NULL && errno != ENOENT) {
+            complain("%s: %s", path, strerror(errno));
+            code = FAILED;
+        }
+    }
+    for (struct dirent *e; code == FINE && dir != NULL && (e = readdir(dir)) != NULL;) {
+        if (!is_shortened(e->d_name, log + at, beside[which])) continue;
+        snprintf(path + at, NAME_MOST + 2, "%s", e->d_name);
+        code = look_at_bytes(l, path, 0, BESIDE, beside[which] + 1, &l->in_file[which]);
+    }
+    if (dir != NULL) closedir(dir);
+    free(path);
+    free(other);
+    return code;
+}
+
 /* Looks at a file beside the log. link: a name of the log's file, perhaps the other. */
 static int look_beside(leaks *l, const char *log, const char *link, size_t which)
 {
     size_t len = strlen(beside[which]);
+    if (strlen(log + name_at(log)) + len > NAME_MOST) return look_shortened(l, log, link, which);
     char *path = malloc(strlen(log) + len + 1), *seen = malloc(strlen(link) + len + 1);
     int code = path == NULL || seen == NULL ? no_memory() : FINE;
     if (code == FINE) {

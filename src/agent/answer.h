@@ -5,7 +5,8 @@
  * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
- * begin with ':') are passed over, and the names of fields inside of an object blanked.
+ * begin with ':') are passed over; inside of an object of a "data:" line they and the
+ * names of fields are blanked.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -347,8 +348,8 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
-    if (ms__json_path(m, "function_call").ptr)
-        ms__answer_call(a, -1, m, "function_call.name", "function_call.arguments");
+    ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
+    if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
@@ -535,14 +536,20 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
-/* Blanks the field names of server-sent events inside of an object: an event can have its
- * data in several lines. A string of JSON has no line end, so no text changes. */
-static void ms__answer_join(ms_buf *object)
+/* Blanks the field names and comments of server-sent events inside of an object: an event
+ * can have its data in several lines. A string of JSON has no line end, so no text
+ * changes. */
+static void ms__answer_join(ms_buf *object, bool framed)
 {
-    char *p = object->ptr, *end = p + object->len;
-    for (; p < end; p++)
-        if ((*p == '\n' || *p == '\r') && end - p > 5 && memcmp(p + 1, "data:", 5) == 0)
-            memset(p + 1, ' ', 5);
+    bool comment = false;
+    char *end = object->ptr + object->len;
+    for (char *p = object->ptr; p < end; p++) {
+        bool ends = *p == '\n' || *p == '\r';
+        if (comment && !ends) *p = ' ';
+        if (!ends) continue;
+        comment = framed && end - p > 1 && p[1] == ':';
+        if (end - p > 5 && memcmp(p + 1, "data:", 5) == 0) memset(p + 1, ' ', 5);
+    }
 }
 
 static void ms__answer_event(ms_answer_stream *a)
@@ -550,7 +557,7 @@ static void ms__answer_event(ms_answer_stream *a)
     static const ms_json_opts repair = {0, true};
     ms_str event, message;
     ms_wire wire = a->desc.profile->wire;
-    ms__answer_join(&a->object);
+    ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     message = ms__json_path(event, "message");
@@ -618,11 +625,13 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
         else if (c == '"') a->in_string = false;
         return false;
     }
-    if (a->depth == 0) { /* a line that begins with ':' is a comment of the stream */
-        if (!a->in_line) a->in_comment = c == ':';
-        a->in_line = c != '\n' && c != '\r';
-        if (a->in_comment) return false;
+    bool begins = !a->in_line;
+    a->in_line = c != '\n' && c != '\r';
+    if (begins) { /* a line that begins with ':' is a comment of the stream */
+        if (a->depth == 0) a->framed = c == 'd';
+        a->in_comment = c == ':' && (a->depth == 0 || a->framed);
     }
+    if (a->in_comment) return false;
     if (c == '"') a->in_string = a->depth > 0;
     if (c == '{') a->depth++;
     return c == '}' && a->depth > 0 && --a->depth == 0;

@@ -44,8 +44,8 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err as
- * it was. */
+/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
+ * as it was. */
 static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
                                                 ms_arena *arena, const ms_msg **msg,
                                                 ms_error *err)

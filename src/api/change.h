@@ -8,7 +8,8 @@
  * These functions work on arena stores and logs; on a backend without `change` they
  * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
- * is hidden. Cursors opened earlier do not see the change. */
+ * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
+ * it. Cursors opened earlier do not see the change. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -19,7 +20,8 @@
 MS_API ms_result ms_amend(ms_store *store, uint64_t seq, const ms_envelope *m,
                           ms_error *err);
 
-/* Removes one message from every view. It can still be redacted. */
+/* Removes one message from every view. It can still be redacted. MS_E_DAMAGED: no view
+ * shows it; hide it after ms_redact has erased it. */
 MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Hides the messages of a location from first_seq to last_seq (both included; UINT64_MAX:

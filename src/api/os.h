@@ -63,7 +63,8 @@ struct ms_os {
     /* Reads pages of a map, which are at that offset of the file, so that looking at them
      * raises no signal. Both are multiples of 4,096. Pages that the disk cannot read
      * become pages of bytes that are not the file's, which no check matches; *bad: their
-     * bytes. NULL: a bad block raises a signal where it is first looked at. */
+     * bytes. Pages that only calls can read (holes of a full tmpfs) become copies. NULL:
+     * a bad block raises a signal where it is first looked at. */
     int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
                     uint64_t *bad);
     /* The same as write, and these bytes are durable when it returns, as after a sync;

@@ -27,8 +27,8 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text);
 
 /* Reads all messages, then writes an array of messages. desc->arena must be set:
  * MS_E_ARENA. report may be NULL; it is also set on MS_E_TOO_LARGE. MS_E_DAMAGED:
- * messages of the store or the memory were skipped, and nothing was written (for a cursor
- * of your own, call ms_cursor_close). After any other failure the bytes passed to `write`
- * are incomplete. */
+ * messages of the store or the memory were skipped, in the window or before it, and
+ * nothing was written (for a cursor of your own, call ms_cursor_close). After any other
+ * failure the bytes passed to `write` are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);

@@ -13,9 +13,10 @@
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. A reader of the old file learns
  *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. Through a symbolic link the
- *     file that it leads to is replaced, and the link stays.
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old
+ *     file is synced first, since a power loss can bring it back until the new name is
+ *     durable. Through a symbolic link the file that it leads to is replaced, and the
+ *     link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and

@@ -196,6 +196,7 @@ struct ms_answer_stream {
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
     bool in_line, in_comment, begun;
+    bool framed;               /* the line of the event is "data: ..." */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */

@@ -286,16 +286,18 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
+        bool broken = state != MS__WHOLE; /* also if an amendment replaces it */
         if (MS__CHANGES && merge->reading.changed && !twice) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
         ms__list_iters_pop(core, it);
         if (twice || !r) continue;
-        if (state != MS__WHOLE) ++*damaged;
-        else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        bool whole = state == MS__WHOLE;
+        if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        if (broken || !whole) ++*damaged;
         merge->last_place = place;
-        if (state == MS__WHOLE) return r;
+        if (whole) return r;
     }
     return NULL;
 }
@@ -584,6 +586,7 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     const ms__changed *m = c ? ms__changed_find(c, q->about_seq) : NULL;
     const ms__version *v = m ? (const ms__version *)ms__load_ptr(&m->newest) : NULL;
     bool all = !c || c->damaged > 0;
+    if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
         MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;

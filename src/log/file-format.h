@@ -102,8 +102,8 @@
  *   are AMEND and HIDE of a location: h; its NOTE and LOCATION records: sip(salt h xor 1,
  *   nothing); PARTs of message q in it: sip(salt h xor 2, q as 8 bytes).
  *
- *   segment index; offsets from the end of the header; first the state that opening starts
- *   from
+ *   segment index; offsets from the end of the header; first the state that opening
+ *   starts from
  *      0     8   bytes of damaged ranges so far
  *      8     8   the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
@@ -136,8 +136,8 @@
  *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
  *                        header was damaged, too, or there are more holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
- *                        block has less; then that of all from 0 to here, which begins with
- *                        the id of the file and o, as the header check does
+ *                        block has less; then that of all from 0 to here, which begins
+ *                        with the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message

@@ -353,9 +353,9 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
  * when it was made; no record lies in two mappings. */
 
 /* A bad block of the disk raises a signal where a page of the map is first read. So the
- * pages that the file had at the opening are populated before a first look, by a call that
- * can fail; what cannot be read becomes damaged bytes. Later pages were written since, and
- * are in memory. A look near the one before populates 64 KiB. */
+ * pages that the file had at the opening are populated before a first look, by a call
+ * that can fail; what cannot be read becomes damaged bytes. Later pages were written
+ * since, and are in memory. A look near the one before populates 64 KiB. */
 
 #define MS__PAGE       4096u
 #define MS__PAGES_NEAR 16u

@@ -491,19 +491,24 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 #if MS__LINUX
 #define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
 
-/* Puts bytes that are not the file's in place of a page of a map. */
-static int ms__os_page_lost(unsigned char *at)
+/* Replaces a page of a map that cannot be looked at by a copy that a call reads. Where
+ * that fails, by bytes that are not the file's. */
+static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
+                            uint64_t *bad)
 {
     void *p = mmap(at, 4096, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MS__MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (p == MAP_FAILED) return errno;
-    memset(p, MS__UNREADABLE, 4096);
+    if (pread((int)file, p, 4096, (off_t)offset) < 0) {
+        memset(p, MS__UNREADABLE, 4096);
+        *bad += 4096;
+    }
     return mprotect(p, 4096, PROT_READ) == 0 ? 0 : errno;
 }
 
 /* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
  * older systems, a byte of each page is read by a call, which tells why. A page after the
- * end of the file stays as it is. */
+ * end of the file stays as it is. A hole in a full tmpfs can be read by a call alone. */
 static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
                            size_t size, uint64_t *bad)
 {
@@ -511,10 +516,13 @@ static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_
     *bad = 0;
     if (madvise(at, size, MS__MADV_POPULATE_READ) == 0) return 0;
     for (size_t i = 0; i < size; i += 4096) {
-        if (pread((int)file, &byte, 1, (off_t)(offset + i)) >= 0) continue;
-        int code = ms__os_page_lost((unsigned char *)at + i);
+        unsigned char *page = (unsigned char *)at + i;
+        ssize_t got = pread((int)file, &byte, 1, (off_t)(offset + i));
+        if (got == 0 || (got > 0 && (madvise(page, 4096, MS__MADV_POPULATE_READ) == 0 ||
+                                     errno != EFAULT)))
+            continue;
+        int code = ms__os_page_copy(file, page, offset + i, bad);
         if (code != 0) return code;
-        *bad += 4096;
     }
     return 0;
 }

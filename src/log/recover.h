@@ -524,8 +524,8 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or of
- * the first watermark, and else zeros. */
+/* Returns whether the bytes of a page of the superblock are parts of the fixed part, or
+ * of the first watermark, and else zeros. */
 static bool ms__super_page_incomplete(const unsigned char *h)
 {
     size_t same = 0;
@@ -644,7 +644,8 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
         if (code != 0 && at == 0) log->file.super_unreadable = true;
     }
     *got = all;
-    return ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY) ? 0 : EIO;
+    bool held = ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY);
+    return held ? 0 : EIO;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */

@@ -180,7 +180,8 @@ static MS__NOINLINE ms_result ms__kept_list(ms__copying *c, ms_error *err)
         kept[i].location = keep->n_locations ? keep->locations[i]
                                              : listing.items[i].location;
         if (keep->newest == 0 || ms__is_empty(kept[i].location)) continue;
-        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, true,
+        bool damaged;
+        ms_result code = ms__newest(c->source, kept[i].location, keep->newest, &damaged,
                                     &kept[i].from, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
         if (kept[i].from == 0) kept[i].from = c->beyond;

@@ -298,8 +298,8 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
- * 0: none. some: such a message is enough, newer ones may be damaged. */
-static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool some,
+ * 0: none. damaged, unless NULL: such a message is enough, newer ones may be damaged. */
+static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool *damaged,
                             uint64_t *seq, ms_error *err)
 {
     ms_arena own;
@@ -311,7 +311,11 @@ static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool som
     ms_result code = ms__cursor_open(store, &q, &own, &it, err);
     const ms_msg *msg = code == MS_OK ? ms__next_stored(it) : NULL;
     if (msg) *seq = ms_seq(msg);
-    if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;
+    if (msg && damaged) {
+        if (n == 1) (void)ms__next_stored(it); /* the end, where damage may be reported */
+        *damaged = it->result == MS_E_DAMAGED;
+        if (*damaged) it->result = MS_OK;
+    }
     if (code == MS_OK) code = ms_cursor_close(it, err);
     ms_arena_deinit(&own);
     return code;
@@ -373,7 +377,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
         return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
     if (n == 0) {
         uint64_t last = own.expect_seq;
-        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, false, &last, err));
+        if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
         return ms__expect_last(&own, last, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
@@ -479,7 +483,15 @@ typedef struct ms__now {
     uint64_t last;    /* the largest number; 0: empty */
     uint64_t as_of;   /* a place after all records; 0: the store has no places */
     uint64_t changes; /* records other than messages */
+    bool damaged;     /* messages after `last` may be damaged */
 } ms__now;
+
+/* Returns where a query ends that reads what a store has now. A damaged newest message is
+ * met, and reported. */
+static uint64_t ms__now_before(const ms__now *now)
+{
+    return now->damaged ? 0 : now->last + 1;
+}
 
 static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
@@ -488,7 +500,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     MS__TRY(ms__open_check(store, err));
     ms_result code = ms__stat_try(store, &stat, err);
     if (code == MS_E_UNSUPPORTED)
-        return ms__newest(store, ms__absent(), 1, true, &now->last, err);
+        return ms__newest(store, ms__absent(), 1, &now->damaged, &now->last, err);
     MS__TRY(code);
     now->last = stat.last_seq;
     now->as_of = stat.as_of;

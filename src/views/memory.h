@@ -391,7 +391,7 @@ static ms_result ms__source_add(ms__history *h, ms_store *store, ms_error *err)
         s->frozen = true;
     } else {
         MS__TRY(ms__store_now(store, &now, err));
-        s->last = now.last;
+        s->last = ms__now_before(&now) - 1;
         s->as_of = now.as_of;
     }
     return MS_OK;

@@ -127,9 +127,9 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
     own.about_seq = MS_UNION_SEQ(q->about_seq);
     own.after_seq =
         MS_UNION_STORE(q->after_seq) == run->which ? MS_UNION_SEQ(q->after_seq) : 0;
-    own.before_seq = bound->last + 1;
-    if (MS_UNION_STORE(q->before_seq) == run->which && before && before <= bound->last)
-        own.before_seq = before;
+    own.before_seq = ms__now_before(bound);
+    bool ends = MS_UNION_STORE(q->before_seq) == run->which && before;
+    if (ends && (bound->damaged || before <= bound->last)) own.before_seq = before;
     if (!q->about_seq || !q->as_of) own.as_of = bound->as_of;
     own.limit = run->left == SIZE_MAX ? 0 : run->left;
     own.oldest = !backward; /* the limit counts where the lane starts */
@@ -416,8 +416,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has all "
-                    "other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
+                    "all other names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */

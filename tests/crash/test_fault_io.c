@@ -3,7 +3,7 @@
  *   - The operations of fault.h with each of their calls failing, interrupted, short.
  *   - A file system of 1 MiB with every number of free pages (as root, in a private mount
  *     namespace; else skipped), and a limit on the size of a file: appends fail with a
- *     code until there is room, and lose nothing.
+ *     code until there is room, and lose nothing. Holes of a sparse copy are read there.
  *   - A crash has left a torn end, or lost what was not synced, or left half of a
  *     rewritten log; while that is put right a call or an allocation fails. Afterwards
  *     all that was durable is there.
@@ -205,17 +205,90 @@ static size_t one_in(size_t all)
     return test_scale() >= 1000 ? 1 : all * 100 / test_scale();
 }
 
+/* Mounts the file system of a limit. False: that is not permitted. */
+static bool limit_mount(const limit *l)
+{
+    bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                   mount("none", l->folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") == 0;
+    if (!mounted) printf("skipped: mounting is not permitted\n");
+    return mounted;
+}
+
 static void append_is_whole_or_refused_when_the_file_system_is_full(void **state)
 {
     limit l = limit_of(limit_pages, 65, 1);
-    bool mounted = unshare(CLONE_NEWNS) == 0 &&
-                   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                   mount("none", l.folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") == 0;
+    bool mounted = limit_mount(&l);
     if (mounted)
         grow_to_limits(&l, *(const ms_log_engine *)*state, NULL, (one_in(10) + 1) / 2,
                        PAGES - 8); /* the last append needs some */
     if (mounted) umount(l.folder);
-    else printf("skipped: mounting is not permitted\n");
+    limit_free(&l);
+    if (!mounted) skip();
+}
+
+/* Makes holes of the pages of a file that are zeros, as a sparse copy has them. Returns
+ * how many. */
+static size_t dig(const char *path)
+{
+    static const char zeros[PAGE];
+    char page[PAGE];
+    size_t holes = 0;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    for (off_t at = 0; pread(fd, page, PAGE, at) == PAGE; at += PAGE) {
+        if (memcmp(page, zeros, PAGE) != 0) continue;
+        assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, PAGE),
+                         0);
+        holes++;
+    }
+    close(fd);
+    return holes;
+}
+
+/* A text of zeros, and what follows the last message, are holes. No page is free for a map
+ * of them. */
+static void holes_are_read(const limit *l)
+{
+    static char zeros[30 * PAGE];
+    ms_log_desc desc = plain_desc(l->path, MS_ENGINE_AUTO);
+    ms_log_report report;
+    ms_store *store;
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t n = 0, bytes = 0;
+    ms_envelope m = ms_user_message(ms_text_n(ms_str_n(zeros, sizeof zeros)));
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ms_append(store, MS_STR("room"), &m, NULL, NULL), MS_OK);
+    assert_int_equal(ms_sync(store, NULL, NULL), MS_OK);
+    ms_close(store);
+    assert_int_equal(truncate(l->path, 100 * PAGE), 0);
+    assert_true(dig(l->path) > 80);
+    l->set(l, true);
+    desc.mode = MS_LOG_READ;
+    const ms_query all = {0};
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
+    for (; (msg = ms_next(&it)) != NULL; n++) {
+        ms_str text = ms_content(msg).text;
+        for (size_t i = 0; i < text.len; i++) bytes += text.ptr[i] == 0;
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, 3);
+    assert_int_equal(bytes, 3 * sizeof zeros);
+    assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+    ms_close(store);
+    l->set(l, false);
+}
+
+static void holes_of_a_log_are_read_when_the_file_system_is_full(void **state)
+{
+    limit l = limit_of(limit_pages, 0, 0);
+    (void)state;
+    bool mounted = limit_mount(&l);
+    if (mounted) holes_are_read(&l);
+    if (mounted) umount(l.folder);
     limit_free(&l);
     if (!mounted) skip();
 }
@@ -365,6 +438,7 @@ int main(void)
         WITH_EACH_ENGINE(append_is_whole_or_refused_when_a_file_may_not_grow),
         cmocka_unit_test(durable_messages_stay_when_recovery_fails),
         WITH_EACH_ENGINE(append_is_whole_or_refused_when_the_file_system_is_full),
+        cmocka_unit_test(holes_of_a_log_are_read_when_the_file_system_is_full),
     };
     scribe_page();
     int failed =

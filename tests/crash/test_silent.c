@@ -326,6 +326,14 @@ static void changes_are_damaged(size_t segment, bool header)
         must_be("a third", ms_get_by_seq(store, 2, NULL, &msg, &err), MS_OK);
     }
     ms_close(store);
+    if (header) return;
+    store = must_open_log(&desc, "a writer"); /* such a message can only be erased */
+    must_be("a hide", ms_hide(store, HIT, &err), MS_E_DAMAGED);
+    must_be("an amend", ms_amend(store, HIT, &m, &err), MS_E_DAMAGED);
+    must_be("a note", ms_note(store, HIT, MS_STR("k"), m.content, &err), MS_E_DAMAGED);
+    must_be("a redaction", ms_redact(store, HIT, &err), MS_E_DAMAGED);
+    must_be("a hide of what is erased", ms_hide(store, HIT, &err), MS_OK);
+    ms_close(store);
 }
 
 TEST(what_a_damaged_change_was_about_is_not_shown)
@@ -338,6 +346,101 @@ TEST(a_change_whose_header_is_damaged_is_reported)
 {
     changes_are_damaged(0, true);
     changes_are_damaged(MS_LOG_SEGMENT_MIN, true);
+}
+
+/* A message is replaced, and then damaged itself. Views of its segment have the amendment,
+ * which is whole; in the open part nothing has the message's names. Both report. */
+static void a_replaced_message_is_damaged(size_t segment)
+{
+    const ms_msg *msg;
+    const size_t left = segment != 0 ? 2 * PAIRS : 2 * PAIRS - 1;
+    ms_query q = {.location = MS_STR("room")};
+    make_log(segment);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE, .segment_size = segment};
+    ms_envelope m = ms_observation(ms_text("<replaced>"), MS_STR("call_7"));
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("an amend", ms_amend(store, HIT, &m, &err), MS_OK);
+    ms_close(store);
+    store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_OK, 2 * PAIRS);
+    ms_close(store);
+    change_byte(place_of("<result 7>"));
+    store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_E_DAMAGED, left);
+    q.reverse = true;
+    must_read(store, "a location, reversed", q, MS_E_DAMAGED, left);
+    q.reverse = false;
+    q.limit = 2 * PAIRS; /* it is walked back, and then forward */
+    ms_cursor it;
+    must_be("the newest", ms_query_open(store, &q, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) continue;
+    assert_int_equal(it.damaged, 1);
+    must_be("the newest", ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    q.limit = 0;
+    q.types = MS_BIT(MS_T_ACTION);
+    must_read(store, "its calls", q, segment != 0 ? MS_OK : MS_E_DAMAGED, PAIRS);
+    q.types = 0;
+    q.after_seq = HIT + 2;
+    must_read(store, "what follows", q, MS_OK, 2 * (PAIRS - OF - 1) - 1);
+    must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
+    the_model_learns_it(store, MS_E_DAMAGED);
+    ms_close(store);
+}
+
+TEST(a_replaced_message_that_is_damaged_is_reported)
+{
+    test_arena_init(&arena, NULL);
+    a_replaced_message_is_damaged(0);
+    a_replaced_message_is_damaged(MS_LOG_SEGMENT_MIN);
+    ms_arena_deinit(&arena);
+}
+
+/* All messages of a location are in one segment, and damaged. wipes: with their headers. */
+static void a_location_is_lost(bool wipes)
+{
+    ms_listing list;
+    char text[20];
+    make_log(MS_LOG_SEGMENT_MIN);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    ms_store *store = must_open_log(&desc, "a writer");
+    for (int i = 0; i < 60; i++) {
+        snprintf(text, sizeof text, "<lost %d>", i);
+        ms_envelope m = ms_user_message(ms_text(text));
+        m.location = i < 2 ? MS_STR("lost") : MS_STR("elsewhere");
+        m.agent_key = i < 2 ? MS_STR("loser") : MS_STR("worker");
+        must_be("append", ms_append(store, m.location, &m, NULL, &err), MS_OK);
+    }
+    must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+    ms_close(store);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        size_t names = damaged ? 2 : 3;
+        ms_result wanted = damaged ? MS_E_DAMAGED : MS_OK;
+        ms_list_query agents = {.agents = true}, few = {.limit = 3};
+        store = reader(MS_OPEN_NORMAL);
+        must_be("a listing", ms_list(store, NULL, &arena, &list, &err), wanted);
+        assert_int_equal(list.count, names);
+        must_be("agents", ms_list(store, &agents, &arena, &list, &err), wanted);
+        must_be("the newest", ms_list(store, &few, &arena, &list, &err), wanted);
+        assert_int_equal(list.count, names);
+        few.names_only = true;
+        must_be("names", ms_list(store, &few, &arena, &list, &err), wanted);
+        assert_int_equal(list.count, names);
+        few.limit = 2;
+        must_be("newer ones", ms_list(store, &few, &arena, &list, &err), wanted);
+        ms_close(store);
+        if (damaged) break;
+        change_byte(place_of("<lost 0>") - (wipes ? 40 : 0));
+        change_byte(place_of("<lost 1>") - (wipes ? 40 : 0));
+    }
+}
+
+TEST(a_listing_that_lacks_a_location_says_it)
+{
+    test_arena_init(&arena, NULL);
+    a_location_is_lost(false);
+    a_location_is_lost(true);
+    ms_arena_deinit(&arena);
 }
 
 /* The file ends earlier than what was durable, before and after a writer noted that. */

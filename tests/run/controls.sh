@@ -459,6 +459,12 @@ controls()
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
+    control damage_under_an_amendment_unreported gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__merge_step \
+        'if (broken || !whole)' 'if (!whole)'
+    control listing_without_a_name_unreported gcc test_silent \
+        a_listing_that_lacks_a_location_says_it 100 ms__naming_entry \
+        'if (!last || !first) n->damaged = true;' ''
     control damage_of_another_location_reported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__hole_concerns \
         'if (where != 0 && hole->where != where) return false;' ''
@@ -501,6 +507,19 @@ controls()
     control salvaged_store_reports_nothing gcc test_mem_image \
         salvage_drops_a_torn_batch_or_changes_nothing 100 ms_mem_attach \
         'if (gone > 0)' 'if (false)'
+    control hidden_messages_not_counted_by_salvage gcc test_mem_image \
+        salvage_counts_the_hidden_messages_that_it_leaves 100 ms__mem_adopt_edit \
+        'span.hidden = ms__visible(&m->core, location, span.first, span.last, &result);' \
+        '(void)result;'
+    control damaged_newest_left_out_without_numbers gcc test_memory \
+        a_history_has_what_is_readable_when_the_newest_message_is_damaged 100 \
+        ms__now_before 'now->damaged' 'false'
+    control holes_of_a_full_disk_looked_at gcc test_fault_io \
+        holes_of_a_log_are_read_when_the_file_system_is_full 100 ms__os_populate \
+        'errno != EFAULT' 'true'
+    control damaged_amendment_overlooked_by_a_redaction gcc test_silent \
+        what_a_damaged_change_was_about_is_not_shown 100 ms__raw_edits \
+        'c->n_held > 0' 'false'
     control unsynced_damage_taken_for_torn gcc test_log_lost \
         damage_is_reported_and_nothing_is_zeroed_when_unsynced_messages_follow_it 100 \
         ms__record_walk_damaged 's->trusted = ms__record_walk_seek(s, next, s->limit);' \
@@ -640,6 +659,12 @@ controls()
     control request_by_time gcc test_request \
         request_keeps_the_order_of_sequence_when_a_memory_is_by_time 100 \
         ms__history_open 'memory->by_time = false;' ''
+    control comment_within_an_event_read gcc test_answer \
+        streamed_answer_is_stored_when_comments_are_within_an_event 100 ms__answer_byte \
+        'a->depth == 0 || a->framed' 'a->depth == 0'
+    control line_of_a_body_taken_for_a_comment gcc test_answer \
+        streamed_answer_is_stored_when_comments_are_within_an_event 100 ms__answer_byte \
+        'a->depth == 0 || a->framed' 'true'
     control block_not_repaired gcc test_answer \
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
         ms__answer_part_block 'ms_json_put_raw(&w, block);' \
@@ -713,8 +738,8 @@ controls()
         ms_answer_end 'ms__answer_note(a, first)' 'ms__answer_note(a, err)'
     control error_of_damage_behind_the_last_task gcc test_error \
         error_stays_as_it_was_when_damage_does_not_matter 100 \
-        ms__newest 'if (msg && some && it->result == MS_E_DAMAGED) it->result = MS_OK;' \
-        'if (msg && some && ms_cursor_close(it, err) == MS_E_DAMAGED) it->result = MS_OK;'
+        ms__newest 'if (*damaged) it->result = MS_OK;' \
+        'if (*damaged && ms_cursor_close(it, err) != MS_OK) it->result = MS_OK;'
     control reason_truncated_in_a_character gcc test_answer \
         reason_to_stop_is_cut_between_characters 100 \
         ms__answer_stops 'while (n < word.len && n > 0 &&' 'while (false &&'

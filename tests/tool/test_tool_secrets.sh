@@ -148,6 +148,15 @@ static void stream(ms_stream *s, ms_envelope m, const char *token)
     must(ms_stream_feed(s, ms_str_of(text), &err));
 }
 
+/* Writes the token to a file beside the log, under the name that the library gives it. */
+static void beside(const char *path, const char *ending, const char *token)
+{
+    size_t size;
+    char *name = ms__path_beside(&ms__log_of(store)->opts.alloc, path, ending, &size);
+    FILE *f = name == NULL ? NULL : fopen(name, "w");
+    if (f == NULL || fprintf(f, "use %s now", token) < 0 || fclose(f) != 0) exit(1);
+}
+
 int main(int argc, char **argv)
 {
     ms_stream s;
@@ -180,6 +189,7 @@ int main(int argc, char **argv)
             must(ms_rewind(store, place, first, &hidden, &err));
             break;
         case 't': torn = true; break;
+        case 'b': beside(argv[1], ".torn", token); beside(argv[1], ".compacting", token); break;
         case 'f':
             for (int i = 0; i < 3000; i++) {
                 snprintf(text, sizeof text, "{\"n\":%d}", i);
@@ -255,6 +265,30 @@ redact $log --secrets --apply =1> ^left       => ^left       1 in LOG.torn: remo
 $ rm $log.torn; ls $tmp =0> compacting
 redact $log --secrets --apply => ^found      0 in 0 messages$ =0> left
 END
+
+# Names that are too long for an ending are shortened: with one ending, with both, in UTF-8.
+here=$(realpath "$tool")
+for name in "$(printf 'n%.0s' {1..245})" "$(printf 'n%.0s' {1..255})" \
+    "$(printf 'n%.0s' {1..226})$(printf 'ü%.0s' {1..14})"; do
+    mkdir "$tmp/long"
+    long=$tmp/long/$name
+    "$tmp/leaks" "$long" "$token" bt
+    printf 'of another log' >"$tmp/long/${name::200}x-0123456789abcdef.torn"
+    ln -s "$long" "$tmp/long.log"
+    session <<'END'
+== what_crashes_leave_of_a_log_with_a_long_name_is_searched
+$ ls $tmp/long =4>
+redact $long --secrets => ^found      3 in 0 messages: 3 github-token$
+=1> ^ *- +torn +bytes +github =1> ^ *- +beside +torn +github =1> ^ *- +beside +compacting +github
+redact $tmp/long.log --secrets => ^found      3 in 0 messages: 3 github-token$
+$ (cd $tmp/long && "$here" redact $name --secrets) => ^found      3 in 0 messages: 3 github-token$
+compact $long $long --replace => .
+redact $long --secrets --apply =1> ^left       => ^left       1 in LOG.torn -> 1
+$ rm $tmp/long/*.torn; ls $tmp/long =1>
+redact $long --secrets --apply => ^found      0 in 0 messages$ =0> left
+END
+    rm -r "$tmp/long" "$tmp/long.log"
+done
 
 rm -f "$log"
 "$tmp/leaks" "$log" "$token" f

@@ -196,6 +196,50 @@ TEST(streamed_answer_is_stored_when_comments_have_braces)
     }
 }
 
+/* Feeds a body in parts of each size, and wants the one message of it. */
+static void must_answer(const char *body, const char *wanted)
+{
+    ms_request_desc desc = desc_of("openai");
+    size_t len = strlen(body);
+    for (size_t step = 1; step <= len; step++) {
+        ms_answer_stream a;
+        ms_answered out;
+        ms_error err;
+        (void)open_store(NULL);
+        desc.store = store;
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        for (size_t at = 0; at < len; at += step) {
+            size_t n = len - at < step ? len - at : step;
+            if (ms_answer_feed(&a, ms_str_n(body + at, n), &err) != MS_OK)
+                fail_msg("parts of %zu: %s", step, err.message);
+        }
+        assert_int_equal(ms_answer_end(&a, &out, NULL), MS_OK);
+        ms_str got = stored();
+        if (!ms_str_equal(got, ms_str_of(wanted)))
+            fail_msg("parts of %zu: %.*s", step, (int)got.len, got.ptr);
+    }
+}
+
+/* An event has its data in several lines, and comments between them. A body is no stream:
+ * a line of it can begin with a colon. */
+TEST(streamed_answer_is_stored_when_comments_are_within_an_event)
+{
+    static const char wanted[] = "assistant_message 0|a||0 ||\n";
+    must_answer("data: {\"choices\":[{\"delta\"\r\n: }\"ping {\r\ndata::\n:\n:,\n"
+                "data: {\"content\":\"a\"},\n: }}\ndata:\"finish_reason\":\"stop\"}]}\n\n"
+                ": \"\n\ndata: [DONE]\n\n", wanted);
+    must_answer("{\"choices\"\n:[{\"message\"\n:{\"content\"\n:\"a\"},\"finish_reason\"\n"
+                ":\"stop\"}]}\n", wanted);
+}
+
+/* The id of a message is not that of its call, which in this form has none. */
+TEST(answer_has_no_id_of_a_call_when_it_has_the_old_form)
+{
+    must_answer("{\"choices\":[{\"message\":{\"id\":\"msg_1\",\"function_call\":{\"name\":\"f\","
+                "\"arguments\":\"{}\"}},\"finish_reason\":\"function_call\"}]}",
+                "action 0||f|1 {}||\n");
+}
+
 /* Readers see what has come; nobody ends it: it stays, unfinished. */
 TEST(streamed_answer_stays_unfinished_when_its_writer_dies)
 {

@@ -466,6 +466,32 @@ TEST(changes_of_lost_messages_change_no_new_ones)
     }
 }
 
+/* Random steps, then up to three damaged bytes: messages, and changes that hid, replaced or
+ * noted them. Salvage counts what is hidden anew. */
+TEST(salvage_counts_the_hidden_messages_that_it_leaves)
+{
+    uint64_t rng = test_seed();
+    for (size_t round = 0; round < test_times(2000); round++) {
+        buffer b = buffer_new(16384);
+        ms_store *store = open_in(b);
+        for (int i = 0; i < 60; i++) random_step(store, &rng);
+        buffer image = image_in(store, 0), moved = image_in(store, 2 * b.size);
+        ms_close(store);
+        for (unsigned hits = 1 + (unsigned)test_below(&rng, 3); hits > 0; hits--) {
+            size_t at = 64 + (size_t)test_below(&rng, (unsigned)image.size - 64);
+            moved.bytes[at] ^= (char)(1 + test_below(&rng, 255));
+        }
+        store = must_salvage(moved, NULL);
+        must_be_sound(store, "salvaged in round", round);
+        for (int i = 0; i < 10; i++) random_step(store, &rng);
+        must_be_sound(store, "continued in round", round);
+        ms_close(store);
+        free(moved.bytes);
+        free(image.bytes);
+        free(b.bytes);
+    }
+}
+
 /* How many messages a query over a store with a damaged record returns. */
 static size_t read_of(ms_store *store, const ms_query *q, uint64_t *damaged)
 {

@@ -70,10 +70,27 @@ TEST(a_history_has_what_is_readable_when_the_newest_message_is_damaged)
     ms_memory_init(&memory, s.store, MS_STR("l"), MS_STR("a"));
     assert_int_equal(ms_get_history(&memory, &it, &err), MS_OK);
     while (ms_next(&it) != NULL) n++;
-    ms_cursor_close(&it, NULL);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
     assert_int_equal(n, 3);
     assert_int_equal(ms_wait(s.store, 0, 0, &last, &err), MS_OK);
     assert_int_equal(last, 3);
+    ms_store *u;
+    const ms_query q = {.location = MS_STR("l")};
+    const ms_union_desc joined = {.stores = &s.store, .n_stores = 1};
+    assert_int_equal(ms_union_open(&u, &joined, &err), MS_OK);
+    assert_int_equal(ms_query_open(u, &q, &it, &err), MS_OK);
+    for (n = 0; ms_next(&it) != NULL; n++) continue;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+    assert_int_equal(n, 3);
+    assert_int_equal(ms_append(((own_store *)s.store)->inside, MS_STR("l"), &m, NULL, NULL),
+                     MS_OK);
+    ms_query before = q;
+    before.before_seq = 4;
+    assert_int_equal(ms_query_open(u, &before, &it, &err), MS_OK);
+    for (n = 0; ms_next(&it) != NULL; n++) continue;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(n, 3);
+    ms_close(u);
     ms_close(s.store);
 }
 
