@@ -18779,7 +18779,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
     memcpy(h + bad, h + good, fixed);
     if (lost) {
+        uint64_t most = log->append.lost_end; /* no LOST record says so yet */
         ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
+        if (c.end < most) c.end = most;
         ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
         ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);
         if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);

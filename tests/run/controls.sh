@@ -915,6 +915,9 @@ controls()
     control damage_forgotten_with_the_first_page gcc test_rot \
         damage_stays_known_when_the_first_page_is_lost_too 100 \
         ms__super_mend 'ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);' '(void)c;'
+    control lost_tail_forgotten_with_the_first_page gcc test_log_recover \
+        a_lost_tail_stays_known_when_a_writer_has_mended_the_first_page 100 \
+        ms__super_mend 'if (c.end < most) c.end = most;' '(void)most;'
     control foreign_first_page_believed gcc test_rot \
         log_is_its_own_when_its_first_page_is_of_another_one 100 \
         ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
