@@ -1119,6 +1119,10 @@ controls()
     control date_of_a_model_ends_anywhere gcc test_request \
         thinking_goes_to_its_model_alone_whatever_its_date 100 \
         ms__same_model 'return n == rest.len ||' 'return n <= rest.len ||'
+    control salvage_conflicts_with_its_own_mend gcc test_log_recover \
+        a_salvaged_log_is_replaced_when_a_byte_of_its_fixed_part_is_flipped 100 \
+        ms__hold_both 'uint64_t mark = ms__load_mark(w->old->map.super + MS__AT_MARK);' \
+        'uint64_t mark = w->old->map.marked;'
     control salvage_of_an_empty_file_replaces gcc test_log_index \
         salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
         ms__hold_both '|| w->made ||' '|| !log->map.super || w->made ||'
