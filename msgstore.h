@@ -178,6 +178,15 @@
  * that report writes they have not made; the name of a new file in a directory that the
  * process may not read.
  *
+ * The codes of an append to a log, and what to do:
+ *
+ *   MS_E_BUSY       another writer: repeat it; nothing was appended
+ *   MS_E_CONFLICT   a compaction has replaced the file, or `expect` failed: close, open
+ *                   and repeat; or read and decide again
+ *   MS_E_FULL       make room, and repeat it; nothing was appended
+ *   MS_E_POISONED   close, check the disk, open, and repeat it. The message may be there
+ *                   already: give it a key, and it is stored once
+ *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
  * append; the next writer zeroes and syncs them before it appends. Whole messages among
  * them are kept in PATH.torn. The first writer after a restart syncs what it finds.
@@ -185,6 +194,20 @@
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
  * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
  * ms_mem_attach() verifies every record. See ms_mem_image().
+ *
+ * ---- DAMAGE --------------------------------------------------------------------------
+ *
+ * MS_E_DAMAGED is no crash: bytes that were written have changed, or the file is shorter.
+ * ms_log_verify reports what is missing, by bytes and by sequence numbers: see
+ * ms_log_event. A program has three choices:
+ *
+ *   - It stops, and keeps the file as it is. A reader writes nothing to it.
+ *   - It goes on in the same file. Appends work. Each reading over the damage returns
+ *     MS_E_DAMAGED after the messages that are left, for good.
+ *   - It writes a log of the rest: ms_log_open with MS_LOG_READ and MS_OPEN_SALVAGE, then
+ *     ms_log_rewrite to another path, or with `replace` to the same one (MS_E_DAMAGED:
+ *     done, with the rest). The new log no longer reports the loss. If it matters to the
+ *     agent, append a message about it.
  *
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
@@ -939,9 +962,10 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED. *msg is valid as long as the store's messages (see GUARANTEES). Stores
- * that cannot return pointers to records copy into the arena. Arena stores and logs need
- * an arena only for the text so far of an unfinished message. */
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing. *msg is valid as long as
+ * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
+ * copy into the arena. Arena stores and logs need an arena only for the text so far of an
+ * unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
@@ -956,8 +980,8 @@ typedef struct ms_stat {
     uint64_t room;            /* bytes free in a fixed buffer, otherwise 0 */
     uint64_t hidden;          /* messages that are not visible */
     uint64_t changes;         /* records other than messages: see ms_kind */
-    uint64_t damaged;         /* ranges of a log that were unreadable or missing when it
-                                 was opened: their messages are in no view */
+    uint64_t damaged;         /* ranges of a log that are unreadable or missing, as in
+                                 ms_log_info.damaged: their messages are in no view */
     uint64_t dropped;         /* messages that a ring has dropped since it was opened */
     uint64_t as_of;           /* private: the position after all records */
 } ms_stat;
@@ -1108,7 +1132,8 @@ typedef struct ms_log_desc {
                                  batch takes the lock, and first reads the appends of the
                                  others. It waits at most lock_wait_ms (0: 1000), then
                                  returns MS_E_BUSY, with nothing appended. MS_E_CONFLICT:
-                                 a compaction has replaced the file; open it again.
+                                 a compaction has replaced the file; open it again. (If
+                                 opts.expect is set, ms_log_info.replaced tells which.)
                                  MS_E_UNSUPPORTED at opening: os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
@@ -1122,11 +1147,12 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse
- * copy, which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
- * A file of size 0 counts as missing, and so does an incomplete superblock, which an
- * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
- * file as empty. */
+ * see ms_log_opening; in each opening, if the first page and its copy are damaged, or the
+ * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
+ * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
+ * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
+ * superblock, which an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED).
+ * MS_LOG_READ opens such a file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 #endif
 
@@ -1540,7 +1566,12 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * These functions work on arena stores and logs; on a backend without `change` they
  * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
- * is hidden. Cursors opened earlier do not see the change. */
+ * is hidden. Cursors opened earlier do not see the change.
+ *
+ * Where a log's record of an amendment or a hiding is damaged, views leave out the
+ * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
+ * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
+ * the messages as they were before. So may ms_get_by_seq, with MS_OK. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -1803,7 +1834,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
  * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
  * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
- * effect. report may be NULL.
+ * effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
@@ -1811,13 +1843,15 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. A reader of the old file learns
  *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old file is synced first, since a power
- *     loss can bring it back until the new name is durable. Through a symbolic link the
- *     file that it leads to is replaced, and the link stays.
+ *     reading the old file, or open the path again; see ms_log_info.replaced. The old
+ *     file is synced first, since a power loss can bring it back until the new name is
+ *     durable. Through a symbolic link the file that it leads to is replaced, and the
+ *     link stays.
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
- * is in place. MS_E_BUSY: another process writes to the file to be replaced.
+ * is in place. It no longer reports the loss: their numbers are absent, as those of
+ * hidden messages are. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_CONFLICT: it was written to after the source was opened for salvage.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
@@ -1876,18 +1910,23 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
 typedef enum ms_log_event_kind {
     MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
     MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
-                                 are zero now */
+                                 are zero now. After a failed sync: up to the end of the
+                                 room ahead */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
-                                 that are open while another writer makes the index again
-                                 return MS_E_CONFLICT: open the file again */
+    MS_LOG_INDEX_DAMAGE       /* an index record, or the first page (offset 0), is
+                                 damaged; no message is lost. Handles that are open while
+                                 another writer makes the index again return
+                                 MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
 struct ms_log_event {
     ms_log_event_kind kind;
     uint64_t offset, length;  /* bytes of the file */
-    uint64_t after_seq;       /* sequence number before the range, */
-    uint64_t before_seq;      /* and after it; 0: not known */
+    uint64_t after_seq;       /* number of the last message before the range; 0: none */
+    uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
+                                 between the two are missing; if none is between them,
+                                 the range had changes. After the last message nothing
+                                 tells how many are missing, if any */
     int sys_errno;            /* SYNC_FAILED */
 };
 
@@ -1900,11 +1939,14 @@ typedef struct ms_log_info {
     uint64_t durable_seq;     /* the last message below it */
     uint64_t segments;        /* with an index record */
     uint64_t summaries;       /* of 32 segments each */
-    uint64_t damaged;         /* damaged ranges found since the store was opened, */
-    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t damaged;         /* damaged ranges that the newest segment index counts, and
+                                 those after it. 0 proves nothing: damage that a query
+                                 meets in an older segment is in ms_cursor.damaged, and
+                                 ms_log_verify finds all */
+    uint64_t damaged_bytes;   /* of these ranges */
     uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
     uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
-                                 shorter now */
+                                 shorter now. 0 again once an append has noted that */
     uint64_t memory;          /* bytes that the handle has allocated */
     uint64_t pid;             /* of the last writer; a hint */
     ms_log_engine engine;     /* in use; AUTO for a reader */
@@ -1929,10 +1971,13 @@ typedef struct ms_log_report {
     uint64_t end;             /* where the last complete append ends */
 } ms_log_report;
 
-/* Reads every byte of a log, index records included, without writing. desc needs path,
- * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report (may be NULL) and err.
- * Beside a writer it reads the bytes that were visible when it began. */
+/* Reads every record of a log, index records included, without writing. desc needs path,
+ * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
+ * append at the end is not damage, nor is a first page whose copy replaces it.
+ * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
+ * records are damaged, and no message is missing; with report->end 0 the file cannot be
+ * opened, see ms_log_open. Beside a writer it reads the bytes that were visible when it
+ * began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 #endif
