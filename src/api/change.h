@@ -9,7 +9,12 @@
  * return MS_E_UNSUPPORTED. Any thread. On failure nothing has changed. MS_E_NOT_FOUND: no
  * message has the number; MS_E_ARGUMENT: it belongs to another location; MS_E_HIDDEN: it
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
- * it. Cursors opened earlier do not see the change. */
+ * it. Cursors opened earlier do not see the change.
+ *
+ * Where a log's record of an amendment or a hiding is damaged, views leave out the
+ * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
+ * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
+ * the messages as they were before. So may ms_get_by_seq, with MS_OK. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED

@@ -83,7 +83,8 @@ typedef struct ms_log_desc {
                                  batch takes the lock, and first reads the appends of the
                                  others. It waits at most lock_wait_ms (0: 1000), then
                                  returns MS_E_BUSY, with nothing appended. MS_E_CONFLICT:
-                                 a compaction has replaced the file; open it again.
+                                 a compaction has replaced the file; open it again. (If
+                                 opts.expect is set, ms_log_info.replaced tells which.)
                                  MS_E_UNSUPPORTED at opening: os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
@@ -97,9 +98,10 @@ typedef struct ms_log_desc {
 /* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
  * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
  * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; MS_E_FULL: no room for a new log, or for the holes of a sparse
- * copy, which a writer fills; MS_E_IO: a system call failed, see err->sys_errno.
- * A file of size 0 counts as missing, and so does an incomplete superblock, which an
- * interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
- * file as empty. */
+ * see ms_log_opening; in each opening, if the first page and its copy are damaged, or the
+ * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
+ * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
+ * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
+ * superblock, which an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED).
+ * MS_LOG_READ opens such a file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);

@@ -178,6 +178,15 @@
  * that report writes they have not made; the name of a new file in a directory that the
  * process may not read.
  *
+ * The codes of an append to a log, and what to do:
+ *
+ *   MS_E_BUSY       another writer: repeat it; nothing was appended
+ *   MS_E_CONFLICT   a compaction has replaced the file, or `expect` failed: close, open
+ *                   and repeat; or read and decide again
+ *   MS_E_FULL       make room, and repeat it; nothing was appended
+ *   MS_E_POISONED   close, check the disk, open, and repeat it. The message may be there
+ *                   already: give it a key, and it is stored once
+ *
  * After a crash the caller need not act. Readers ignore the bytes of an unfinished
  * append; the next writer zeroes and syncs them before it appends. Whole messages among
  * them are kept in PATH.torn. The first writer after a restart syncs what it finds.
@@ -185,6 +194,20 @@
  * An arena store in a fixed buffer is one contiguous image from the start of the buffer.
  * It can be stored or sent anywhere (file, flash, socket) and read back into a buffer;
  * ms_mem_attach() verifies every record. See ms_mem_image().
+ *
+ * ---- DAMAGE --------------------------------------------------------------------------
+ *
+ * MS_E_DAMAGED is no crash: bytes that were written have changed, or the file is shorter.
+ * ms_log_verify reports what is missing, by bytes and by sequence numbers: see
+ * ms_log_event. A program has three choices:
+ *
+ *   - It stops, and keeps the file as it is. A reader writes nothing to it.
+ *   - It goes on in the same file. Appends work. Each reading over the damage returns
+ *     MS_E_DAMAGED after the messages that are left, for good.
+ *   - It writes a log of the rest: ms_log_open with MS_LOG_READ and MS_OPEN_SALVAGE, then
+ *     ms_log_rewrite to another path, or with `replace` to the same one (MS_E_DAMAGED:
+ *     done, with the rest). The new log no longer reports the loss. If it matters to the
+ *     agent, append a message about it.
  *
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *

@@ -5,7 +5,8 @@
  * to->path: compaction, retention, repair (source opened for salvage), export of an arena
  * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
  * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
- * effect. report may be NULL.
+ * effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
@@ -20,7 +21,8 @@
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
- * is in place. MS_E_BUSY: another process writes to the file to be replaced.
+ * is in place. It no longer reports the loss: their numbers are absent, as those of
+ * hidden messages are. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_CONFLICT: it was written to after the source was opened for salvage.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring

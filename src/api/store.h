@@ -131,9 +131,10 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED. *msg is valid as long as the store's messages (see GUARANTEES). Stores
- * that cannot return pointers to records copy into the arena. Arena stores and logs need
- * an arena only for the text so far of an unfinished message. */
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing. *msg is valid as long as
+ * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
+ * copy into the arena. Arena stores and logs need an arena only for the text so far of an
+ * unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err);
 
@@ -148,8 +149,8 @@ typedef struct ms_stat {
     uint64_t room;            /* bytes free in a fixed buffer, otherwise 0 */
     uint64_t hidden;          /* messages that are not visible */
     uint64_t changes;         /* records other than messages: see ms_kind */
-    uint64_t damaged;         /* ranges of a log that were unreadable or missing when it
-                                 was opened: their messages are in no view */
+    uint64_t damaged;         /* ranges of a log that are unreadable or missing, as in
+                                 ms_log_info.damaged: their messages are in no view */
     uint64_t dropped;         /* messages that a ring has dropped since it was opened */
     uint64_t as_of;           /* private: the position after all records */
 } ms_stat;

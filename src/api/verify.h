@@ -4,18 +4,23 @@
 typedef enum ms_log_event_kind {
     MS_LOG_DAMAGE,            /* bytes that were written and cannot be read any more */
     MS_LOG_ZEROED,            /* bytes of a torn append, after the last complete one; they
-                                 are zero now */
+                                 are zero now. After a failed sync: up to the end of the
+                                 room ahead */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record is damaged; no message is lost. Handles
-                                 that are open while another writer makes the index again
-                                 return MS_E_CONFLICT: open the file again */
+    MS_LOG_INDEX_DAMAGE       /* an index record, or the first page (offset 0), is
+                                 damaged; no message is lost. Handles that are open while
+                                 another writer makes the index again return
+                                 MS_E_CONFLICT: open the file again */
 } ms_log_event_kind;
 
 struct ms_log_event {
     ms_log_event_kind kind;
     uint64_t offset, length;  /* bytes of the file */
-    uint64_t after_seq;       /* sequence number before the range, */
-    uint64_t before_seq;      /* and after it; 0: not known */
+    uint64_t after_seq;       /* number of the last message before the range; 0: none */
+    uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
+                                 between the two are missing; if none is between them,
+                                 the range had changes. After the last message nothing
+                                 tells how many are missing, if any */
     int sys_errno;            /* SYNC_FAILED */
 };
 
@@ -28,11 +33,14 @@ typedef struct ms_log_info {
     uint64_t durable_seq;     /* the last message below it */
     uint64_t segments;        /* with an index record */
     uint64_t summaries;       /* of 32 segments each */
-    uint64_t damaged;         /* damaged ranges found since the store was opened, */
-    uint64_t damaged_bytes;   /* and their bytes */
+    uint64_t damaged;         /* damaged ranges that the newest segment index counts, and
+                                 those after it. 0 proves nothing: damage that a query
+                                 meets in an older segment is in ms_cursor.damaged, and
+                                 ms_log_verify finds all */
+    uint64_t damaged_bytes;   /* of these ranges */
     uint64_t zeroed_bytes;    /* bytes of a torn append, zeroed before the first append */
     uint64_t lost_end;        /* not 0: the file had visible bytes up to here, and is
-                                 shorter now */
+                                 shorter now. 0 again once an append has noted that */
     uint64_t memory;          /* bytes that the handle has allocated */
     uint64_t pid;             /* of the last writer; a hint */
     ms_log_engine engine;     /* in use; AUTO for a reader */
@@ -57,9 +65,12 @@ typedef struct ms_log_report {
     uint64_t end;             /* where the last complete append ends */
 } ms_log_report;
 
-/* Reads every byte of a log, index records included, without writing. desc needs path,
- * and may have os, alloc and events, which report each range. MS_OK: no damage (a torn
- * append at the end is not damage); MS_E_DAMAGED: see report (may be NULL) and err.
- * Beside a writer it reads the bytes that were visible when it began. */
+/* Reads every record of a log, index records included, without writing. desc needs path,
+ * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
+ * append at the end is not damage, nor is a first page whose copy replaces it.
+ * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
+ * records are damaged, and no message is missing; with report->end 0 the file cannot be
+ * opened, see ms_log_open. Beside a writer it reads the bytes that were visible when it
+ * began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);

@@ -210,7 +210,7 @@ typedef struct ms__log_recovery {
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
-    uint32_t doubt_check; /* of the bytes between, or of the last ones */
+    uint32_t doubt_check; /* of the headers of the first of them */
 } ms__log_recovery;
 
 typedef struct ms__log {

@@ -734,7 +734,14 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
     if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* empty */
-    return ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err);
+    MS__TRY(ms__salvage_holds(log, w->old->map.marked, w->old->map.seen_line, err));
+    ms__lock_acquire(&log->lock); /* this opening may have mended the first page */
+    uint64_t mark = ms__load_mark(w->old->map.super + MS__AT_MARK);
+    uint32_t line = ms__log_line(w->old->map.super);
+    ms__log_seen(log, mark, line);
+    ms__log_found(log, mark, line, log->map.salvaged);
+    ms__lock_release(&log->lock);
+    return MS_OK;
 }
 
 /* Sets or clears the mark of the old file. replaced: from here on no handle appends to

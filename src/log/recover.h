@@ -3,123 +3,154 @@
  * Three events use this section: an opening, a check for appends of other processes, and
  * the turn of a shared writer.
  *
- * Opening has to find the end of the log. It knows the watermark, the durable end of the
- * newest checkpoint, and the size of the file:
+ * ---- Words. The watermark is *trusted* if the superblock proves that a writer stored it
+ * since the machine started (ms__mark_trusted). It is *current* if it is trusted, or if
+ * it or the line has changed while this handle was open (ms__mark_current): then a writer
+ * lives. The superblock has its fixed part twice, on page 0 and on page 1, the copy. Page
+ * 0 is *lost* if the copy counts instead (super_lost): then watermark, line and
+ * checkpoints, which have no copy, are ignored. *Dead* bytes are after the end of the
+ * log, and not zero. `proven`: all below it is known to have been visible, so an invalid
+ * byte there is damage. `visible`: where the log ends.
  *
- *              is the watermark trusted (same boot, device, inode)?
- *               | yes                           | no: power loss, other machine, copy
+ * ---- The end of the log. An opening knows the watermark, the durable end of the newest
+ * checkpoint, and the size of the file:
+ *
+ *                        is the watermark trusted?
+ *               | yes                           | no: power loss, other machine, copy of
+ *               v                               v     the file, lost page 0
+ *      proven = visible = the        proven = the durable end. ms__log_find_end walks
+ *      larger of watermark and       record by record, to the first byte x that begins
+ *      durable end                   no valid record:
+ *               |                     - x below `proven`: damage; the walk goes on
+ *               |                     - a record with SYNCED follows: damage; `proven`
+ *               |                       moves to the last of these; the walk goes on
+ *               |                     - a record follows, and no power loss can have torn
+ *               |                       what is at x (FF4): damage; the walk goes on
+ *               |                     - else the walk ends: visible = after the last
+ *               |                       COMMIT, but not below `proven`. If page 0 is
+ *               |                       lost: after the last byte that is not zero
  *               v                               v
- *      visible = the larger of       ms__log_find_end: record by record, to the first
- *      watermark and checkpoint      byte x that begins no valid record
- *               |                       |  x is below `proven` (the durable end, or the
- *               |                       |  last record with SYNCED), or no power loss can
- *               |                       |  have torn it (FF4): damage; it goes on
- *               |                       |  else: visible = after the last COMMIT, but not
- *               |                       |  below `proven`
- *               v                       v
- *      ms__apply_visible: every record up to `visible` enters the tail; what is
- *      invalid there is damage, and is reported
- *               |  visible is beyond the end of the file: ms__lost_note
+ *      ms__apply_visible takes every record up to `visible` into the tail. What is
+ *      invalid there is damage, and is reported. If the file ends before `visible`, or
+ *      its last record reaches past the end of the file, ms__lost_note notes the loss
  *               v
- *      attached. Bytes after log->end may be dead; the first append zeroes them
- *      (ms__writer_prepare). A reader stops at log->end and writes nothing.
+ *      the end of the handle, log->end. A reader stops there, and writes nothing. The
+ *      first append zeroes the dead bytes after it (ms__writer_prepare, [log-append])
  *
- * A trusted watermark is behind where the first page is an older one. Two whole appends
- * after it, or parts of a second, prove that: then the log goes on (ms__mark_passed).
+ * Torn or damaged: below `proven` invalid bytes are damage. Above it the walk decides: if
+ * it goes on after them they are damage, where it ends they are torn, and dead.
  *
- * A watermark that is not a multiple of 8 is not trusted. MS_OPEN_SALVAGE takes in every
- * valid record, and looks for no COMMIT: `visible` is the end of the last byte that is
- * not zero, or `proven` if that is later. What is invalid before it is damage.
+ * Three cases are not in the diagram:
+ *   - Page 0 is an older one that a disk has brought back. Its watermark is trusted, and
+ *     too low. Two appends after it prove that, the second one whole or in parts, since
+ *     an append is stored only after the one before is visible (ms__mark_passed).
+ *   - A watermark that is not a multiple of 8 was damaged, and is not trusted.
+ *   - MS_OPEN_SALVAGE takes in every valid record, and looks for no COMMIT: `visible` is
+ *     after the last byte that is not zero, or `proven` if that is later.
  *
- * The first append then does the steps of ms__writer_prepare, see [log-append].
- *
- * The walk begins after the newest segment index below a trusted end, not at the first
- * record (ms__log_start). That index carries the counts of all before it. So opening
+ * The walk does not begin at the first record, but after the newest segment index below
+ * `proven` (ms__log_start). That index has the counts of all before it. So an opening
  * costs the same at any size of the file.
  *
- * A check for appends compares the watermark with the last one taken in, and the epoch of
- * the line. If the watermark has moved, ms__apply_visible takes in the new records. A
- * change of either word shows that a writer lives, whatever boot number it stored
- * (ms__mark_current). Until then an untrusted watermark is ignored. If a reader has taken
- * in records after it, and they differ then, it fails with MS_E_CONFLICT. A reader whose
- * file has the mark REPLACED compares the path with its file, and tells once that they
- * differ.
+ * ---- Doubt. A reader whose watermark is not trusted shows records after it. They can be
+ * dead to others: a writer in another container sees another boot number, trusts the
+ * watermark, and writes over them. So the reader remembers their place and a check of
+ * them: they are in doubt (ms__doubt_begin). When the watermark becomes current, the
+ * doubt ends. If the watermark has passed these records and they are the same, they were
+ * visible; otherwise the reader returns MS_E_CONFLICT (ms__doubt_over).
  *
- * An opening has these steps. A writer has the lock of the file meanwhile; a reader has
- * none, so a writer may be at work during each of its steps.
+ * ---- A check for appends compares the watermark with the last one that the handle has
+ * taken in, and the epoch of the line. If the watermark is current and has moved,
+ * ms__apply_visible takes in the new records. One that is not current is ignored. A
+ * reader whose file has the mark REPLACED compares the path with its file, and returns
+ * MS_E_CONFLICT once if they differ.
  *
- *   1 Reads the superblock. A creation that did not end leaves parts of one, and zeros:
- *     such a file is empty (ms__super_incomplete).
+ * ---- An opening has these steps. A writer has the lock of the file meanwhile. A reader
+ * has none, so a writer may be at work during each of its steps.
+ *
+ *   1 Reads the superblock, and chooses between page 0 and the copy. A creation that did
+ *     not end leaves parts of a superblock, and zeros: such a file is empty
+ *     (ms__super_incomplete).
  *   2 Empty: a writer creates the log, a reader stops here and tries again at its next
  *     query. A creation allocates room, writes the superblock with the first watermark,
  *     syncs the file, then its folder. Only then may a record be stored: a power loss
  *     must not leave records without a superblock.
- *   3 Maps the superblock. A writer first allocates its page, and holes of the file.
+ *   3 Maps page 0. Before that a writer does what a map would fail without: it writes
+ *     page 0 again if the disk cannot read it, and fills the holes of a sparse file.
  *   4 Loads the line, then watermark and checkpoint, then the size. A writer stores them
  *     in the opposite order: it makes the file longer, stores watermark or checkpoint,
  *     and its line after its first watermark. So the size suffices for the watermark, and
  *     the watermark is at least as new as the line.
- *   5 Chooses the start of the walk, finds the visible end, and takes in the records: the
+ *   5 Chooses the start of the walk, finds `visible`, and takes in the records: the
  *     diagram above.
  *   6 A writer raises its last number to that of the checkpoint: records in damage may
  *     have had it.
- *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the
- *     durable end, it is damaged, and a writer stores it again.
- *   8 A writer writes the fixed part of the superblock again where one of the two is
- *     damaged; in place of a lost first page with a checkpoint of what it found, which it
- *     syncs before. If nothing was ever synced, it writes the first one again and syncs
- *     it: the creator may have been killed before its sync.
- *   9 Shows records and superblock to readers of the handle, which take no lock. A
- *     writer then clears REPLACED. A shared writer that has found records after the
- *     watermark is prepared at once (ms__mark_behind).
+ *   7 Sets the durable end (ms__durable_begin). If a trusted watermark is below the end
+ *     of the handle, the page was damaged or older, and a writer stores the right one. A
+ *     reader notes what is in doubt.
+ *   8 A writer mends the superblock. It allocates page 0 unless 3 did so with the holes:
+ *     a file that is refused is not written to. If one of the two fixed
+ *     parts is damaged, the other one is written in its place. A lost page 0 also gets
+ *     the first watermark, without a line, so that nobody trusts it; and a checkpoint, so
+ *     that the damage up to there stays known. The file is synced before that. If the log
+ *     has no checkpoint yet, the fixed part is written again and synced: the creator may
+ *     have been killed before its sync.
+ *   9 Stores its process number, and shows records and superblock to readers of the
+ *     handle, which take no lock.
  *
- * If a step fails, ms__log_detach drops what was read, and nothing has been written but
- * by 2, 7 and 8, which may be repeated.
+ * Then [log-open] clears REPLACED. If a shared writer has taken in records after the
+ * watermark, it stores a watermark after them at once (ms__mark_behind).
+ *
+ * If a step fails, ms__log_detach drops what was read. Only steps 2, 3, 7 and 8 write to
+ * the file, and each of them may be repeated.
  *
  * A record that is taken in changes the handle like this:
  *
  *   MESSAGE           names and posting lists of the tail, counts, last number
  *   AMEND ... PART    posting lists of the tail; the edits, if they are in memory
- *   segment index     closes the tail, and a fresh one begins; it moves the hints
- *   SUMMARY           its place in the table
+ *   INDEX: segment    closes the tail, and a fresh one begins
+ *   INDEX: summary    its place in the table
+ *   INDEX, all types  a writer's last number: messages that it counts may be damaged
  *   GAP               numbers that are not assigned again
  *   LOST              one damaged range (counted by the walk)
  *   others            nothing. A kind from 128 on stops the handle: MS_E_FOREIGN
  *
- * The turn of a shared writer, from ms__log_enter to ms__log_leave, is one append, change
- * or portion of housekeeping. A thread takes the handle's lock first, then that of the
- * file.
+ * ---- The turn of a shared writer, from ms__log_enter to ms__log_leave, is one append,
+ * change or portion of housekeeping. A thread takes the handle's lock first, then that of
+ * the file.
  *
  *   1 Takes in what others appended, while they may still write.
  *   2 Takes the lock of the file. It waits at most lock_wait_ms.
  *   3 Takes in the rest. From here on no other handle writes.
- *   4 Decides whether the handle is prepared, see [log-append] (ms__turn_check). It is if
- *     the watermark is current, and the end of the handle is there. BUSY must not be
- *     past that, UNCONFIRMED not be set, and the sync mode require no sync first.
+ *   4 Decides whether the handle is prepared (ms__turn_check), see [log-append]. It is if
+ *     all of this holds: the watermark is current, and is the end of the handle; BUSY is
+ *     not past it; UNCONFIRMED is 0; the sync mode requires no sync first.
  *   5 Appends, after ms__writer_prepare if the handle is not prepared.
  *   6 Releases the lock of the file. The sync of the append follows, outside of the turn.
  *
- * BUSY past the watermark: a writer raised it, and was killed before it published. It is
- * also so after an exclusive writer that did not close the log. An untrusted line: the
- * machine has restarted, or the file is a copy. After 3 the end of the handle is a
- * trusted watermark. If the end is not the watermark and the file reaches the watermark,
- * other writers may have overwritten the handle's records. It must not append after them:
- * MS_E_CONFLICT. A shorter file is no error: 3 has noted what is lost (ms__lost_note).
+ * Why a handle is not prepared in 4:
+ *   - BUSY is past the watermark: a writer raised it, and was killed before it published;
+ *     or an exclusive writer did not close the log.
+ *   - The watermark is not current: the machine has restarted, or the file is a copy.
+ *   - The end of the handle is not at a current watermark. If the file reaches that
+ *     watermark, other writers may have overwritten the handle's records: it must not
+ *     append after them, MS_E_CONFLICT. A shorter file is no error: 3 has noted the loss.
  * ================================================================================== */
 
 /* ---- Taking in records. */
 
 /* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. An index of other segments lies
- * where an opening finds it. Beside an open handle another writer has found the newest
- * index damaged, and made other segments from there. */
+ * indexes before it are derived when a query needs them. An index may not fit the
+ * segments of the handle. An opening ignores it: its numbers are wrong. In an open handle
+ * it means that another writer has found the newest index damaged, and made other
+ * segments from there. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
     if (seg->number < t->segment ||
         (seg->number == t->segment && seg->base != t->base)) {
-        if (!log->map.super_now) return MS_OK; /* it lies */
+        if (!log->map.super_now) return MS_OK; /* its numbers are wrong */
         return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
                         "segments of it: open it again", log->file.path);
     }
@@ -236,8 +267,9 @@ static void ms__record_walk_begin(ms__record_walk *s, ms__log *log, uint64_t tru
 }
 
 /* Takes in the records of [log->end, visible). If the file, of `size` bytes, ends
- * earlier, or the last record extends past its end, the rest is lost, and the next writer
- * appends at log->end. */
+ * earlier, or the last record reaches past `visible`, the rest is lost, and the next
+ * writer appends at log->end. After damage a sync precedes the next append, which then
+ * carries SYNCED: a later walk, too, finds that these bytes are damage, and not torn. */
 static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size,
                                    ms_error *err)
 {
@@ -347,9 +379,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. Without the first page nothing tells what was durable: then all bytes that
- * are not zero count as visible. The first record after the watermark, which need not be
- * at one, is in doubt. */
+ * log ends. If page 0 is lost, nothing tells what was durable: then all bytes that are
+ * not zero count as visible. log->recovery.doubt is the first record that begins at or
+ * after the watermark, which may point into the middle of one. A superblock of which no
+ * record is found is that of another file: MS_E_DAMAGED. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -393,8 +426,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                     "is of the file that it names", log->file.path);
 }
 
-/* Stores the watermark again if the durable end is above it, though it is trusted: then
- * something else changed it. Readers and shared writers need the right one. */
+/* Stores a trusted watermark again if it is below the end of the handle: then the page is
+ * damaged or an older one. Readers and shared writers need the right watermark. */
 static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 {
     if (!log->writer || mark >= log->end) return MS_OK;
@@ -405,7 +438,8 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
 
 #define MS__DOUBT_MOST 64u
 
-/* Returns a check of the first records in doubt: of what a redaction leaves of them. */
+/* Returns a check of the headers of the first records in doubt, without what a redaction
+ * changes in them. */
 static uint32_t ms__doubt_check(const ms__log *log)
 {
     uint64_t at = log->recovery.doubt, end = log->recovery.doubt_end;
@@ -419,9 +453,9 @@ static uint32_t ms__doubt_check(const ms__log *log)
     return crc;
 }
 
-/* Notes that a reader shows records which a walk found after the watermark. If a writer
- * lives that sees another boot number, they may be dead, and it writes over them. A file
- * that was cut has no bytes before the end of the log. */
+/* Notes that a reader shows records which a walk found after the watermark: they are in
+ * doubt. The check ends where the file does: one that was truncated may end before
+ * log->end. */
 static void ms__doubt_begin(ms__log *log, uint64_t mark)
 {
     uint64_t size = log->file.stat.size, end = log->end < size ? log->end : size;
@@ -433,7 +467,8 @@ static void ms__doubt_begin(ms__log *log, uint64_t mark)
     r->doubt_check = ms__doubt_check(log);
 }
 
-/* Finds out, when a writer has stored a watermark, whether those records are visible. */
+/* Ends the doubt when a writer has stored a watermark: the records in doubt are visible
+ * if it is after them and they are the same, else MS_E_CONFLICT. */
 static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
 {
     ms__log_recovery *r = &log->recovery;
@@ -444,8 +479,9 @@ static ms_result ms__doubt_over(ms__log *log, uint64_t mark, ms_error *err)
     return MS_OK;
 }
 
-/* Takes in the appends after a trusted watermark that is behind: the first page is an
- * older one. A writer that lives has moved it meanwhile, and a later look takes them. */
+/* Takes in the appends after a trusted watermark that is too low: page 0 is an older one.
+ * If the watermark has moved meanwhile, a writer lives, and a later check for appends
+ * takes them in. */
 static ms_result ms__mark_passed(ms__log *log, uint64_t mark, uint64_t size,
                                  ms_error *err)
 {
@@ -557,7 +593,7 @@ static bool ms__super_incomplete(const unsigned char *h, size_t got)
 }
 
 /* Returns whether the first record whose header holds is of the file that the copy names,
- * and not of the one that the first page does. h: room for both pages and a header. */
+ * and not of the one that page 0 names. h: room for both pages and a header. */
 static bool ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h)
 {
     size_t got = 0;
@@ -576,9 +612,10 @@ static bool ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h)
 }
 
 /* Decodes the fixed part of a superblock, of which h has both pages, and room for a
- * header. The copy counts if the first page is damaged, or names another file than the
- * first record is of: then log->file.super_lost. A version or flag that is not known, and
- * not damage, refuses the file. */
+ * header. The copy counts if page 0 is damaged, has no live words, or names another file
+ * than the first record is of: then log->file.super_lost. super_mend: the next writer has
+ * to write one of the two. If the check of page 0 holds, and its version or a flag is not
+ * known, the file is refused. */
 static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
@@ -599,9 +636,9 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     return MS_OK;
 }
 
-/* Writes the fixed part of the superblock again where it is damaged. A first page that
- * was lost gets a watermark that nobody trusts, and a checkpoint of what was found: the
- * damage in it stays known. */
+/* Writes the fixed part of the superblock again where it is damaged. A lost page 0 gets a
+ * watermark that nobody trusts, and a checkpoint up to where the file is known to have
+ * had bytes: damage and loss below it stay known. */
 static ms_result ms__super_mend(ms__log *log, ms_error *err)
 {
     const size_t all = MS__FIRST_RECORD, fixed = MS__SUPER_FIXED;
@@ -614,7 +651,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
     memcpy(h + bad, h + good, fixed);
     if (lost) {
+        uint64_t most = log->append.lost_end; /* no LOST record notes it yet */
         ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
+        if (c.end < most) c.end = most;
         ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
         ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);
         if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
@@ -834,10 +873,10 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
                     "salvage: open it again", log->file.path);
 }
 
-/* Takes in the appends of other processes. The caller holds the handle's lock. It loads
- * the line before the watermark, see step 4 of an opening. A watermark that is not
- * current is ignored: no writer has stored one since this handle was opened. seen: what
- * was loaded, so that the next query compares two words. */
+/* Takes in the appends of other processes. The caller holds the handle's lock. The line
+ * is loaded before the watermark, see step 4 of an opening. A watermark that is not current
+ * is ignored: no writer has stored one since this handle was opened. What was loaded is
+ * noted as seen: the next query compares these two words (ms__log_look). */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -870,7 +909,7 @@ static ms_result ms__log_follow(ms__log *log, ms_error *err)
     return log->map.salvaged ? ms__salvage_holds(log, mark, line, err) : MS_OK;
 }
 
-/* Takes in the appends of other processes. Without new appends it takes no lock. */
+/* Does the same for a query, which holds no lock. Without new appends it takes none. */
 static ms_result ms__log_look(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
@@ -888,8 +927,8 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a compaction has replaced the file of a reader. It may go on reading:
- * what it has seen stays. While the copy is made, the path has the old file. */
+/* Fails once if a compaction has replaced the file of a reader. The reader may go on with
+ * the old file. While the copy is made, the path still has that, and nothing fails. */
 static ms_result ms__reader_told(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
@@ -903,7 +942,8 @@ static ms_result ms__reader_told(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Does the same before a query, and tells a reader that its file was replaced. */
+/* Does what precedes a query: takes in the appends of other processes, and fails once if
+ * the file of a reader was replaced. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_look(log, err));

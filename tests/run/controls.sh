@@ -955,6 +955,9 @@ controls()
     control damage_forgotten_with_the_first_page gcc test_rot \
         damage_stays_known_when_the_first_page_is_lost_too 100 \
         ms__super_mend 'ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);' '(void)c;'
+    control lost_tail_forgotten_with_the_first_page gcc test_log_recover \
+        a_lost_tail_stays_known_when_a_writer_has_mended_the_first_page 100 \
+        ms__super_mend 'if (c.end < most) c.end = most;' '(void)most;'
     control foreign_first_page_believed gcc test_rot \
         log_is_its_own_when_its_first_page_is_of_another_one 100 \
         ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
@@ -1156,6 +1159,10 @@ controls()
     control date_of_a_model_ends_anywhere gcc test_request \
         thinking_goes_to_its_model_alone_whatever_its_date 100 \
         ms__same_model 'return n == rest.len ||' 'return n <= rest.len ||'
+    control salvage_conflicts_with_its_own_mend gcc test_log_recover \
+        a_salvaged_log_is_replaced_when_a_byte_of_its_fixed_part_is_flipped 100 \
+        ms__hold_both 'uint64_t mark = ms__load_mark(w->old->map.super + MS__AT_MARK);' \
+        'uint64_t mark = w->old->map.marked;'
     control salvage_of_an_empty_file_replaces gcc test_log_index \
         salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
         ms__hold_both '|| w->made ||' '|| !log->map.super || w->made ||'
