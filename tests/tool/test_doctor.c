@@ -6,6 +6,7 @@
  */
 
 #define _XOPEN_SOURCE 700
+#include "silence.h"
 #include "support.h"
 #include "tests/fuzz/inputs.h"
 
@@ -23,24 +24,6 @@ typedef struct known {
 } known;
 
 static const char *sample_path;
-
-/* Readers complain of each sample; DOCTOR_LOUD=1 shows it. */
-static void silence(bool on)
-{
-    static int kept = -1;
-    if (on && kept < 0 && getenv("DOCTOR_LOUD") == NULL) {
-        int nowhere = open("/dev/null", O_WRONLY);
-        assert_true(nowhere >= 0);
-        kept = dup(2);
-        dup2(nowhere, 2);
-        close(nowhere);
-    } else if (!on && kept >= 0) {
-        dup2(kept, 2);
-        close(kept);
-        kept = -1;
-    }
-}
-
 
 /* ---- What a reader takes ---- */
 

@@ -6,6 +6,7 @@
  */
 
 #define _XOPEN_SOURCE 700
+#include "silence.h"
 #include "support.h"
 #include "scratch.h"
 
@@ -85,23 +86,6 @@ static int sync_folder(ms_store *store, const char *folder, counts *c)
     tally_free(&c->others);
     tally_free(&c->left_out);
     return code;
-}
-
-/* Complaints that a test asks for are not shown. */
-static void silence(bool on)
-{
-    static int kept = -1;
-    if (on && kept < 0) {
-        int nowhere = open("/dev/null", O_WRONLY);
-        assert_true(nowhere >= 0);
-        kept = dup(2);
-        dup2(nowhere, 2);
-        close(nowhere);
-    } else if (!on && kept >= 0) {
-        dup2(kept, 2);
-        close(kept);
-        kept = -1;
-    }
 }
 
 /* Syncs in a process of its own, which ends without closing the log, before its write
