@@ -80,6 +80,7 @@ typedef struct rot {
     char what[300];
     uint64_t zeroed_at, zeroed_end; /* of the last event */
     uint64_t appended;        /* where records after the rot begin; 0: none */
+    size_t gone;              /* the record from which on all counted as dead before */
     /* PATH.torn */
     unsigned char *torn;
     size_t torn_size;
@@ -623,6 +624,7 @@ static size_t after_mark(const rot *t, size_t i)
  * torn append can have left it. t->n: none. */
 static size_t dead_from(const rot *t, size_t i)
 {
+    if (t->appended != 0 && t->gone < t->n) return t->gone;
     if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
     size_t marked = after_mark(t, i);
@@ -802,6 +804,7 @@ static void try_it(rot *t)
     if (lost != SIZE_MAX) verify(t, lost, dead, "verify");
     for (size_t i = 0; i < t->n; i++) t->records[i].whole = t->records[i].read;
     if (one_in(t, 2)) salvage(t, lost == SIZE_MAX);
+    t->gone = dead;
     if (!append(t)) return;
     if (lost == SIZE_MAX) wrong(t, "a writer", "it opens what a reader does not");
     must_keep(t, t->image_size);
