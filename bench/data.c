@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static double bench_unit(uint64_t *state)
 {
@@ -110,12 +111,35 @@ static void bench_draw(bench_data *d, size_t i, uint64_t *state, uint32_t *turn)
                                                                 : BENCH_POOL - len);
 }
 
+bench_data *bench_make_names(void)
+{
+    bench_data *d = (bench_data *)bench_memory(sizeof *d);
+    memset(d, 0, sizeof *d);
+    for (int i = 0; i < BENCH_LOCATIONS; i++)
+        snprintf(d->locations[i], BENCH_NAME, "location_%03d", i);
+    for (int i = 1; i < MS_TYPE_COUNT; i++)
+        d->words[i] = bench_name(ms_type_word((ms_type)i));
+    for (int i = 0; i < BENCH_AGENTS; i++)
+        snprintf(d->agents[i], BENCH_NAME, "agent_%d", i);
+    return d;
+}
+
+void bench_by_session(bench_data *d, size_t count)
+{
+    size_t at[BENCH_LOCATIONS + 1] = {0};
+    bench_item *items = (bench_item *)bench_memory(d->count * sizeof *items);
+    for (size_t i = 0; i < count; i++) at[d->items[i].location + 1]++;
+    for (size_t i = 1; i <= BENCH_LOCATIONS; i++) at[i] += at[i - 1];
+    for (size_t i = 0; i < count; i++) items[at[d->items[i].location]++] = d->items[i];
+    memcpy(d->items, items, count * sizeof *items);
+    free(items);
+}
+
 bench_data *bench_make(size_t count)
 {
     uint64_t state = 20260101;
     uint32_t turn = 0;
-    bench_data *d = (bench_data *)bench_memory(sizeof *d);
-    memset(d, 0, sizeof *d);
+    bench_data *d = bench_make_names();
     d->count = count;
     d->pool = (char *)bench_memory(BENCH_POOL);
     bench_words(&state, d->pool, BENCH_POOL, false);
@@ -123,12 +147,6 @@ bench_data *bench_make(size_t count)
     for (size_t i = 0; i < BENCH_ARGS; i++)
         d->args[i] = bench_make_args(&state, d->args_text + i * BENCH_ARGS_LARGEST,
                                      bench_length(&state, 160, 60, BENCH_ARGS_LARGEST));
-    for (int i = 0; i < BENCH_LOCATIONS; i++)
-        snprintf(d->locations[i], BENCH_NAME, "location_%03d", i);
-    for (int i = 1; i < MS_TYPE_COUNT; i++)
-        d->words[i] = bench_name(ms_type_word((ms_type)i));
-    for (int i = 0; i < BENCH_AGENTS; i++)
-        snprintf(d->agents[i], BENCH_NAME, "agent_%d", i);
     d->items = (bench_item *)bench_memory(count * sizeof *d->items);
     for (size_t i = 0; i < count; i++) bench_draw(d, i, &state, &turn);
     d->turns = (char(*)[BENCH_NAME])bench_memory(((size_t)turn + 1) * BENCH_NAME);

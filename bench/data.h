@@ -110,4 +110,12 @@ static inline ms_envelope bench_message(const bench_data *d, size_t i)
 /* Makes count messages. The data lives as long as the process. */
 bench_data *bench_make(size_t count);
 
+/* Makes the names alone, for a process that only reads: no message, no text. */
+bench_data *bench_make_names(void);
+
+/* Orders the first count messages by location, one location after the other, as if each
+ * was a session. Each location keeps its order; the time goes on by 10 ms a message as
+ * before. */
+void bench_by_session(bench_data *d, size_t count);
+
 #endif /* BENCH_DATA_H */

@@ -242,7 +242,8 @@ measure()
         # The floors are prototypes, of which one is enough.
         # shellcheck disable=SC2086
         $program names | sed -n 's/.*"store":"\([^"]*\)".*/\1/p' |
-            grep -v -x -e 'floor write' -e 'floor prefaulted' >"$tmp/names"
+            grep -v -x -e 'floor write' -e 'floor prefaulted' -e 'floor index' \
+                >"$tmp/names"
         while read -r variant <&4; do
             case ,$only, in ,, | *",$variant,"*) grow "$program" "$variant" ;; esac
         done 4<"$tmp/names"

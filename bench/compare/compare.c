@@ -10,7 +10,8 @@
  * goals, such as A1,R3: only what they need is run. --json writes all figures and goals
  * to a file too, an object a line. --quick takes 20000 and 100000 messages,
  * short times, only the peers that goals name, reads only beside the largest N, no scan,
- * no cold opening, and one run of the goals without a peer.
+ * no cold opening, one run of the goals without a peer, and one short tour, of the
+ * smallest N.
  *
  * Every figure comes from a process of its own (see driver.c). For each N all stores
  * are filled, and must give the same rows: bench compares hashes over all views, and ends
@@ -20,6 +21,12 @@
  * same runs, so above 1 ours is faster; "unsteady" means that the most of one of them is
  * over 1.5 times the least. Synced single appends go on a file of at most 100000
  * messages (with --quick of the smallest N), and are run once, beside the largest N.
+ *
+ * Then each N has its tours, in each run one of each kind of store. The store is filled;
+ * new processes read one conversation and the first views; the file is reclaimed,
+ * compacted, and written anew session by session (see driver.c). So each file is read
+ * just after it was written, while no other store fills the page cache. Hashes are
+ * compared for each file, and for each timed read the sums over its bytes.
  *
  * Goals without a peer are measured by bench_goals and compile.sh. A goal that wants an N
  * that is not asked for is shown at the nearest one.
@@ -51,6 +58,8 @@ enum {
     TEXT = 128,               /* room for a name or a reason */
     LINE = 1024,
     SYNC_N = 100000,          /* messages of the file that is synced */
+    QUICK_COUNT = 10,         /* conversations that --quick reads, each in a process */
+    WHATS = 5,                /* figures of a goal */
     PATIENCE = 1200           /* seconds until a program is given up */
 };
 
@@ -89,6 +98,8 @@ static figure *find_figure(const char *store, const char *what, size_t n)
 static figure *record(const figure *one)
 {
     figure *f = find_figure(one->store, one->what, one->n);
+    if (f != NULL && strcmp(f->hash, one->hash) != 0)
+        bench_die(one->what, "other rows than in an earlier run");
     if (f == NULL) {
         figures = (figure *)realloc(figures, (n_figures + 1) * sizeof *figures);
         if (figures == NULL) bench_die("figures", "no memory");
@@ -276,7 +287,9 @@ static void path_of(const program *p, char path[4096])
     else snprintf(path, 4096, "%s/bench_%s", options.build, p->name);
 }
 
-static const char *run_mode(const store *s, const char *mode, size_t n, double seconds)
+/* file: which of the store's files, see driver.c; "": the one that has no name. */
+static const char *run_mode(const store *s, const char *mode, const char *file, size_t n,
+                            double seconds)
 {
     bool cold = strcmp(mode, "open cold") == 0;
     char path[4096];
@@ -291,8 +304,10 @@ static const char *run_mode(const store *s, const char *mode, size_t n, double s
         add_number(&c, "--n", (double)n);
         add_word(&c, "--dir"), add_word(&c, bench_folder);
         add_word(&c, "--variant"), add_word(&c, s->name);
+        if (file[0] != '\0') add_word(&c, "--file"), add_word(&c, file);
         if (s->program->script) add_word(&c, "--build"), add_word(&c, options.build);
     }
+    if (options.quick && strcmp(mode, "one") == 0) add_number(&c, "--count", QUICK_COUNT);
     if (seconds > 0) add_number(&c, "--seconds", seconds);
     return run(s->program, &c);
 }
@@ -308,7 +323,7 @@ static void find_stores(void)
         size_t before = n_stores;
         const char *trouble = access(path, p->script ? R_OK : X_OK) != 0
                                   ? "is not there"
-                                  : run_mode(&all, "names", 0, 0);
+                                  : run_mode(&all, "names", "", 0, 0);
         if (trouble == NULL && n_stores > before) continue;
         snprintf(p->missing, sizeof p->missing, "%s %s%s%s%s", p->name,
                  trouble != NULL ? trouble : "has no stores",
@@ -323,19 +338,35 @@ static void find_stores(void)
 
 /* ---- goals that are ratios to a peer ---- */
 
-/* For each goal id: the mode and figures that measure it, and the N (0: each). */
+/* For each goal id: the mode and figures that measure it, and the N (0: each). Of a goal
+ * that is `ours` they also are the figures without a peer. */
 static const struct measured {
-    const char *id, *mode, *what[3];
+    const char *id, *mode, *what[WHATS];
     size_t n;
+    bool ours;
 } measured[] = {
-    {"A1", "append", {"append"}, 0},
-    {"A2", "batch", {"batch"}, 0},
-    {"A3", "batch-sync", {"batch-sync"}, 0},
-    {"A4", "sync", {"sync p50"}, SYNC_N},
-    {"R1", "read", {"conversation shallow", "agent shallow", "global shallow"}, 100000},
-    {"R2", "read", {"conversation deep", "agent deep", "global deep"}, 1000000},
-    {"R3", "read", {"tail shallow"}, 0},
-    {"R4", "read", {"history shallow"}, 0}};
+    {"A1", "append", {"append"}, 0, false},
+    {"A2", "batch", {"batch"}, 0, false},
+    {"A3", "batch-sync", {"batch-sync"}, 0, false},
+    {"A4", "sync", {"sync p50"}, SYNC_N, false},
+    {"R1", "read", {"conversation shallow", "agent shallow", "global shallow"}, 100000,
+     false},
+    {"R2", "read", {"conversation deep", "agent deep", "global deep"}, 1000000, false},
+    {"R3", "read", {"tail shallow"}, 0, false},
+    {"R4", "read", {"history shallow"}, 0, false},
+    {"R8", "one", {"one shallow, fresh", "one deep, fresh"}, 1000000, true},
+    {"R9", "one", {"one shallow, compacted", "one deep, compacted"}, 1000000, false},
+    {"F1", "first",
+     {"first conversation shallow, fresh", "first agent shallow, fresh",
+      "first team shallow, fresh", "first global shallow, fresh",
+      "first history shallow, fresh"}, 1000000, false},
+    {"F2", "first",
+     {"first conversation deep, fresh", "first agent deep, fresh",
+      "first team deep, fresh", "first global deep, fresh", "first history deep, fresh"},
+     1000000, false},
+    {"W1", "read", {"conversation shallow", "agent shallow", "history shallow"}, 1000000,
+     false},
+    {"W2", "read", {"team shallow", "global shallow", "tail shallow"}, 1000000, false}};
 
 enum { MEASURED = sizeof measured / sizeof measured[0] };
 
@@ -365,9 +396,19 @@ static bool needed(const char *mode, const char *name)
     return false;
 }
 
-/* Returns whether a mode is run. Without --quick and --only every mode is. */
+/* Returns whether the id's figures without a peer are measured here. */
+static bool is_ours(const char *id)
+{
+    for (size_t i = 0; i < MEASURED; i++)
+        if (measured[i].ours && strcmp(measured[i].id, id) == 0) return true;
+    return false;
+}
+
+/* Returns whether a mode is run. Without --quick and --only every mode is. The floor that
+ * is for readers appends as another floor does. */
 static bool runs_in(const char *mode, const char *name)
 {
+    if (strcmp(name, "floor index") == 0 && strcmp(mode, "read") != 0) return false;
     if (!options.quick && options.only == NULL) return true;
     return needed(mode, name);
 }
@@ -375,11 +416,12 @@ static bool runs_in(const char *mode, const char *name)
 
 /* ---- measuring ---- */
 
-static void run_store(store *s, const char *mode, size_t n, double seconds)
+static void run_store(store *s, const char *mode, const char *file, size_t n,
+                      double seconds)
 {
     if (s->broken[0] != '\0') return;
     progress(mode, s->name, n);
-    const char *trouble = run_mode(s, mode, n, seconds);
+    const char *trouble = run_mode(s, mode, file, n, seconds);
     if (trouble == NULL) return;
     snprintf(s->broken, sizeof s->broken, "%s, %s: %s", s->name, mode, trouble);
     fprintf(stderr, "bench: %s: its other figures are left out\n", s->broken);
@@ -395,21 +437,32 @@ static void tell_check(const figure *f)
             f->n, f->values[0], f->hash);
 }
 
-/* Checks that all stores answered with the same hash as ours. */
+/* Checks that we have checked all rows of a file. */
+static void need_checks(const char *file, size_t n)
+{
+    for (size_t v = 0; v < sizeof views / sizeof views[0]; v++) {
+        char what[TEXT];
+        snprintf(what, sizeof what, "%s%s%s", views[v], file[0] != '\0' ? ", " : "",
+                 file);
+        if (find_figure(stores[0].name, what, n) == NULL)
+            bench_die(what, "our own rows are missing");
+    }
+}
+
+/* Checks that all stores answered with the same hashes as ours. */
 static void compare_checks(size_t n)
 {
     bool equal = true;
-    for (size_t v = 0; v < sizeof views / sizeof views[0]; v++) {
-        const figure *ours = find_figure(stores[0].name, views[v], n);
-        if (ours == NULL) bench_die("check", "our own rows are missing");
-        for (size_t i = 1; i < n_stores; i++) {
-            const figure *f = find_figure(stores[i].name, views[v], n);
-            if (f == NULL || strcmp(f->hash, ours->hash) == 0) continue;
-            if (equal) fprintf(stderr, "\nbench: stores gave different rows:\n");
-            equal = false;
-            tell_check(ours);
-            tell_check(f);
-        }
+    for (size_t i = 0; i < n_figures; i++) {
+        const figure *f = &figures[i];
+        if (f->n != n || f->hash[0] == '\0') continue;
+        const figure *ours = find_figure(stores[0].name, f->what, n);
+        if (ours == NULL) bench_die(f->what, "our own rows are missing");
+        if (strcmp(f->hash, ours->hash) == 0 && f->values[0] == ours->values[0]) continue;
+        if (equal) fprintf(stderr, "\nbench: stores gave different rows:\n");
+        equal = false;
+        tell_check(ours);
+        tell_check(f);
     }
     if (!equal) bench_die("check", "every store must return the same messages");
 }
@@ -437,11 +490,13 @@ static void fill(size_t n)
     if (!runs_at("read", n)) return;
     for (size_t i = 0; i < n_stores; i++)
         if (runs_in("read", stores[i].name)) {
-            run_store(&stores[i], "fill", n, 0);
-            run_store(&stores[i], "check", n, 0);
+            run_store(&stores[i], "fill", "", n, 0);
+            run_store(&stores[i], "check", "", n, 0);
             any = true;
         }
-    if (any && stores[0].broken[0] == '\0') compare_checks(n);
+    if (!any || stores[0].broken[0] != '\0') return;
+    need_checks("", n);
+    compare_checks(n);
 }
 
 /* The modes, and the seconds of each: in full, and with --quick (0: not at all). */
@@ -462,9 +517,89 @@ static void run_modes(size_t n, size_t turn)
         for (size_t i = 0; i < n_stores; i++) {
             store *s = &stores[(i + turn) % n_stores];
             if (runs_in(modes[m].like, s->name))
-                run_store(s, modes[m].name, sync_mode ? sync_n() : n, seconds);
+                run_store(s, modes[m].name, "", sync_mode ? sync_n() : n, seconds);
         }
     }
+}
+
+
+/* ---- tours ---- */
+
+/* The stores that a tour is made of. */
+static const char *const toured[] = {"msgstore", "floor index", "sqlite tuned",
+                                     "lmdb clustered", "leveldb"};
+
+/* The steps of a tour, in their order: a mode, the file that it is run on, and of which
+ * mode a goal must be wanted ("": of any of the tour). */
+static const struct step {
+    const char *mode, *file, *like;
+} steps[] = {{"fill", "fresh", ""},          {"check", "fresh", ""},
+             {"one", "fresh", "one"},        {"first", "fresh", "first"},
+             {"reclaim", "fresh", ""},       {"first", "reclaimed", "first"},
+             {"compact", "reclaimed", ""},   {"check", "compacted", ""},
+             {"one", "compacted", "one"},    {"fill", "sessions", "first"},
+             {"check", "sessions", "first"}, {"first", "sessions", "first"},
+             {"read", "sessions", "first"}};
+
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+static bool in_tour(const char *name)
+{
+    for (size_t i = 0; i < sizeof toured / sizeof toured[0]; i++)
+        if (strcmp(toured[i], name) == 0) return true;
+    return false;
+}
+
+/* Returns whether a goal is wanted that is measured by the mode, or by any of a tour. */
+static bool tour_wanted(const char *mode)
+{
+    for (size_t i = 0; i < MEASURED; i++) {
+        bool one = strcmp(measured[i].mode, "one") == 0;
+        bool first = strcmp(measured[i].mode, "first") == 0;
+        bool fits = mode[0] == '\0' || strcmp(measured[i].mode, mode) == 0;
+        if ((one || first) && fits && wanted(measured[i].id)) return true;
+    }
+    return false;
+}
+
+static bool tours_at(size_t n)
+{
+    return tour_wanted("") && (!options.quick || n == options.n[0]);
+}
+
+static void empty_folder(void)
+{
+    bench_remove(bench_folder);
+    bench_must(mkdir(bench_folder, 0700) == 0, bench_folder);
+}
+
+static void tour_store(store *s, size_t n)
+{
+    for (size_t i = 0; i < STEPS; i++) {
+        if (!tour_wanted(steps[i].like)) continue;
+        run_store(s, steps[i].mode, steps[i].file, n, options.quick ? 0.02 : 0.4);
+        bool writes = strcmp(steps[i].mode, "fill") == 0 ||
+                      strcmp(steps[i].mode, "compact") == 0;
+        if (writes) sync(); /* else the disk writes while the next step is timed */
+    }
+    empty_folder();
+}
+
+/* Makes the tours of an N, and compares their rows. */
+static void run_tours(size_t n)
+{
+    size_t runs = options.quick ? 1 : options.runs;
+    if (!tours_at(n)) return;
+    for (size_t turn = 0; turn < runs; turn++)
+        for (size_t i = 0; i < n_stores; i++) {
+            store *s = &stores[(i + turn) % n_stores];
+            if (in_tour(s->name)) tour_store(s, n);
+        }
+    if (stores[0].broken[0] != '\0') return;
+    for (size_t i = 0; i < STEPS; i++)
+        if (strcmp(steps[i].mode, "check") == 0 && tour_wanted(steps[i].like))
+            need_checks(steps[i].file, n);
+    compare_checks(n);
 }
 
 /* ---- goals without a peer ---- */
@@ -474,9 +609,10 @@ static bool is_first_of_id(size_t i)
     return i == 0 || strcmp(bench_goals[i - 1].id, bench_goals[i].id) != 0;
 }
 
-/* Returns whether the id has a row that is not a ratio to a peer. */
+/* Returns whether the id has a row that is not a ratio to a peer, nor measured here. */
 static bool is_alone(const char *id)
 {
+    if (is_ours(id)) return false;
     for (size_t i = 0; i < bench_n_goals; i++)
         if (bench_goals[i].peer == NULL && strcmp(bench_goals[i].id, id) == 0)
             return true;
@@ -528,7 +664,7 @@ static void print_figure(figure *f)
 {
     f->printed = true;
     double middle = median(f), least = f->values[0], most = f->values[f->count - 1];
-    printf("%-24s %-22s %12.5g %-14s (%.5g .. %.5g)\n", f->store, f->what, middle,
+    printf("%-24s %-38s %12.5g %-14s (%.5g .. %.5g)\n", f->store, f->what, middle,
            f->unit, least, most);
     if (json == NULL) return;
     fprintf(json,
@@ -582,7 +718,7 @@ static void print_goal(const bench_goal *g, const char *what, size_t n, double v
 
 static void print_missing(const bench_goal *g, const char *what, const char *why)
 {
-    printf("%-3s %-46s not measured: %s\n", g->id, what, why);
+    printf("%-3s %-56s not measured: %s\n", g->id, what, why);
     if (json != NULL)
         fprintf(json, "{\"goal\":\"%s\",\"case\":\"%s\",\"verdict\":\"not measured\","
                       "\"why\":\"%s\"}\n", g->id, what, why);
@@ -642,18 +778,41 @@ static size_t nearest_n(size_t want)
     return best;
 }
 
-static void print_ratios(const bench_goal *g)
+/* Prints our figure of a goal without a peer. */
+static void print_ours(const bench_goal *g, const char *what, size_t n)
+{
+    figure *ours = find_figure(stores[0].name, what, n);
+    if (ours == NULL) {
+        print_missing(g, what, why_missing(stores[0].name));
+        return;
+    }
+    if (strcmp(g->unit, ours->unit) != 0) bench_die(what, "its unit is not the goal's");
+    double value = median(ours);
+    print_goal(g, what, n, value, ours->values[0], ours->values[ours->count - 1],
+               unsteady(ours));
+}
+
+static void print_at(const bench_goal *g, const char *what, size_t n)
+{
+    if (g->peer != NULL) print_ratio(g, what, n);
+    else print_ours(g, what, n);
+}
+
+/* Prints a goal that is measured here. */
+static void print_measured(const bench_goal *g)
 {
     for (size_t i = 0; i < MEASURED; i++) {
         const struct measured *m = &measured[i];
+        bool tour = strcmp(m->mode, "one") == 0 || strcmp(m->mode, "first") == 0;
         if (strcmp(m->id, g->id) != 0) continue;
-        for (size_t w = 0; w < 3 && m->what[w] != NULL; w++) {
-            if (strcmp(m->mode, "sync") == 0) print_ratio(g, m->what[w], sync_n());
-            else if (m->n > 0) print_ratio(g, m->what[w], nearest_n(m->n));
+        for (size_t w = 0; w < WHATS && m->what[w] != NULL; w++) {
+            if (strcmp(m->mode, "sync") == 0) print_at(g, m->what[w], sync_n());
+            else if (tour && options.quick) print_at(g, m->what[w], options.n[0]);
+            else if (m->n > 0) print_at(g, m->what[w], nearest_n(m->n));
             else
                 for (size_t k = 0; k < options.n_count; k++)
                     if (runs_at(m->mode, options.n[k]))
-                        print_ratio(g, m->what[w], options.n[k]);
+                        print_at(g, m->what[w], options.n[k]);
         }
     }
 }
@@ -682,7 +841,7 @@ static void print_goals(void)
     for (size_t i = 0; i < bench_n_goals; i++) {
         const bench_goal *g = &bench_goals[i];
         if (!wanted(g->id) || strcmp(g->id, "log") == 0) continue;
-        if (g->peer != NULL) print_ratios(g);
+        if (g->peer != NULL || is_ours(g->id)) print_measured(g);
         else print_alone(g);
     }
     bench_print_counts();
@@ -710,7 +869,7 @@ static void print_begin(int argc, char **argv)
     if (options.json != NULL) json = fopen(options.json, "w");
     if (options.json != NULL && json == NULL) bench_die(options.json, strerror(errno));
     print_head(argc, argv);
-    printf("\n%-24s %-22s %12s %-14s (least .. most)\n", "store", "what", "median",
+    printf("\n%-24s %-38s %12s %-14s (least .. most)\n", "store", "what", "median",
            "unit");
     fflush(stdout);
 }
@@ -722,8 +881,8 @@ static void measure(void)
         fill(options.n[i]);
         sync(); /* else the disk writes the filled files while others are timed */
         for (size_t turn = 0; turn < options.runs; turn++) run_modes(options.n[i], turn);
-        bench_remove(bench_folder);
-        bench_must(mkdir(bench_folder, 0700) == 0, bench_folder);
+        empty_folder();
+        run_tours(options.n[i]);
         if (isatty(2)) fprintf(stderr, "\r\033[K");
         print_figures_of(options.n[i]);
     }

@@ -1,6 +1,7 @@
 /* main() of a program that `make bench` runs: one mode, of one store, in one process.
  *
  *     bench_NAME MODE --n N --dir FOLDER [--variant NAME] [--seconds S] [--cold]
+ *                [--file FILE] [--count C]
  *
  * The program defines bench_stores. --variant picks one of them; it may be left out when
  * there is only one. N is the number of messages of data.h. Modes:
@@ -24,6 +25,21 @@
  *   open        From opening to the newest 20 of a location; with --cold all files are
  *               dropped from the page cache before.
  *   scan        All messages once: bytes of payload and names by time.
+ *   one         One conversation in a new process, which is what an agent reads at its
+ *               start: C (50) processes, each for another location, drawn. Nanoseconds a
+ *               message with opening ("one shallow") and without it ("one shallow read");
+ *               microseconds of opening; page faults and system time of both, a message.
+ *   first       Each view of all locations, read once in a new process, without opening.
+ *               Of agents all eight in each location; of histories one, drawn.
+ *   reclaim     Syncs all files, drops them from the page cache, and reads them again.
+ *   compact     Compacts the store: milliseconds, and the blocks of all files.
+ *   part        What one and first run: it reads once, and writes a struct part.
+ *
+ * one and first count processor time, of all threads of the process. Linux counts system
+ * time in ticks, so it is right as a sum of many processes only. A page that is not in
+ * the process yet costs a fault, and one fault can bring several pages: how many depends
+ * on how the file came into the page cache. So the first views of a file that was just
+ * written differ from those of one that was reclaimed and read again.
  *
  * Each line on stdout is one JSON object: store, n, what, value, unit. A mode that a
  * store lacks has a member "skip" with the reason. Errors go to stderr, with exit status
@@ -34,6 +50,9 @@
  *
  * The files are in a folder of their own inside FOLDER, named after the variant: with N
  * for fill and the modes that read, with the mode otherwise, and then removed at the end.
+ * --file adds FILE to that name, and to each figure's: "fresh", or "sessions", which fill
+ * writes in the order of bench_by_session. The folder is renamed by reclaim, its FILE is
+ * "reclaimed" then, and by compact ("compacted").
  *
  * Memory: a virtual machine may have to get a page from its host at the first touch,
  * which costs many times what the store does. So before a timed append the process
@@ -53,6 +72,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,13 +85,17 @@ enum {
 
 static struct run {
     const char *mode, *dir, *variant;
+    const char *file;         /* "": none */
     const bench_store *store;
     const bench_data *data;
     size_t n;
     double seconds;           /* 0: the mode's own */
     bool cold;
+    size_t count;             /* processes of the mode one */
+    int view, how;            /* of the mode part */
+    size_t location;          /* the same; BENCH_LOCATIONS: all */
     char folder[4096];        /* of this store */
-} bench;
+} bench = {.file = "", .count = 50, .location = BENCH_LOCATIONS};
 
 static volatile uint64_t sink; /* values that were read go here, so that no read is
                                 * left out */
@@ -94,11 +118,27 @@ void bench_take_hash(bench_reader *reader, const bench_row *row)
         hash_text(reader->sum, ms_str_n((const char *)&row->time_ns, 8));
 }
 
+/* Prints the begin of a line, as far as the figure's name. */
+static void tell_what(const char *what)
+{
+    printf("{\"store\":\"%s\",\"n\":%zu,\"what\":\"%s%s%s\",", bench.store->name,
+           bench.n, what, bench.file[0] != '\0' ? ", " : "", bench.file);
+}
+
 static void tell(const char *what, double value, const char *unit)
 {
-    printf("{\"store\":\"%s\",\"n\":%zu,\"what\":\"%s\",\"value\":%.6g,"
-           "\"unit\":\"%s\"}\n",
-           bench.store->name, bench.n, what, value, unit);
+    tell_what(what);
+    printf("\"value\":%.6g,\"unit\":\"%s\"}\n", value, unit);
+}
+
+/* Prints how many rows were read, and a hash or sum that all stores must have. */
+static void tell_rows(const char *what, size_t rows, uint64_t hash)
+{
+    char label[80];
+    snprintf(label, sizeof label, "check %s", what);
+    tell_what(label);
+    printf("\"value\":%zu,\"unit\":\"rows\",\"hash\":\"%016llx\"}\n", rows,
+           (unsigned long long)hash);
 }
 
 
@@ -107,8 +147,9 @@ static void tell(const char *what, double value, const char *unit)
 /* Names the folder. kept: of the mode fill, else of this mode alone. */
 static void name_folder(bool kept)
 {
-    char tail[32];
-    snprintf(tail, sizeof tail, "%zu", bench.n);
+    char tail[64];
+    snprintf(tail, sizeof tail, "%zu%s%s", bench.n, bench.file[0] != '\0' ? "-" : "",
+             bench.file);
     int len = snprintf(bench.folder, sizeof bench.folder, "%s/%s-%s", bench.dir,
                        bench.store->name, kept ? tail : bench.mode);
     if (len >= (int)sizeof bench.folder) bench_die(bench.dir, "the path is too long");
@@ -124,13 +165,30 @@ static void new_folder(bool kept)
     bench_must(mkdir(bench.folder, 0700) == 0, bench.folder);
 }
 
-/* Opens the folder that the mode fill has made; brings its files into the page cache. */
-static void old_folder(void)
+/* Names the folder that the mode fill has made. old_folder also brings its files into the
+ * page cache. */
+static void find_folder(void)
 {
     name_folder(true);
     if (access(bench.folder, F_OK) != 0)
         bench_die(bench.folder, "not there, run the mode fill before");
+}
+
+static void old_folder(void)
+{
+    find_folder();
     bench_read(bench.folder);
+}
+
+/* Renames the folder to that of another FILE. */
+static void rename_folder(const char *file)
+{
+    char from[sizeof bench.folder];
+    memcpy(from, bench.folder, sizeof from);
+    bench.file = file;
+    name_folder(true);
+    bench_remove(bench.folder);
+    bench_must(rename(from, bench.folder) == 0, bench.folder);
 }
 
 /* Waits until no thread of the process has used the processor for a while; at most 20
@@ -252,6 +310,25 @@ static void fill_mode(void)
     tell("disk", bench_blocks(bench.folder) / (double)bench.n, "bytes/message");
 }
 
+static void compact_mode(void)
+{
+    find_folder();
+    uint64_t begin = bench_now();
+    bench.store->compact(bench.folder);
+    double spent = bench_since(begin) / 1e6;
+    rename_folder("compacted");
+    tell("compact", spent, "ms");
+    tell("disk", bench_blocks(bench.folder) / (double)bench.n, "bytes/message");
+}
+
+static void reclaim_mode(void)
+{
+    find_folder();
+    bench_settle(bench.folder, true);
+    bench_read(bench.folder);
+    rename_folder("reclaimed");
+}
+
 
 /* ---- modes that read ---- */
 
@@ -318,7 +395,7 @@ static void tell_rate(int view, int how, double seconds)
     if (reader.rows == 0) bench_die(view_names[view], "no messages");
     tell_view(view, how == READ_DEEP ? "deep" : "shallow",
                     spent / (double)reader.rows, "ns/message");
-    if (how == READ_SHALLOW)
+    if (how == READ_SHALLOW && bench.file[0] == '\0')
         tell_view(view, "rows", (double)reader.rows / (double)queries,
                         "rows/query");
 }
@@ -358,7 +435,7 @@ static void read_mode(void)
     for (int view = 0; view < VIEWS; view++) {
         tell_rate(view, READ_SHALLOW, seconds);
         tell_rate(view, READ_DEEP, seconds);
-        tell_latency(view, seconds / 2);
+        if (bench.file[0] == '\0') tell_latency(view, seconds / 2);
     }
     bench.store->close();
 }
@@ -367,16 +444,14 @@ static void check_mode(void)
 {
     old_folder();
     bench.store->open(bench.folder, 0);
+    wait_until_quiet(); /* what a store does after it was filled is done here */
     for (int view = 0; view < VIEWS; view++) {
         bench_reader reader = {READ_HASH, 0, 0};
         for (size_t i = 0; i < BENCH_LOCATIONS; i++) {
             query q = {i, (7 * i + 3) % BENCH_AGENTS};
             run_query(view, &q, &reader);
         }
-        printf("{\"store\":\"%s\",\"n\":%zu,\"what\":\"check %s\",\"value\":%zu,"
-               "\"unit\":\"rows\",\"hash\":\"%016llx\"}\n",
-               bench.store->name, bench.n, view_names[view], reader.rows,
-               (unsigned long long)reader.sum);
+        tell_rows(view_names[view], reader.rows, reader.sum);
     }
     bench.store->close();
 }
@@ -395,6 +470,168 @@ static void open_mode(void)
     bench.store->close();
     tell(bench.cold ? "open cold" : "open warm", spent, "ms");
 }
+
+
+/* ---- reads in new processes ---- */
+
+/* What a process has used, and what it read; also sums of several. */
+typedef struct part {
+    double open_ns, read_ns;  /* of processor time */
+    double system_ns, faults; /* of both */
+    size_t rows;
+    uint64_t sum;
+} part;
+
+static double processor_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* Adds system time and page faults of the process so far, `sign` times. */
+static void add_usage(part *p, int sign)
+{
+    struct rusage used;
+    bench_must(getrusage(RUSAGE_SELF, &used) == 0, "getrusage");
+    double system_ns = (double)used.ru_stime.tv_sec * 1e9 +
+                       (double)used.ru_stime.tv_usec * 1e3;
+    p->system_ns += sign * system_ns;
+    p->faults += sign * (double)(used.ru_minflt + used.ru_majflt);
+}
+
+/* Runs the queries of a part. */
+static void part_queries(bench_reader *reader)
+{
+    if (bench.location < BENCH_LOCATIONS) {
+        query one = {bench.location, 0};
+        run_query(bench.view, &one, reader);
+        return;
+    }
+    size_t turns = bench.view == VIEW_AGENT ? BENCH_AGENTS : 1;
+    for (size_t turn = 0; turn < turns; turn++)
+        for (size_t i = 0; i < BENCH_LOCATIONS; i++) {
+            query q = plan[turn * BENCH_LOCATIONS + i];
+            if (turns > 1) q.agent = (q.location + turn) % BENCH_AGENTS;
+            run_query(bench.view, &q, reader);
+        }
+}
+
+static void part_mode(void)
+{
+    bench_reader reader = {bench.how, 0, 0};
+    part p;
+    memset(&p, 0, sizeof p);
+    find_folder();
+    make_plan();
+    add_usage(&p, -1);
+    double begin = processor_ns();
+    bench.store->open(bench.folder, 0);
+    double opened = processor_ns();
+    part_queries(&reader);
+    p.read_ns = processor_ns() - opened;
+    p.open_ns = opened - begin;
+    add_usage(&p, 1);
+    bench.store->close();
+    p.rows = reader.rows;
+    p.sum = reader.sum;
+    if (fwrite(&p, sizeof p, 1, stdout) != 1) bench_die("part", "it cannot be written");
+}
+
+/* Reads a view in a new process: of one location, or of all. Adds what it used. */
+static void run_part(int view, int how, size_t location, part *sum)
+{
+    int ends[2];
+    part p;
+    char words[4][32];
+    snprintf(words[0], 32, "%zu", bench.n);
+    snprintf(words[1], 32, "%d", view);
+    snprintf(words[2], 32, "%d", how);
+    snprintf(words[3], 32, "%zu", location);
+    bench_must(fflush(stdout) == 0 && pipe(ends) == 0, "pipe");
+    pid_t child = bench_fork();
+    if (child == 0) {
+        dup2(ends[1], 1);
+        execl("/proc/self/exe", "part", "part", "--n", words[0], "--view", words[1],
+              "--how", words[2], "--location", words[3], "--dir", bench.dir, "--variant",
+              bench.store->name, "--file", bench.file, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    ssize_t got = read(ends[0], &p, sizeof p);
+    close(ends[0]);
+    if (bench_wait(child) != 0 || got != (ssize_t)sizeof p || p.rows == 0)
+        bench_die(view_names[view], "a process that reads it has failed");
+    sum->open_ns += p.open_ns;
+    sum->read_ns += p.read_ns;
+    sum->system_ns += p.system_ns;
+    sum->faults += p.faults;
+    sum->rows += p.rows;
+    sum->sum += p.sum;
+}
+
+static void tell_one(const char *how, const part *sum)
+{
+    const struct {
+        const char *what, *unit;
+        double value;
+    } lines[] = {{"", "ns/message", sum->open_ns + sum->read_ns},
+                 {" read", "ns/message", sum->read_ns},
+                 {" faults", "faults/message", sum->faults},
+                 {" system", "ns/message", sum->system_ns}};
+    char label[64];
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        snprintf(label, sizeof label, "one %s%s", how, lines[i].what);
+        tell(label, lines[i].value / (double)sum->rows, lines[i].unit);
+    }
+    snprintf(label, sizeof label, "one %s open", how);
+    tell(label, sum->open_ns / (double)bench.count / 1e3, "us/process");
+    snprintf(label, sizeof label, "one %s", how);
+    tell_rows(label, sum->rows, sum->sum);
+}
+
+static void one_mode(void)
+{
+    old_folder();
+    make_plan();
+    for (int how = READ_SHALLOW; how <= READ_DEEP; how++) {
+        part sum;
+        memset(&sum, 0, sizeof sum);
+        for (size_t i = 0; i < bench.count; i++)
+            run_part(VIEW_CONVERSATION, how, plan[i].location, &sum);
+        tell_one(how == READ_DEEP ? "deep" : "shallow", &sum);
+    }
+}
+
+/* Reads a view of all locations; returns how many rows. */
+static size_t first_read(int view, int how)
+{
+    char label[64];
+    part p;
+    memset(&p, 0, sizeof p);
+    run_part(view, how, BENCH_LOCATIONS, &p);
+    snprintf(label, sizeof label, "first %s %s", view_names[view],
+             how == READ_DEEP ? "deep" : "shallow");
+    tell(label, p.read_ns / (double)p.rows, "ns/message");
+    tell_rows(label, p.rows, p.sum);
+    return p.rows;
+}
+
+static void first_mode(void)
+{
+    old_folder();
+    for (int how = READ_SHALLOW; how <= READ_DEEP; how++) {
+        size_t rows = 0;
+        for (int view = VIEW_CONVERSATION; view < VIEWS; view++) {
+            size_t got = first_read(view, how);
+            if (view != VIEW_TEAM && view != VIEW_HISTORY) rows += got;
+        }
+        if (rows != bench.n) bench_die("first", "it has not read every message once");
+    }
+}
+
+
+/* ---- reads of everything ---- */
 
 static void scan_once(void)
 {
@@ -429,7 +666,8 @@ static void append_mode(void) { append_in(1, 0); }
 static void batch_mode(void) { append_in(BATCH, 0); }
 static void batch_sync_mode(void) { append_in(BATCH, OPEN_SYNC); }
 
-enum { WRITES, READS, SCANS };
+/* What a mode needs: FIRSTS reads too, and needs no messages, as COMPACTS. */
+enum { WRITES, READS, SCANS, FIRSTS, COMPACTS };
 
 static const struct mode {
     const char *name;
@@ -444,14 +682,20 @@ static const struct mode {
                    {"read", read_mode, READS},
                    {"check", check_mode, READS},
                    {"open", open_mode, READS},
-                   {"scan", scan_mode, SCANS}};
+                   {"scan", scan_mode, SCANS},
+                   {"one", one_mode, FIRSTS},
+                   {"first", first_mode, FIRSTS},
+                   {"part", part_mode, FIRSTS},
+                   {"reclaim", reclaim_mode, FIRSTS},
+                   {"compact", compact_mode, COMPACTS}};
 
 static void usage(void)
 {
     fprintf(stderr,
             "usage: MODE --n N --dir FOLDER [--variant NAME] [--seconds S] [--cold]\n"
+            "       [--file FILE] [--count C]\n"
             "modes: names messages append batch batch-sync sync fill read check open "
-            "scan\n");
+            "scan one first reclaim compact\n");
     exit(2);
 }
 
@@ -481,6 +725,11 @@ static void read_options(int argc, char **argv)
                                             {"variant", required_argument, NULL, 'v'},
                                             {"seconds", required_argument, NULL, 's'},
                                             {"cold", no_argument, NULL, 'c'},
+                                            {"file", required_argument, NULL, 'f'},
+                                            {"count", required_argument, NULL, 'C'},
+                                            {"view", required_argument, NULL, 'V'},
+                                            {"how", required_argument, NULL, 'H'},
+                                            {"location", required_argument, NULL, 'L'},
                                             {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -489,6 +738,15 @@ static void read_options(int argc, char **argv)
         else if (option == 'v') bench.variant = optarg;
         else if (option == 's') bench.seconds = strtod(optarg, NULL);
         else if (option == 'c') bench.cold = true;
+        else if (option == 'f') bench.file = optarg;
+        else if (option == 'C')
+            bench.count = bench_number(optarg, NULL, 1, BENCH_LOCATIONS);
+        else if (option == 'V')
+            bench.view = (int)bench_number(optarg, NULL, 0, VIEWS - 1);
+        else if (option == 'H')
+            bench.how = (int)bench_number(optarg, NULL, READ_SHALLOW, READ_DEEP);
+        else if (option == 'L')
+            bench.location = bench_number(optarg, NULL, 0, BENCH_LOCATIONS);
         else usage();
     }
     if (optind != argc - 1) usage();
@@ -505,13 +763,19 @@ int main(int argc, char **argv)
         if (strcmp(modes[i].name, bench.mode) == 0) mode = &modes[i];
     if (mode == NULL) usage();
     pick_variant();
-    if ((mode->does == READS && bench.store->read == NULL) ||
-        (mode->does == SCANS && bench.store->scan == NULL)) {
+    if (((mode->does == READS || mode->does == FIRSTS) && bench.store->read == NULL) ||
+        (mode->does == SCANS && bench.store->scan == NULL) ||
+        (mode->does == COMPACTS && bench.store->compact == NULL)) {
         printf("{\"store\":\"%s\",\"n\":%zu,\"what\":\"%s\",\"skip\":\"it cannot\"}\n",
                bench.store->name, bench.n, bench.mode);
         return 0;
     }
-    bench.data = bench_make(bench.n + SYNCS);
+    bench_data *data = mode->does == FIRSTS || mode->does == COMPACTS
+                           ? bench_make_names()
+                           : bench_make(bench.n + SYNCS);
+    if (strcmp(bench.file, "sessions") == 0 && data->count > 0)
+        bench_by_session(data, bench.n);
+    bench.data = data;
     mode->run();
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -119,6 +119,8 @@ typedef struct bench_store {
     void (*close)(void);
     /* Reads every message once, in any order, as the store does it best. */
     void (*scan)(bench_reader *reader);
+    /* Compacts the closed store of a folder, in place, as the store does it best. */
+    void (*compact)(const char *folder);
 } bench_store;
 
 /* The table of stores, which each program defines. */

@@ -5,12 +5,18 @@
  *   floor write       The same records, one write(2) a commit, and fdatasync.
  *   floor prefaulted  floor map with room, blocks and page tables of the whole test made
  *                     when it is opened, outside of the timing.
+ *   floor index       floor map that writes the index to a file of its own when it is
+ *                     closed. A reader maps both files, walks nothing and checks
+ *                     nothing: the floor of a new process that reads some views.
+ *                     Compaction writes the records view by view, so that those of a view
+ *                     stand side by side.
  *
  * A record is 48 bytes of header with a crc32c, and the texts. Beside the file there is
- * only an index in memory, an offset for each message in each (location, view). Opening
- * walks the file, checks each record, and makes the index anew. All else is left
- * out: recovery, several readers, queries other than the views, unknown names (locations
- * and agents are numbers here), errors of any kind. Run as in driver.c.
+ * only an index in memory, the number and the place of each message in each (location,
+ * view). Opening walks the file, checks each record, and makes the index anew (but see
+ * floor index). All else is left out: recovery, several readers, queries other than the
+ * views, unknown names (locations and agents are numbers here), errors of any kind. Run
+ * as in driver.c.
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -41,10 +47,18 @@ typedef struct record {
     uint32_t len[TEXTS];      /* columns TURN to FROM_MANAGER; the texts follow */
 } record;
 
+/* Entries: the number of a message in the upper 32 bits, its offset / 8 below. */
 typedef struct list {
     uint64_t *at;
     size_t count, room;
 } list;
+
+/* The file of floor index begins so; the entries of all lists follow. */
+typedef struct index_head {
+    struct {
+        uint64_t first, count;
+    } list[BENCH_LOCATIONS][LISTS];
+} index_head;
 
 static const size_t map_size = (size_t)64 << 30; /* addresses; the file is smaller */
 static list lists[BENCH_LOCATIONS][LISTS];
@@ -56,6 +70,10 @@ static struct peer {
     bool writing, synced;
     char *map, *buffer;
     uint64_t end, room;       /* bytes used; bytes of file that may be used */
+    uint64_t count;           /* messages */
+    const index_head *index;  /* in a map of index_size bytes; NULL: the lists count */
+    size_t index_size;
+    char folder[4096];        /* of floor index */
 } peer;
 
 
@@ -95,13 +113,25 @@ static void pick_checksum(void) { checksum = crc_plain; }
 
 /* ---- index and records ---- */
 
-static list *list_of(size_t location, int class, size_t agent)
+static size_t which_list(int class, size_t agent)
 {
-    size_t which = class == CLASS_AGENT          ? agent
-                   : class == CLASS_CONVERSATION ? BENCH_AGENTS
-                                                 : BENCH_AGENTS + 1;
-    return &lists[location][which];
+    return class == CLASS_AGENT          ? agent
+           : class == CLASS_CONVERSATION ? BENCH_AGENTS
+                                         : BENCH_AGENTS + 1;
 }
+
+/* Returns a list to read. */
+static list list_of(size_t location, int class, size_t agent)
+{
+    size_t which = which_list(class, agent);
+    if (peer.index == NULL) return lists[location][which];
+    list l = {NULL, (size_t)peer.index->list[location][which].count, 0};
+    l.at = (uint64_t *)(uintptr_t)(peer.index + 1);
+    l.at += peer.index->list[location][which].first;
+    return l;
+}
+
+static uint64_t place_of(uint64_t entry) { return (entry & UINT32_MAX) * 8; }
 
 static void push(list *l, uint64_t at)
 {
@@ -116,7 +146,8 @@ static void push(list *l, uint64_t at)
 static void index_record(const record *r, uint64_t at)
 {
     bench_item item = {0, 0, 0, r->type, r->location, r->agent};
-    push(list_of(r->location, bench_class(&item), r->agent), at);
+    push(&lists[r->location][which_list(bench_class(&item), r->agent)],
+         peer.count++ << 32 | at / 8);
 }
 
 static char *put(char *to, ms_str text)
@@ -181,6 +212,7 @@ static void open_file(const char *folder, int how)
     peer.file = open(path, rights, 0600);
     bench_must(peer.file >= 0 && fstat(peer.file, &st) == 0, path);
     peer.end = peer.room = (uint64_t)st.st_size;
+    peer.count = 0;
     pick_checksum();
     for (int i = 1; i < MS_TYPE_COUNT; i++)
         words[i] = ms_str_of(ms_type_word((ms_type)i));
@@ -280,40 +312,43 @@ static void write_commit(const bench_data *d, size_t first, size_t count)
 
 /* ---- reading ---- */
 
-static void take_list(const list *l, size_t newest, bench_reader *reader)
+static void take_list(list l, size_t newest, bench_reader *reader)
 {
-    size_t i = newest > 0 && newest < l->count ? l->count - newest : 0;
-    for (; i < l->count; i++) {
-        if (i + 3 < l->count) {
-            __builtin_prefetch(peer.map + l->at[i + 3]);
-            __builtin_prefetch(peer.map + l->at[i + 3] + 64);
+    size_t i = newest > 0 && newest < l.count ? l.count - newest : 0;
+    for (; i < l.count; i++) {
+        if (i + 3 < l.count) {
+            const char *soon = peer.map + place_of(l.at[i + 3]);
+            __builtin_prefetch(soon);
+            __builtin_prefetch(soon + 64);
         }
-        take(l->at[i], reader);
+        take(place_of(l.at[i]), reader);
     }
 }
 
 static void take_team(size_t location, bench_reader *reader)
 {
     size_t at[BENCH_AGENTS] = {0};
+    list all[BENCH_AGENTS];
+    for (size_t a = 0; a < BENCH_AGENTS; a++) all[a] = list_of(location, CLASS_AGENT, a);
     for (;;) {
         uint64_t least = UINT64_MAX;
         size_t which = 0;
         for (size_t a = 0; a < BENCH_AGENTS; a++) {
-            const list *l = &lists[location][a];
+            const list *l = &all[a];
             if (at[a] == l->count || l->at[at[a]] >= least) continue;
             least = l->at[at[a]];
             which = a;
         }
         if (least == UINT64_MAX) return;
         at[which]++;
-        take(least, reader);
+        take(place_of(least), reader);
     }
 }
 
 static void map_read(const bench_data *d, int view, size_t location, size_t agent,
                      bench_reader *reader)
 {
-    const list *conversation = list_of(location, CLASS_CONVERSATION, agent);
+    list conversation = list_of(location, CLASS_CONVERSATION, agent);
     (void)d;
     if (view == VIEW_TAIL) take_list(conversation, 20, reader);
     if (view == VIEW_TEAM) take_team(location, reader);
@@ -337,11 +372,124 @@ static void map_scan(bench_reader *reader)
     }
 }
 
+
+/* ---- floor index ---- */
+
+static void index_path(char path[4200], const char *name)
+{
+    snprintf(path, 4200, "%s/%s", peer.folder, name);
+}
+
+static FILE *new_file(const char *name)
+{
+    char path[4200];
+    index_path(path, name);
+    FILE *out = fopen(path, "wb");
+    bench_must(out != NULL && setvbuf(out, NULL, _IOFBF, 1 << 20) == 0, path);
+    return out;
+}
+
+static void put_bytes(FILE *out, const void *bytes, size_t size)
+{
+    bench_must(fwrite(bytes, 1, size, out) == size, "write");
+}
+
+/* Writes the lists as the file of that name. */
+static void write_index(const char *name)
+{
+    static index_head head;
+    uint64_t first = 0;
+    FILE *out = new_file(name);
+    for (size_t i = 0; i < BENCH_LOCATIONS * LISTS; i++) {
+        const list *l = &lists[i / LISTS][i % LISTS];
+        head.list[i / LISTS][i % LISTS].first = first;
+        head.list[i / LISTS][i % LISTS].count = l->count;
+        first += l->count;
+    }
+    put_bytes(out, &head, sizeof head);
+    for (size_t i = 0; i < BENCH_LOCATIONS * LISTS; i++) {
+        const list *l = &lists[i / LISTS][i % LISTS];
+        if (l->count > 0) put_bytes(out, l->at, l->count * sizeof *l->at);
+    }
+    bench_must(fclose(out) == 0, name);
+}
+
+static void map_index(void)
+{
+    char path[4200];
+    struct stat st;
+    index_path(path, "floor.index");
+    int file = open(path, O_RDONLY);
+    bench_must(file >= 0 && fstat(file, &st) == 0, path);
+    peer.index_size = (size_t)st.st_size;
+    void *at = mmap(NULL, peer.index_size, PROT_READ, MAP_SHARED, file, 0);
+    bench_must(at != MAP_FAILED, path);
+    peer.index = (const index_head *)at;
+    close(file);
+}
+
+static void index_open(const char *folder, int how)
+{
+    snprintf(peer.folder, sizeof peer.folder, "%s", folder);
+    open_file(folder, how);
+    map_file();
+    if (peer.writing) walk();
+    else map_index();
+}
+
+static void index_close(void)
+{
+    if (peer.writing) write_index("floor.index");
+    if (peer.index != NULL) munmap((void *)(uintptr_t)peer.index, peer.index_size);
+    peer.index = NULL;
+    map_close();
+}
+
+/* Appends the records of a list to a file that has *end bytes; the entries get the new
+ * places. */
+static void move_list(list *l, FILE *out, uint64_t *end)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const char *from = peer.map + place_of(l->at[i]);
+        uint32_t size;
+        memcpy(&size, from, sizeof size);
+        put_bytes(out, from, size);
+        l->at[i] = (l->at[i] >> 32 << 32) | *end / 8;
+        *end += size;
+    }
+}
+
+static void put_in_place(const char *fresh, const char *name)
+{
+    char from[4200], to[4200];
+    index_path(from, fresh);
+    index_path(to, name);
+    bench_must(rename(from, to) == 0, to);
+}
+
+/* Writes both files anew. The records must be in the order of their numbers. */
+static void index_compact(const char *folder)
+{
+    uint64_t end = 0;
+    snprintf(peer.folder, sizeof peer.folder, "%s", folder);
+    map_open(folder, 0);
+    FILE *out = new_file("new.log");
+    for (size_t i = 0; i < BENCH_LOCATIONS * LISTS; i++)
+        move_list(&lists[i / LISTS][i % LISTS], out, &end);
+    bench_must(fclose(out) == 0, "close");
+    write_index("new.index");
+    map_close();
+    put_in_place("new.log", "floor.log");
+    put_in_place("new.index", "floor.index");
+}
+
 const bench_store bench_stores[] = {
     {"floor map", "stores into a map, room in steps of 64 MiB", map_open, map_commit,
-     map_read, map_close, map_scan},
+     map_read, map_close, map_scan, NULL},
     {"floor write", "one write(2) a commit", write_open, write_commit, map_read,
-     map_close, map_scan},
+     map_close, map_scan, NULL},
     {"floor prefaulted", "map with blocks and page tables made before", ready_open,
-     map_commit, map_read, map_close, map_scan}};
+     map_commit, map_read, map_close, map_scan, NULL},
+    {"floor index", "map, and a mapped index beside it; compacted: view by view",
+     index_open, map_commit, map_read, index_close, map_scan, index_compact}};
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

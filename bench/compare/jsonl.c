@@ -425,6 +425,6 @@ static void scan(bench_reader *reader)
 
 const bench_store bench_stores[] = {
     {"jsonl", "write(2) a commit; reader: map, places by view in memory, cJSON a row",
-     open_file, commit, read_view, close_file, scan},
+     open_file, commit, read_view, close_file, scan, NULL},
 };
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

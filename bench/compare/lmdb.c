@@ -15,11 +15,13 @@
  *
  * Left out: MDB_NORDAHEAD, which makes the first pass over a cold file much slower. With
  * MDB_WRITEMAP a file has the size of the map, 32 GiB, nearly all of it a hole, while it
- * is written; the hole is truncated at closing.
+ * is written; the hole is truncated at closing. The file is compacted by a copy with
+ * MDB_CP_COMPACT.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <lmdb.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kv.h"
@@ -397,15 +399,35 @@ static void read_view(const bench_data *data, int view, size_t location, size_t 
     end_read();
 }
 
+/* Copies the file with MDB_CP_COMPACT; the copy takes its place. */
+static void compact_env(const char *folder, bool clustered)
+{
+    char copy[4200], from[4300], to[4200];
+    snprintf(copy, sizeof copy, "%s/copy", folder);
+    bench_must(mkdir(copy, 0700) == 0, copy);
+    open_env(folder, 0, clustered, false);
+    check(mdb_env_copy2(db.env, copy, MDB_CP_COMPACT), copy);
+    close_env();
+    snprintf(from, sizeof from, "%s/data.mdb", copy);
+    snprintf(to, sizeof to, "%s/data.mdb", folder);
+    bench_must(rename(from, to) == 0, to);
+    bench_remove(copy);
+    snprintf(to, sizeof to, "%s/lock.mdb", folder);
+    bench_must(unlink(to) == 0, to);
+}
+
+static void compact_seq(const char *folder) { compact_env(folder, false); }
+static void compact_clustered(const char *folder) { compact_env(folder, true); }
+
 
 const bench_store bench_stores[] = {
     {"lmdb seq+dup", "MDB_APPEND by number, DUPFIXED index; no sync: MDB_NOSYNC",
-     open_seq, commit_seq, read_view, close_env, scan},
+     open_seq, commit_seq, read_view, close_env, scan, compact_seq},
     {"lmdb clustered", "key (location, class, agent, number); no sync: MDB_NOSYNC",
-     open_clustered, commit_clustered, read_view, close_env, scan},
+     open_clustered, commit_clustered, read_view, close_env, scan, compact_clustered},
     {"lmdb seq+dup writemap", "as seq+dup, MDB_WRITEMAP", open_seq_map, commit_seq,
-     read_view, close_env, scan},
+     read_view, close_env, scan, compact_seq},
     {"lmdb clustered writemap", "as clustered, MDB_WRITEMAP", open_clustered_map,
-     commit_clustered, read_view, close_env, scan},
+     commit_clustered, read_view, close_env, scan, compact_clustered},
 };
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

@@ -2,8 +2,9 @@
  * runs as described in driver.c.
  *
  * Without sync the log uses the engine that suits the file system (stores into a map
- * where it can), with sync one write a commit. Readers open the file read-only. Left
- * out: the formats (MSGSTORE_NO_FORMATS), which no mode needs. */
+ * where it can), with sync one write a commit. Readers open the file read-only. It is
+ * compacted by ms_log_rewrite. Left out: the formats (MSGSTORE_NO_FORMATS), which no mode
+ * needs. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -17,14 +18,21 @@ static void must(ms_result result, const ms_error *err)
     if (result != MS_OK) bench_die("msgstore", err->message);
 }
 
-static void log_open(const char *folder, int how)
+/* Returns the options of the log of a folder. */
+static ms_log_desc desc_of(const char *folder)
 {
     static char path[4200];
     ms_log_desc desc;
-    ms_error err;
     memset(&desc, 0, sizeof desc);
     snprintf(path, sizeof path, "%s/bench.msl", folder);
     desc.path = path;
+    return desc;
+}
+
+static void log_open(const char *folder, int how)
+{
+    ms_log_desc desc = desc_of(folder);
+    ms_error err;
     desc.mode = how & OPEN_NEW     ? MS_LOG_NEW
                 : how & OPEN_WRITE ? MS_LOG_WRITE
                                    : MS_LOG_READ;
@@ -136,7 +144,16 @@ static void log_scan(bench_reader *reader)
 
 static void log_close(void) { ms_close(store); }
 
+static void log_compact(const char *folder)
+{
+    ms_log_desc to = desc_of(folder);
+    ms_error err;
+    log_open(folder, OPEN_WRITE);
+    must(ms_log_rewrite(store, &to, true, NULL, NULL, &err), &err);
+    log_close();
+}
+
 const bench_store bench_stores[] = {
     {"msgstore", "log; no sync: engine as chosen; sync: MS_SYNC_EACH", log_open,
-     log_commit, log_read, log_close, log_scan}};
+     log_commit, log_read, log_close, log_scan, log_compact}};
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

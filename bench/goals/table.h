@@ -29,7 +29,7 @@ bool bench_goal_names(const bench_goal *goal, const char *id, const char *which)
 const bench_goal *bench_goal_find(const char *id, const char *which);
 
 /* Returns "MISSED", "reached" or "stretch"; "-" without a goal. A row that only has a
- * stretch is never missed. */
+ * stretch is never missed: it is "-", and not counted, until it reaches the stretch. */
 const char *bench_verdict(const bench_goal *goal, double value);
 
 /* Prints a line for each figure, and at the end how many goals were reached and missed.
