@@ -9983,6 +9983,23 @@ static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t s
     li->from = s->backward ? segment : segment + 1;
 }
 
+static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
+{
+    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
+    if (agent == MS__FOR_LOCATION) return ms__absent();
+    return agent == MS__FOR_AGENT ? s->query->agent_key
+                                  : s->query->agent_keys[agent - MS__FOR_TEAM];
+}
+
+/* Returns whether a record has the names whose list an iterator reads. */
+static MS__UNUSED bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
+                                           const ms_msg *msg)
+{
+    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
+    ms_str agent = ms__list_iter_agent(s, li);
+    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
+}
+
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
  * there. */
 static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
@@ -19154,23 +19171,6 @@ static ms_result ms__append_begin(ms__log *log, ms_error *err)
  * posting list in the segment's index, or for a query over the whole store, all records
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
-
-static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
-{
-    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
-    if (agent == MS__FOR_LOCATION) return ms__absent();
-    return agent == MS__FOR_AGENT ? s->query->agent_key
-                                  : s->query->agent_keys[agent - MS__FOR_TEAM];
-}
-
-/* Returns whether a record has the names whose list an iterator reads. */
-static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
-                                const ms_msg *msg)
-{
-    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
-    ms_str agent = ms__list_iter_agent(s, li);
-    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
-}
 
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)

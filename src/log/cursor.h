@@ -5,23 +5,6 @@
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
-static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
-{
-    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
-    if (agent == MS__FOR_LOCATION) return ms__absent();
-    return agent == MS__FOR_AGENT ? s->query->agent_key
-                                  : s->query->agent_keys[agent - MS__FOR_TEAM];
-}
-
-/* Returns whether a record has the names whose list an iterator reads. */
-static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
-                                const ms_msg *msg)
-{
-    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
-    ms_str agent = ms__list_iter_agent(s, li);
-    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
-}
-
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
