@@ -10344,16 +10344,19 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves an iterator n entries back from its end. False: it has fewer. */
+/* Moves an iterator n entries back from its end, those of other names left out. False: it
+ * has fewer. */
 static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
-    while (n > li->pos - li->lo) {
-        n -= li->pos - li->lo;
-        li->pos = li->lo;
-        if (!ms__next_run(core, s, li)) return false;
+    while (n > 0) {
+        uint32_t step = 1;
+        if (!ms__list_iter_load(core, s, li)) return false;
+        if (!(li->agent & MS__FOR_COMPARE))
+            step = (uint32_t)ms__min(n, li->pos - li->lo);
+        li->pos -= step;
+        n -= step;
     }
-    li->pos -= (uint32_t)n;
     return true;
 }
 
