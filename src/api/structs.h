@@ -31,7 +31,7 @@ typedef struct ms__list_iter {
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
-#define MS__AHEAD 8u
+#define MS__AHEAD 16u
 #define MS__KEPT 20u
 typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
@@ -76,6 +76,7 @@ typedef struct ms__merge {
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
+    ms__index proven;         /* plain: names of this run were compared last */
     uint32_t pin;             /* of a log */
     uint32_t n_iters, n_live;
     bool filtered;

@@ -26,6 +26,7 @@
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
+#define MS__FOR_DOUBT    0x40000000u /* a bit: the run may be of another name */
 #define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
 
 /* Numbers of two lists that are not in a segment index: its list of records has them. */
@@ -57,19 +58,30 @@ static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t s
 
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
-    uint32_t agent = li->agent & ~MS__FOR_COMPARE;
+    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
     if (agent == MS__FOR_LOCATION) return ms__absent();
     return agent == MS__FOR_AGENT ? s->query->agent_key
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
 }
 
 /* Returns whether a record has the names whose list an iterator reads. */
-static MS__UNUSED bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
-                                           const ms_msg *msg)
+static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
+                                const ms_msg *msg)
 {
     if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
     ms_str agent = ms__list_iter_agent(s, li);
     return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
+}
+
+/* Returns whether a run has the names whose list its iterator reads, by a valid record of
+ * it. The answer holds for the whole run, unless names in it have to be compared. */
+static bool ms__list_iter_own(const ms__reading *s, ms__list_iter *li,
+                              const unsigned char *r)
+{
+    if (!MS__LOG || !(li->agent & MS__FOR_DOUBT)) return true;
+    if (!ms__list_iter_names(s, li, ms__msg(r))) return false;
+    li->agent &= ~MS__FOR_DOUBT;
+    return true;
 }
 
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
@@ -303,12 +315,13 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
-        if (MS__CHANGES && merge->reading.changed && !twice) {
+        bool own = state != MS__WHOLE || twice || ms__list_iter_own(&merge->reading, li, r);
+        if (MS__CHANGES && merge->reading.changed && !twice && own) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
         ms__list_iters_pop(core, it);
-        if (twice || !r) continue;
+        if (twice || !r || !own) continue;
         if (state != MS__WHOLE) ++*damaged;
         else if (!merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
         merge->last_place = place;
@@ -416,17 +429,31 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
+/* Returns how many entries, from the loaded one back, are of the names of the list: one
+ * where each has to be asked, none in a run of other names. */
+static uint32_t ms__list_iter_counts(ms__core *core, const ms__reading *s,
+                                     ms__list_iter *li)
+{
+    if (li->agent & MS__FOR_COMPARE) return 1;
+    if (MS__LOG && (li->agent & MS__FOR_DOUBT)) {
+        if (ms__entry_state(core, s, li->index, li->entry, li->record) != MS__WHOLE)
+            return 1;
+        if (!ms__list_iter_own(s, li, li->record)) return 0;
+    }
+    return li->pos - li->lo;
+}
+
 /* Moves an iterator n entries back from its end, those of other names left out. False: it
  * has fewer. */
 static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
     while (n > 0) {
-        uint32_t step = 1;
         if (!ms__list_iter_load(core, s, li)) return false;
-        if (!(li->agent & MS__FOR_COMPARE))
-            step = (uint32_t)ms__min(n, li->pos - li->lo);
-        li->pos -= step;
+        uint32_t step = ms__list_iter_counts(core, s, li);
+        if (step > n) step = (uint32_t)n;
+        if (step > 0) li->pos -= step;
+        else li->pos = li->lo;
         n -= step;
     }
     return true;
@@ -777,11 +804,13 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 
 /* ---- Reading. */
 
-/* Fills the queue of a plain cursor, up to a run in which names have to be compared. */
+/* Fills the queue of a plain cursor, up to a run in which names have to be compared. It
+ * is filled in batches, so that many misses run at a time. */
 static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
+    if (merge->n_queue > MS__AHEAD / 2) return;
     while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
         if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
             if (ms__next_run(core, s, li)) continue;
@@ -813,6 +842,17 @@ static void ms__prefetch_rest(const unsigned char *r)
     for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
 }
 
+/* Returns whether a valid record of the queue has the names of the list. One of each run
+ * is compared, the first that is valid: it is in the cache then. Comparing when the run
+ * was found took a cache miss, and a check of the whole record. */
+static bool ms__queue_own(ms__merge *merge, ms__index index, const unsigned char *r)
+{
+    if (!MS__LOG || !index || index == merge->proven) return true;
+    if (!ms__list_iter_names(&merge->reading, &merge->iters[0], ms__msg(r))) return false;
+    merge->proven = index;
+    return true;
+}
+
 /* Returns the next message of a plain cursor's queue, or NULL. */
 static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
 {
@@ -826,9 +866,10 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
         if (--merge->n_queue >= MS__AHEAD_NEAR)
             ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
         const unsigned char *r = q->record[at];
-        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE)
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) != MS__WHOLE)
+            it->damaged++;
+        else if (ms__queue_own(merge, q->index[at], r))
             return r;
-        it->damaged++;
     }
     /* in this run names have to be compared */
     if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
@@ -937,8 +978,10 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
     while (ms__list_iter_load(core, s, li)) {
         const unsigned char *r = li->record;
         ms__state_of state = ms__entry_state(core, s, li->index, li->entry, r);
+        bool own = state != MS__WHOLE || ms__list_iter_own(s, li, r);
         w->place = li->place;
-        if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
+        if (!own) r = NULL;
+        else if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;

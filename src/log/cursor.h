@@ -24,15 +24,31 @@ static uint32_t ms__log_below(const ms__list_iter *li, uint32_t unit)
     return low;
 }
 
+#define MS__PLACES_SOON 16u /* entries */
+
+/* Prefetches the place of entry i of a run. */
+static void ms__place_soon(const ms__list_iter *li, uint32_t i)
+{
+    MS__PREFETCH(li->index->record + (size_t)ms__run_entry(li, i) * 4);
+}
+
+/* Prefetches the places of the first entries of a run. */
+static void ms__places_soon(const ms__reading *s, const ms__list_iter *li)
+{
+    uint32_t n = li->hi - li->lo;
+    if (n > MS__PLACES_SOON) n = MS__PLACES_SOON;
+    for (uint32_t k = 0; k < n; k++)
+        ms__place_soon(li, s->backward ? li->hi - 1 - k : li->lo + k);
+}
+
 /* Moves an iterator to the entries of its list in a segment, within the query's bounds.
  * False: there are none. */
-static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__list_iter *li,
-                        const ms__run *run)
+static bool ms__log_run(const ms__reading *s, ms__list_iter *li, const ms__run *run)
 {
     const ms__segment *l = run->index;
     bool listed = li->list > MS__LIST_OTHERS;
     li->index = l;
-    li->agent &= ~MS__FOR_COMPARE;
+    li->agent &= ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
     /* an amended message may have another time; times filter no change */
     if (!s->changed && (li->list & 7) != MS__P_CHANGE &&
         ms__times_miss(s->query, l->first_time, l->last_time))
@@ -44,12 +60,9 @@ static bool ms__log_run(const ms__log *log, const ms__reading *s, ms__list_iter 
     if (s->to >> 32 == l->number) li->hi = ms__log_below(li, (uint32_t)s->to);
     if (s->from >> 32 == l->number) li->lo = ms__log_below(li, (uint32_t)s->from);
     if (li->lo >= li->hi) return false;
-    /* the number of a list has 61 bits: looks whether the names are the same */
-    uint32_t end = s->backward ? li->hi - 1 : li->lo;
-    const unsigned char *r =
-        listed ? ms__segment_record(log, l, ms__run_entry(li, end)) : NULL;
-    if (!listed || run->mixed || !r || !ms__list_iter_names(s, li, ms__msg(r)))
-        li->agent |= MS__FOR_COMPARE;
+    /* the number of a list has 61 bits: the names may be others */
+    li->agent |= !listed || run->mixed ? MS__FOR_COMPARE : MS__FOR_DOUBT;
+    if (li->run) ms__places_soon(s, li);
     return true;
 }
 
@@ -140,7 +153,7 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     ms__list_iter_at(s, li, segment);
     if (!listed && !ms__log_all(log, s, segment, &run)) return false;
     if (ms__segment_lost(run.index) > 0) ms__segment_report(log, s, run.index);
-    *some = ms__log_run(log, s, li, &run);
+    *some = ms__log_run(s, li, &run);
     return true;
 }
 
@@ -161,6 +174,8 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     ms__log *log = ms__log_in(core);
     const ms__segment *l = li->index;
     uint32_t entry = ms__run_entry(li, i);
+    uint32_t soon = s->backward ? i - MS__PLACES_SOON : i + MS__PLACES_SOON;
+    if (li->run && soon < li->hi) ms__place_soon(li, soon); /* backward, it may wrap */
     uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     uint64_t offset = l->base + (uint64_t)unit * 8;
     li->entry = entry;
