@@ -27,6 +27,8 @@ typedef struct ms__list_iter {
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
+    uint32_t soon;            /* runs before this segment are prefetched; backward:
+                                 those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__list_iter;
 

@@ -173,6 +173,8 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
 
+#define MS__AHEAD_BYTES 512u /* of a record are prefetched */
+
 #define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
 
 /* Moves an iterator whose record is in a hidden range, so that its next step skips the
@@ -287,6 +289,9 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
     else iters[0].pos++;
     if (!ms__list_iter_load(core, &merge->reading, &iters[0]))
         ms__list_iters_swap(&iters[0], &iters[--merge->n_live]);
+    else if (merge->n_live > 1) /* it has time until its turn */
+        for (uint32_t i = 0; i < MS__AHEAD_BYTES; i += 64)
+            MS__PREFETCH(iters[0].record + i);
     if (merge->n_live > 1) ms__list_iters_sift(it, 0);
     if (merge->n_live > 0) MS__PREFETCH(iters[0].record);
 }
@@ -828,9 +833,8 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
     }
 }
 
-#define MS__AHEAD_NEAR  3u   /* messages before its turn, */
-#define MS__AHEAD_BYTES 512u /* so many bytes of it, */
-#define MS__AHEAD_LONG  4096u /* if it is not longer than this */
+#define MS__AHEAD_NEAR 3u    /* messages before its turn, */
+#define MS__AHEAD_LONG 4096u /* if it is not longer than this */
 
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
