@@ -425,6 +425,80 @@ static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
+/* ---- Reading ahead. */
+
+/* Fills the queue of a plain cursor, up to a run in which names have to be compared. It
+ * is filled in batches, so that many misses run at a time. */
+static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    if (merge->n_queue > MS__AHEAD / 2) return;
+    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
+        if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
+            if (ms__next_run(core, s, li)) continue;
+            merge->n_live = 0;
+            return;
+        }
+        if (li->agent & MS__FOR_COMPARE) return;
+        (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
+        MS__PREFETCH(li->record);
+        MS__PREFETCH(li->record + 64);
+        uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
+        merge->queue.record[last] = li->record;
+        merge->queue.index[last] = li->index;
+        merge->queue.entry[last] = li->entry;
+    }
+}
+
+#define MS__AHEAD_NEAR 3u    /* messages before its turn, */
+#define MS__AHEAD_LONG 4096u /* if it is not longer than this */
+
+/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
+ * then waits a quarter less, and a reader of their beginnings no longer. In long records
+ * the processor prefetches by itself. */
+static void ms__prefetch_rest(const unsigned char *r)
+{
+    uint32_t size = ms__get32(r);
+    if (size > MS__AHEAD_LONG) return;
+    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+}
+
+/* Returns whether a valid record of the queue has the names of the list. One of each run
+ * is compared, the first that is valid: it is in the cache then. Comparing when the run
+ * was found took a cache miss, and a check of the whole record. */
+static bool ms__queue_own(ms__merge *merge, ms__index index, const unsigned char *r)
+{
+    if (!MS__LOG || !index || index == merge->proven) return true;
+    if (!ms__list_iter_names(&merge->reading, &merge->iters[0], ms__msg(r))) return false;
+    merge->proven = index;
+    return true;
+}
+
+/* Returns the next message of a plain cursor's queue, or NULL. */
+static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms__queue *q = &merge->queue;
+    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->iters[0]);
+    while (merge->n_queue > 0) {
+        uint32_t at = merge->first;
+        merge->first = (uint8_t)((at + 1) % MS__AHEAD);
+        if (--merge->n_queue >= MS__AHEAD_NEAR)
+            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = q->record[at];
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) != MS__WHOLE)
+            it->damaged++;
+        else if (ms__queue_own(merge, q->index[at], r))
+            return r;
+    }
+    /* in this run names have to be compared */
+    if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
+        merge->n_live = 0;
+    return NULL;
+}
+
 /* ---- Where reading begins. */
 
 /* Returns whether reading begins at the newest end. The newest n are counted from there,
@@ -808,78 +882,6 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 }
 
 /* ---- Reading. */
-
-/* Fills the queue of a plain cursor, up to a run in which names have to be compared. It
- * is filled in batches, so that many misses run at a time. */
-static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
-{
-    ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
-    if (merge->n_queue > MS__AHEAD / 2) return;
-    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
-        if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
-            if (ms__next_run(core, s, li)) continue;
-            merge->n_live = 0;
-            return;
-        }
-        if (li->agent & MS__FOR_COMPARE) return;
-        (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
-        MS__PREFETCH(li->record);
-        MS__PREFETCH(li->record + 64);
-        uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
-        merge->queue.record[last] = li->record;
-        merge->queue.index[last] = li->index;
-        merge->queue.entry[last] = li->entry;
-    }
-}
-
-#define MS__AHEAD_NEAR 3u    /* messages before its turn, */
-#define MS__AHEAD_LONG 4096u /* if it is not longer than this */
-
-/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
- * then waits a quarter less, and a reader of their beginnings no longer. In long records
- * the processor prefetches by itself. */
-static void ms__prefetch_rest(const unsigned char *r)
-{
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
-}
-
-/* Returns whether a valid record of the queue has the names of the list. One of each run
- * is compared, the first that is valid: it is in the cache then. Comparing when the run
- * was found took a cache miss, and a check of the whole record. */
-static bool ms__queue_own(ms__merge *merge, ms__index index, const unsigned char *r)
-{
-    if (!MS__LOG || !index || index == merge->proven) return true;
-    if (!ms__list_iter_names(&merge->reading, &merge->iters[0], ms__msg(r))) return false;
-    merge->proven = index;
-    return true;
-}
-
-/* Returns the next message of a plain cursor's queue, or NULL. */
-static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
-{
-    ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
-    const ms__queue *q = &merge->queue;
-    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->iters[0]);
-    while (merge->n_queue > 0) {
-        uint32_t at = merge->first;
-        merge->first = (uint8_t)((at + 1) % MS__AHEAD);
-        if (--merge->n_queue >= MS__AHEAD_NEAR)
-            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = q->record[at];
-        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) != MS__WHOLE)
-            it->damaged++;
-        else if (ms__queue_own(merge, q->index[at], r))
-            return r;
-    }
-    /* in this run names have to be compared */
-    if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
-        merge->n_live = 0;
-    return NULL;
-}
 
 static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 {
