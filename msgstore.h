@@ -10469,6 +10469,28 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
     return true;
 }
 
+/* Keeps the newest n records. In a plain list they are read ahead, and each is counted
+ * when its turn comes. Through the heap, which has one list then, the newest 20 of 1,000
+ * conversations took 240 ns a message; so they take 160. */
+static void ms__merge_keep(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    const unsigned char *kept[MS__KEPT], *r;
+    uint32_t n = 0;
+    ms__list_iters_turn(core, it, true);
+    for (; merge->left > 0; merge->left--) {
+        r = merge->plain ? ms__plain_step(core, it) : NULL;
+        if (r) merge->last_place = merge->iters[0].place; /* of the last one read ahead */
+        else r = ms__merge_step(core, it, &it->damaged);
+        if (!r) break;
+        kept[n++] = r;
+    }
+    merge->kept = true;
+    merge->full = merge->left == 0;
+    merge->left = n;
+    memcpy(merge->queue.record, kept, n * sizeof *kept);
+}
+
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
  * n matches, then turns round; in one plain list a subtraction does that. */
 static void ms__merge_window(ms__core *core, ms_cursor *it)
@@ -10476,19 +10498,12 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
-    const unsigned char *r;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
-        ms__list_iters_turn(core, it, true);
-        while (merge->n_queue < q->limit &&
-               (r = ms__merge_step(core, it, &it->damaged)) != NULL)
-            merge->queue.record[merge->n_queue++] = r;
-        merge->kept = true;
-        merge->full = merge->n_queue == q->limit;
-        merge->left = merge->n_queue;
+        ms__merge_keep(core, it);
         return;
     }
     if (merge->plain && back && !q->reverse) {
@@ -13799,6 +13814,7 @@ typedef struct ms__segment {
     uint32_t placed;   /* all blocks of the array `record` were; atomic */
     uint32_t last;     /* the unit of the record that was checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
+    uint32_t ahead;    /* the step that was read ahead last, plus one; atomic */
 } ms__segment;
 
 /* Returns how many bytes its arrays have: the blocks. */
@@ -15527,7 +15543,9 @@ static bool ms__bit_get(uint32_t *bits, uint32_t i)
 }
 
 /* Notes the first read of a record of a segment. If the last ones were near each other (a
- * walk), reads ahead, upward or downward. */
+ * walk), reads ahead, upward or downward, once a step. In a log that was written session
+ * by session each session begins a walk, and the call of the system took half of the time
+ * of its first view. */
 static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
 {
     uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
@@ -15535,8 +15553,9 @@ static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset
     uint32_t run = step <= MS__NEAR ? ms__load32(&l->run) + 1 : 0;
     ms__store32(&l->last, (uint32_t)((offset - l->base) / 8));
     ms__store32(&l->run, run);
-    bool same = offset / MS__STEP == last / MS__STEP;
-    if (run < MS__WALK || (run > MS__WALK && same)) return;
+    uint32_t now = (uint32_t)(offset / MS__STEP) + 1;
+    if (run < MS__WALK || now == ms__load32(&l->ahead)) return;
+    ms__store32(&l->ahead, now);
     uint64_t from = offset > last ? offset : offset - l->base > MS__FURTHER
                                                  ? offset - MS__FURTHER
                                                  : l->base;
