@@ -15336,12 +15336,18 @@ static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }
 
+/* Returns the address of an offset, of which nothing may be read yet. */
+static const unsigned char *ms__log_address(const ms__log *log, uint64_t offset)
+{
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    return m->base + (offset - m->start);
+}
+
 /* Returns the address of an offset. Its header may be read, and if a record other than an
  * INDEX begins there, all of it. */
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
-    const ms__mapping *m = ms__mapping_of(log, offset);
-    const unsigned char *r = m->base + (offset - m->start);
+    const unsigned char *r = ms__log_address(log, offset);
     if (offset / MS__PAGE >= log->map.n_looked) return r;
     ms__log_populate(log, offset, MS__HEADER);
     if (r[4] != MS__KIND_INDEX && ms__get32(r) <= MS__RECORD_MAX)
@@ -15568,9 +15574,10 @@ static const unsigned char *ms__segment_record(const ms__log *log, const ms__seg
 {
     uint64_t offset = ms__segment_offset(l, i);
     if (offset == 0) return NULL;
-    const unsigned char *r = ms__log_at(log, offset);
+    const unsigned char *r = ms__log_address(log, offset);
     if (ms__bit_get(l->checked, i))
         return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    (void)ms__log_at(log, offset);
     ms__segment_walk(log, (ms__segment *)(uintptr_t)l, offset);
     if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
     ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
@@ -19419,7 +19426,7 @@ static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         uint64_t offset = ms__segment_offset(l, entry);
         if (offset == 0) continue;
-        MS__PREFETCH(ms__log_at(log, offset));
+        MS__PREFETCH(ms__log_address(log, offset));
     }
 }
 
@@ -19537,6 +19544,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
+/* Reads nothing of the record, which would wait for it: a record that was checked needs no
+ * look, and of another one the header's page is populated. */
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
@@ -19550,8 +19559,11 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     li->place = ms__place(l->number, unit);
     li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
-    li->record = ms__log_at(log, offset);
-    ms__log_first_look(log, offset);
+    li->record = ms__log_address(log, offset);
+    if (!ms__bit_get(l->checked, entry)) {
+        ms__log_populate(log, offset, MS__HEADER);
+        ms__log_first_look(log, offset);
+    }
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 

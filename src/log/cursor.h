@@ -178,7 +178,7 @@ static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         uint64_t offset = ms__segment_offset(l, entry);
         if (offset == 0) continue;
-        MS__PREFETCH(ms__log_at(log, offset));
+        MS__PREFETCH(ms__log_address(log, offset));
     }
 }
 
@@ -296,6 +296,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
+/* Reads nothing of the record, which would wait for it: a record that was checked needs no
+ * look, and of another one the header's page is populated. */
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
@@ -309,8 +311,11 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     li->place = ms__place(l->number, unit);
     li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
-    li->record = ms__log_at(log, offset);
-    ms__log_first_look(log, offset);
+    li->record = ms__log_address(log, offset);
+    if (!ms__bit_get(l->checked, entry)) {
+        ms__log_populate(log, offset, MS__HEADER);
+        ms__log_first_look(log, offset);
+    }
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 

@@ -397,12 +397,18 @@ static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }
 
+/* Returns the address of an offset, of which nothing may be read yet. */
+static const unsigned char *ms__log_address(const ms__log *log, uint64_t offset)
+{
+    const ms__mapping *m = ms__mapping_of(log, offset);
+    return m->base + (offset - m->start);
+}
+
 /* Returns the address of an offset. Its header may be read, and if a record other than an
  * INDEX begins there, all of it. */
 static const unsigned char *ms__log_at(const ms__log *log, uint64_t offset)
 {
-    const ms__mapping *m = ms__mapping_of(log, offset);
-    const unsigned char *r = m->base + (offset - m->start);
+    const unsigned char *r = ms__log_address(log, offset);
     if (offset / MS__PAGE >= log->map.n_looked) return r;
     ms__log_populate(log, offset, MS__HEADER);
     if (r[4] != MS__KIND_INDEX && ms__get32(r) <= MS__RECORD_MAX)
@@ -629,9 +635,10 @@ static const unsigned char *ms__segment_record(const ms__log *log, const ms__seg
 {
     uint64_t offset = ms__segment_offset(l, i);
     if (offset == 0) return NULL;
-    const unsigned char *r = ms__log_at(log, offset);
+    const unsigned char *r = ms__log_address(log, offset);
     if (ms__bit_get(l->checked, i))
         return ms__size_fits(r, l->offset - offset) ? r : NULL;
+    (void)ms__log_at(log, offset);
     ms__segment_walk(log, (ms__segment *)(uintptr_t)l, offset);
     if (!ms__log_holds(log, r, offset, l->offset - offset, true)) return NULL;
     ms__or32(&l->checked[i / 32], (uint32_t)1 << (i % 32));
