@@ -2738,7 +2738,6 @@ typedef struct ms__merge {
     bool filtered;
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
-    bool kept;                /* the queue has all messages, the newest first */
     bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
@@ -2779,6 +2778,7 @@ struct ms_cursor {
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
     uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
+    bool kept;                /* of.merge.queue has all messages, the newest first */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -6503,6 +6503,7 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     if (it->store && it->store->backend->cursor_close)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
+    it->kept = false;
     if (it->result == MS_E_DAMAGED)
         return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
                         "not match", it->damaged);
@@ -6621,9 +6622,16 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. */
+/* Returns the next message as stored. The newest few are kept at the opening, and all
+ * that belongs to them was reported there. */
 static const ms_msg *ms__next_stored(ms_cursor *it)
 {
+    ms__merge *merge = &it->of.merge;
+    if (!MS__SMALL && it->kept && !it->history.memory && it->result == MS_OK) {
+        if (merge->left == 0) return NULL;
+        it->returned++;
+        return ms__msg(merge->queue.record[--merge->left]);
+    }
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
@@ -10485,7 +10493,7 @@ static void ms__merge_keep(ms__core *core, ms_cursor *it)
         if (!r) break;
         kept[n++] = r;
     }
-    merge->kept = true;
+    it->kept = true;
     merge->full = merge->left == 0;
     merge->left = n;
     memcpy(merge->queue.record, kept, n * sizeof *kept);
@@ -10792,7 +10800,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint32_t segment = t->segment;
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
-    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    if (merge->full) from = it->kept ? merge->last_place : ms__list_iters(it)[0].place;
     if (s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
@@ -10840,7 +10848,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
         return item ? ms__msg(item->record) : NULL;
     }
     if (merge->left == 0) return NULL;
-    if (!MS__SMALL && merge->kept) return ms__msg(merge->queue.record[--merge->left]);
+    if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
     ms__reading_report(it);
@@ -21563,6 +21571,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (!some) return MS_OK;
     it->query = q;
     it->ctx = NULL;
+    it->kept = false;
     memset(it->words, 0, sizeof it->words);
     memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(ms__query_check(&it->query, NULL));

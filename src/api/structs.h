@@ -84,7 +84,6 @@ typedef struct ms__merge {
     bool filtered;
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
-    bool kept;                /* the queue has all messages, the newest first */
     bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
@@ -125,6 +124,7 @@ struct ms_cursor {
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
     uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
+    bool kept;                /* of.merge.queue has all messages, the newest first */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;

@@ -554,7 +554,7 @@ static void ms__merge_keep(ms__core *core, ms_cursor *it)
         if (!r) break;
         kept[n++] = r;
     }
-    merge->kept = true;
+    it->kept = true;
     merge->full = merge->left == 0;
     merge->left = n;
     memcpy(merge->queue.record, kept, n * sizeof *kept);
@@ -861,7 +861,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint32_t segment = t->segment;
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
-    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    if (merge->full) from = it->kept ? merge->last_place : ms__list_iters(it)[0].place;
     if (s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
@@ -909,7 +909,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
         return item ? ms__msg(item->record) : NULL;
     }
     if (merge->left == 0) return NULL;
-    if (!MS__SMALL && merge->kept) return ms__msg(merge->queue.record[--merge->left]);
+    if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
     ms__reading_report(it);
