@@ -9954,7 +9954,10 @@ static void ms__tail_show(ms__tail *t)
  * Most cursors are plain: they read one list and return every message of it. Their
  * records are scattered in memory, and a cache miss takes as long as ten records in the
  * cache. So they run MS__AHEAD records ahead of the reader and prefetch each: a message
- * of a conversation in a log took 173 ns without that, and takes 95.
+ * of a conversation in a log took 173 ns without that, and takes 95. Its place comes from
+ * the index of its segment, see [log-cursor]. A record is not read before its turn. Then
+ * it is checked, and counted if it is damaged. The first valid one of a run shows whether
+ * the run has the names of the query: a list's number has 61 bits of their hash.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -10259,7 +10262,8 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
-        bool own = state != MS__WHOLE || twice || ms__list_iter_own(&merge->reading, li, r);
+        bool own = twice || state != MS__WHOLE ||
+                   ms__list_iter_own(&merge->reading, li, r);
         if (MS__CHANGES && merge->reading.changed && !twice && own) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
@@ -10477,9 +10481,8 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
     return true;
 }
 
-/* Keeps the newest n records. In a plain list they are read ahead, and each is counted
- * when its turn comes. Through the heap, which has one list then, the newest 20 of 1,000
- * conversations took 240 ns a message; so they take 160. */
+/* Keeps the newest n records. In a plain list they are read ahead: the newest 20 of a
+ * conversation take 573 instructions a message, and took 669 through the heap. */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -19354,16 +19357,17 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
 
 /* ---- Runs that are needed soon. To reach the first record of a run takes five cache
  * misses, each by the bytes of the one before: bucket, list, postings, place, record. In
- * segments of 8 MiB a conversation of 1,000 has 3 messages a run, and an agent one, so
- * these misses were most of the time of a view. Here they are taken for the next 8
- * segments together, and those of each of the five steps overlap. Of 1,000,000 messages
- * conversations took 363 ns a message before that and 227 after it, teams of 8 agents 926
- * and 468, on a busy machine (the views of `make bench` show it).
+ * segments of 8 MiB one of 1,000 conversations has 3 messages a run, and an agent one, so
+ * these misses were most of the time of a view. Here they are taken for the next segments
+ * together, and those of each of the five steps overlap. A message of a conversation took
+ * 355 ns without that and takes 200; one of a team of 8 agents 990 and 400; one of the
+ * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
+ * turns, processor time; `make bench` has these views).
  *
  * Nothing is decided here. What is read was found valid before: the page of anything else
  * may be a bad block. */
 
-#define MS__RUNS_SOON   8u /* segments */
+#define MS__RUNS_SOON   16u /* segments; with 8, teams take a tenth longer */
 #define MS__PLACES_EACH 4u /* records of a run */
 
 typedef struct ms__run_soon {
@@ -19552,8 +19556,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
-/* Reads nothing of the record, which would wait for it: a record that was checked needs no
- * look, and of another one the header's page is populated. */
+/* Reads nothing of the record, which would wait for it. A record that was checked needs
+ * no look; of another one the header's page is populated. */
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);

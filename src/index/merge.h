@@ -15,7 +15,10 @@
  * Most cursors are plain: they read one list and return every message of it. Their
  * records are scattered in memory, and a cache miss takes as long as ten records in the
  * cache. So they run MS__AHEAD records ahead of the reader and prefetch each: a message
- * of a conversation in a log took 173 ns without that, and takes 95.
+ * of a conversation in a log took 173 ns without that, and takes 95. Its place comes from
+ * the index of its segment, see [log-cursor]. A record is not read before its turn. Then
+ * it is checked, and counted if it is damaged. The first valid one of a run shows whether
+ * the run has the names of the query: a list's number has 61 bits of their hash.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -320,7 +323,8 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__state_of state = MS__WHOLE;
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
-        bool own = state != MS__WHOLE || twice || ms__list_iter_own(&merge->reading, li, r);
+        bool own = twice || state != MS__WHOLE ||
+                   ms__list_iter_own(&merge->reading, li, r);
         if (MS__CHANGES && merge->reading.changed && !twice && own) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
@@ -538,9 +542,8 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
     return true;
 }
 
-/* Keeps the newest n records. In a plain list they are read ahead, and each is counted
- * when its turn comes. Through the heap, which has one list then, the newest 20 of 1,000
- * conversations took 240 ns a message; so they take 160. */
+/* Keeps the newest n records. In a plain list they are read ahead: the newest 20 of a
+ * conversation take 573 instructions a message, and took 669 through the heap. */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;

@@ -98,16 +98,17 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
 
 /* ---- Runs that are needed soon. To reach the first record of a run takes five cache
  * misses, each by the bytes of the one before: bucket, list, postings, place, record. In
- * segments of 8 MiB a conversation of 1,000 has 3 messages a run, and an agent one, so
- * these misses were most of the time of a view. Here they are taken for the next 8
- * segments together, and those of each of the five steps overlap. Of 1,000,000 messages
- * conversations took 363 ns a message before that and 227 after it, teams of 8 agents 926
- * and 468, on a busy machine (the views of `make bench` show it).
+ * segments of 8 MiB one of 1,000 conversations has 3 messages a run, and an agent one, so
+ * these misses were most of the time of a view. Here they are taken for the next segments
+ * together, and those of each of the five steps overlap. A message of a conversation took
+ * 355 ns without that and takes 200; one of a team of 8 agents 990 and 400; one of the
+ * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
+ * turns, processor time; `make bench` has these views).
  *
  * Nothing is decided here. What is read was found valid before: the page of anything else
  * may be a bad block. */
 
-#define MS__RUNS_SOON   8u /* segments */
+#define MS__RUNS_SOON   16u /* segments; with 8, teams take a tenth longer */
 #define MS__PLACES_EACH 4u /* records of a run */
 
 typedef struct ms__run_soon {
@@ -296,8 +297,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
-/* Reads nothing of the record, which would wait for it: a record that was checked needs no
- * look, and of another one the header's page is populated. */
+/* Reads nothing of the record, which would wait for it. A record that was checked needs
+ * no look; of another one the header's page is populated. */
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
