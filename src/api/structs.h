@@ -27,11 +27,13 @@ typedef struct ms__list_iter {
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
+    uint32_t soon;            /* runs before this segment are prefetched; backward:
+                                 those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
-#define MS__AHEAD 8u
+#define MS__AHEAD 16u
 #define MS__KEPT 20u
 typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
@@ -76,12 +78,12 @@ typedef struct ms__merge {
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
+    ms__index proven;         /* plain: names of this run were compared last */
     uint32_t pin;             /* of a log */
     uint32_t n_iters, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
     bool plain;               /* one list, and the query returns all its messages */
-    bool kept;                /* the queue has all messages, the newest first */
     bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
@@ -122,6 +124,7 @@ struct ms_cursor {
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
     uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
+    bool kept;                /* of.merge.queue has all messages, the newest first */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;

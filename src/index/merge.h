@@ -15,7 +15,10 @@
  * Most cursors are plain: they read one list and return every message of it. Their
  * records are scattered in memory, and a cache miss takes as long as ten records in the
  * cache. So they run MS__AHEAD records ahead of the reader and prefetch each: a message
- * of a conversation in a log took 173 ns without that, and takes 95.
+ * of a conversation in a log took 173 ns without that, and takes 95. Its place comes from
+ * the index of its segment, see [log-cursor]. A record is not read before its turn. Then
+ * it is checked, and counted if it is damaged. The first valid one of a run shows whether
+ * the run has the names of the query: a list's number has 61 bits of their hash.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -26,6 +29,7 @@
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
+#define MS__FOR_DOUBT    0x40000000u /* a bit: the run may be of another name */
 #define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
 
 /* Numbers of two lists that are not in a segment index: its list of records has them. */
@@ -53,6 +57,34 @@ static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t s
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
+}
+
+static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
+{
+    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    if (agent == MS__FOR_LOCATION) return ms__absent();
+    return agent == MS__FOR_AGENT ? s->query->agent_key
+                                  : s->query->agent_keys[agent - MS__FOR_TEAM];
+}
+
+/* Returns whether a record has the names whose list an iterator reads. */
+static bool ms__list_iter_names(const ms__reading *s, const ms__list_iter *li,
+                                const ms_msg *msg)
+{
+    if (!ms_str_equal(ms__location(msg), s->query->location)) return false;
+    ms_str agent = ms__list_iter_agent(s, li);
+    return !agent.ptr || ms_str_equal(ms__agent_key(msg), agent);
+}
+
+/* Returns whether a run has the names whose list its iterator reads, by a valid record of
+ * it. The answer holds for the whole run, unless names in it have to be compared. */
+static bool ms__list_iter_own(const ms__reading *s, ms__list_iter *li,
+                              const unsigned char *r)
+{
+    if (!MS__LOG || !(li->agent & MS__FOR_DOUBT)) return true;
+    if (!ms__list_iter_names(s, li, ms__msg(r))) return false;
+    li->agent &= ~MS__FOR_DOUBT;
+    return true;
 }
 
 /* Moves an iterator to the tail's part of its list. False: the query has no entries
@@ -143,6 +175,8 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
     uint64_t offset = ms__tail_offset(s->tail, entry);
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
+
+#define MS__AHEAD_BYTES 512u /* of a record are prefetched */
 
 #define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
 
@@ -258,6 +292,9 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
     else iters[0].pos++;
     if (!ms__list_iter_load(core, &merge->reading, &iters[0]))
         ms__list_iters_swap(&iters[0], &iters[--merge->n_live]);
+    else if (merge->n_live > 1) /* it has time until its turn */
+        for (uint32_t i = 0; i < MS__AHEAD_BYTES; i += 64)
+            MS__PREFETCH(iters[0].record + i);
     if (merge->n_live > 1) ms__list_iters_sift(it, 0);
     if (merge->n_live > 0) MS__PREFETCH(iters[0].record);
 }
@@ -287,12 +324,13 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         if (!twice)
             state = ms__entry_state(core, &merge->reading, li->index, li->entry, r);
         bool broken = state != MS__WHOLE; /* also if an amendment replaces it */
-        if (MS__CHANGES && merge->reading.changed && !twice) {
+        bool own = twice || broken || ms__list_iter_own(&merge->reading, li, r);
+        if (MS__CHANGES && merge->reading.changed && !twice && own) {
             r = ms__list_iter_shown(core, &merge->reading, li, &state);
             if (merge->reading.result != MS_OK) return NULL;
         }
         ms__list_iters_pop(core, it);
-        if (twice || !r) continue;
+        if (twice || !r || !own) continue;
         bool whole = state == MS__WHOLE;
         if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
         if (broken || !whole) ++*damaged;
@@ -392,6 +430,80 @@ static ms_result ms__merge_sort(ms__core *core, ms_cursor *it, ms_error *err)
     return MS_OK;
 }
 
+/* ---- Reading ahead. */
+
+/* Fills the queue of a plain cursor, up to a run in which names have to be compared. It
+ * is filled in batches, so that many misses run at a time. */
+static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    if (merge->n_queue > MS__AHEAD / 2) return;
+    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
+        if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
+            if (ms__next_run(core, s, li)) continue;
+            merge->n_live = 0;
+            return;
+        }
+        if (li->agent & MS__FOR_COMPARE) return;
+        (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
+        MS__PREFETCH(li->record);
+        MS__PREFETCH(li->record + 64);
+        uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
+        merge->queue.record[last] = li->record;
+        merge->queue.index[last] = li->index;
+        merge->queue.entry[last] = li->entry;
+    }
+}
+
+#define MS__AHEAD_NEAR 3u    /* messages before its turn, */
+#define MS__AHEAD_LONG 4096u /* if it is not longer than this */
+
+/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
+ * then waits a quarter less, and a reader of their beginnings no longer. In long records
+ * the processor prefetches by itself. */
+static void ms__prefetch_rest(const unsigned char *r)
+{
+    uint32_t size = ms__get32(r);
+    if (size > MS__AHEAD_LONG) return;
+    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+}
+
+/* Returns whether a valid record of the queue has the names of the list. One of each run
+ * is compared, the first that is valid: it is in the cache then. Comparing when the run
+ * was found took a cache miss, and a check of the whole record. */
+static bool ms__queue_own(ms__merge *merge, ms__index index, const unsigned char *r)
+{
+    if (!MS__LOG || !index || index == merge->proven) return true;
+    if (!ms__list_iter_names(&merge->reading, &merge->iters[0], ms__msg(r))) return false;
+    merge->proven = index;
+    return true;
+}
+
+/* Returns the next message of a plain cursor's queue, or NULL. */
+static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
+    const ms__queue *q = &merge->queue;
+    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->iters[0]);
+    while (merge->n_queue > 0) {
+        uint32_t at = merge->first;
+        merge->first = (uint8_t)((at + 1) % MS__AHEAD);
+        if (--merge->n_queue >= MS__AHEAD_NEAR)
+            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
+        const unsigned char *r = q->record[at];
+        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) != MS__WHOLE)
+            it->damaged++;
+        else if (ms__queue_own(merge, q->index[at], r))
+            return r;
+    }
+    /* in this run names have to be compared */
+    if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
+        merge->n_live = 0;
+    return NULL;
+}
+
 /* ---- Where reading begins. */
 
 /* Returns whether reading begins at the newest end. The newest n are counted from there,
@@ -401,17 +513,55 @@ static bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Moves an iterator n entries back from its end. False: it has fewer. */
+/* Returns how many entries, from the loaded one back, are of the names of the list: one
+ * where each has to be asked, none in a run of other names. */
+static uint32_t ms__list_iter_counts(ms__core *core, const ms__reading *s,
+                                     ms__list_iter *li)
+{
+    if (li->agent & MS__FOR_COMPARE) return 1;
+    if (MS__LOG && (li->agent & MS__FOR_DOUBT)) {
+        if (ms__entry_state(core, s, li->index, li->entry, li->record) != MS__WHOLE)
+            return 1;
+        if (!ms__list_iter_own(s, li, li->record)) return 0;
+    }
+    return li->pos - li->lo;
+}
+
+/* Moves an iterator n entries back from its end, those of other names left out. False: it
+ * has fewer. */
 static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li,
                                size_t n)
 {
-    while (n > li->pos - li->lo) {
-        n -= li->pos - li->lo;
-        li->pos = li->lo;
-        if (!ms__next_run(core, s, li)) return false;
+    while (n > 0) {
+        if (!ms__list_iter_load(core, s, li)) return false;
+        uint32_t step = ms__list_iter_counts(core, s, li);
+        if (step > n) step = (uint32_t)n;
+        if (step > 0) li->pos -= step;
+        else li->pos = li->lo;
+        n -= step;
     }
-    li->pos -= (uint32_t)n;
     return true;
+}
+
+/* Keeps the newest n records. In a plain list they are read ahead: the newest 20 of a
+ * conversation take 573 instructions a message, and took 669 through the heap. */
+static void ms__merge_keep(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    const unsigned char *kept[MS__KEPT], *r;
+    uint32_t n = 0;
+    ms__list_iters_turn(core, it, true);
+    for (; merge->left > 0; merge->left--) {
+        r = merge->plain ? ms__plain_step(core, it) : NULL;
+        if (r) merge->last_place = merge->iters[0].place; /* of the last one read ahead */
+        else r = ms__merge_step(core, it, &it->damaged);
+        if (!r) break;
+        kept[n++] = r;
+    }
+    it->kept = true;
+    merge->full = merge->left == 0;
+    merge->left = n;
+    memcpy(merge->queue.record, kept, n * sizeof *kept);
 }
 
 /* Moves the iterators to the start of reading. For the newest n, oldest first: walks back
@@ -421,19 +571,12 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
     uint64_t unseen = 0;
-    const unsigned char *r;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
-        ms__list_iters_turn(core, it, true);
-        while (merge->n_queue < q->limit &&
-               (r = ms__merge_step(core, it, &it->damaged)) != NULL)
-            merge->queue.record[merge->n_queue++] = r;
-        merge->kept = true;
-        merge->full = merge->n_queue == q->limit;
-        merge->left = merge->n_queue;
+        ms__merge_keep(core, it);
         return;
     }
     if (merge->plain && back && !q->reverse) {
@@ -723,7 +866,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint32_t segment = t->segment;
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
-    if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
+    if (merge->full) from = it->kept ? merge->last_place : ms__list_iters(it)[0].place;
     if (s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
@@ -760,65 +903,6 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
 
 /* ---- Reading. */
 
-/* Fills the queue of a plain cursor, up to a run in which names have to be compared. */
-static void ms__look_ahead(ms__core *core, ms_cursor *it, ms__list_iter *li)
-{
-    ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
-    while (merge->n_queue < MS__AHEAD && merge->n_queue < merge->left) {
-        if (s->backward ? li->pos <= li->lo : li->pos >= li->hi) {
-            if (ms__next_run(core, s, li)) continue;
-            merge->n_live = 0;
-            return;
-        }
-        if (li->agent & MS__FOR_COMPARE) return;
-        (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
-        MS__PREFETCH(li->record);
-        MS__PREFETCH(li->record + 64);
-        uint32_t last = (merge->first + merge->n_queue++) % MS__AHEAD;
-        merge->queue.record[last] = li->record;
-        merge->queue.index[last] = li->index;
-        merge->queue.entry[last] = li->entry;
-    }
-}
-
-#define MS__AHEAD_NEAR  3u   /* messages before its turn, */
-#define MS__AHEAD_BYTES 512u /* so many bytes of it, */
-#define MS__AHEAD_LONG  4096u /* if it is not longer than this */
-
-/* Prefetches the rest of a record whose header has arrived. A reader of complete messages
- * then waits a quarter less, and a reader of their beginnings no longer. In long records
- * the processor prefetches by itself. */
-static void ms__prefetch_rest(const unsigned char *r)
-{
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
-}
-
-/* Returns the next message of a plain cursor's queue, or NULL. */
-static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
-{
-    ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
-    const ms__queue *q = &merge->queue;
-    if (merge->n_live > 0) ms__look_ahead(core, it, &merge->iters[0]);
-    while (merge->n_queue > 0) {
-        uint32_t at = merge->first;
-        merge->first = (uint8_t)((at + 1) % MS__AHEAD);
-        if (--merge->n_queue >= MS__AHEAD_NEAR)
-            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = q->record[at];
-        if (ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE)
-            return r;
-        it->damaged++;
-    }
-    /* in this run names have to be compared */
-    if (merge->n_live > 0 && !ms__list_iter_load(core, s, &merge->iters[0]))
-        merge->n_live = 0;
-    return NULL;
-}
-
 static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 {
     ms__core *core = ms__core_of(store);
@@ -830,7 +914,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
         return item ? ms__msg(item->record) : NULL;
     }
     if (merge->left == 0) return NULL;
-    if (!MS__SMALL && merge->kept) return ms__msg(merge->queue.record[--merge->left]);
+    if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
     ms__reading_report(it);
@@ -920,8 +1004,10 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
     while (ms__list_iter_load(core, s, li)) {
         const unsigned char *r = li->record;
         ms__state_of state = ms__entry_state(core, s, li->index, li->entry, r);
+        bool own = state != MS__WHOLE || ms__list_iter_own(s, li, r);
         w->place = li->place;
-        if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
+        if (!own) r = NULL;
+        else if (MS__CHANGES && s->edits) r = ms__list_iter_shown(core, s, li, &state);
         if (s->backward) li->pos--;
         else li->pos++;
         if (r && state == MS__WHOLE) return r;

@@ -477,6 +477,7 @@ typedef struct ms__segment {
     uint32_t placed;   /* all blocks of the array `record` were; atomic */
     uint32_t last;     /* the unit of the record that was checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
+    uint32_t ahead;    /* the step that was read ahead last, plus one; atomic */
 } ms__segment;
 
 /* Returns how many bytes its arrays have: the blocks. */

@@ -450,6 +450,21 @@ controls()
     control damage_before_the_newest_reported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__damage_report \
         'if (merge->full) from' 'if (false) from'
+    control names_of_a_queue_not_compared gcc test_log_cursor \
+        names_are_kept_apart_when_their_lists_have_one_number 100 ms__queue_own \
+        'ms__msg(r))) return false;' 'ms__msg(r))) return true;'
+    control names_of_a_run_not_compared gcc test_log_cursor \
+        names_are_kept_apart_when_their_lists_have_one_number 100 ms__list_iter_own \
+        'ms__msg(r))) return false;' 'ms__msg(r))) return true;'
+    control one_name_counted_as_another gcc test_log_cursor \
+        names_are_kept_apart_when_their_lists_have_one_number 100 ms__list_iter_counts \
+        'if (li->agent & MS__FOR_COMPARE) return 1;' ''
+    control damaged_first_record_proves_a_run gcc test_log_cursor \
+        names_are_kept_apart_when_records_beside_them_are_damaged 100 ms__plain_step \
+        'it->damaged++;' '{ it->damaged++; merge->proven = q->index[at]; }'
+    control step_read_ahead_again gcc test_log_segments \
+        a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
+        ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'
     control damaged_hiding_shows_what_it_hid gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__shown_at \
         'ms__withheld(c, ms_seq(ms__msg(r)), now)' 'false'

@@ -85,30 +85,41 @@ static ms_query any_view(twinned *x, ms_str team[2], bool bounds)
 
 /* The twin has the answer, and hides what is damaged. Without a limit all others come; with
  * one the first or the last of them, no more than the limit, and no fewer than if each
- * damaged one had come. */
-static void ask(const twinned *x, ms_store *store, const ms_query *q)
+ * damaged one had come. beside: a query whose lists have the same numbers, or NULL:
+ * a damaged record may be of either. */
+static void ask_beside(const twinned *x, ms_store *store, const ms_query *q,
+                       const ms_query *beside)
 {
     static const twin_msg *whole[2000];
     static const ms_msg *got[2000];
     ms_query all = *q;
     ms_cursor it;
-    size_t n, harmed = 0, count = 0;
+    size_t n, own = 0, harmed = 0, count = 0;
     all.limit = 0;
     n = twin_query(&x->t, &all, whole);
-    for (size_t i = 0; i < x->t.count; i++)
-        harmed += x->t.items[i]->hidden && twin_match(q, x->t.items[i]);
+    for (size_t i = 0; i < x->t.count; i++) {
+        if (!x->t.items[i]->hidden) continue;
+        bool mine = twin_match(q, x->t.items[i]);
+        own += mine;
+        harmed += mine || (beside != NULL && twin_match(beside, x->t.items[i]));
+    }
     size_t most = q->limit != 0 && q->limit < n + harmed ? q->limit : n + harmed;
     must_give(MS_OK, ms_query_open(store, q, &it, NULL));
     while ((got[count] = ms_next(&it)) != NULL) count++;
     uint64_t met = it.damaged;
     must_give(met != 0 ? MS_E_DAMAGED : MS_OK, ms_cursor_close(&it, NULL));
     if (count > n || count > most || count + harmed < most || met > harmed ||
-        (q->limit == 0 && met != harmed) || (count < most && met == 0))
+        (q->limit == 0 && met < own) || (count < most && met == 0))
         fail_msg("views %u, limit %zu%s%s: %zu of %zu whole ones, %zu damaged, %zu met",
                  q->views, q->limit, q->oldest ? ", oldest" : "",
                  q->reverse ? ", reverse" : "", count, n, harmed, (size_t)met);
     size_t first = q->oldest != q->reverse ? 0 : n - count;
     for (size_t i = 0; i < count; i++) twin_must_match(whole[first + i], got[i], "whole");
+}
+
+static void ask(const twinned *x, ms_store *store, const ms_query *q)
+{
+    ask_beside(x, store, q, NULL);
 }
 
 /* Asks with every view, direction and limit; with every `stride`th of these, or, below
@@ -308,6 +319,148 @@ TEST_WITH(WITH_EACH_ENGINE, records_that_change_while_the_log_is_open_are_skippe
     for (size_t at = 0; at < 24; at += 5)
         answers_without(&x, newest, offsets[newest] + at, "\x5b", 1);
     free(offsets);
+    twinned_close(&x);
+}
+
+
+/* ---- names whose lists have the same number ---- */
+
+/* Under this key the hashes of the first two locations agree in the 61 bits of a list's
+ * number, and so do those of the agents in the third. (A walk of 2^31 hashes finds two.) */
+static const uint64_t known_key[2] = {UINT64_C(0x5a5a5a5a5a5a5a5a),
+                                      UINT64_C(0x5a5a5a5a5a5a5a5a)};
+static const char *const alike[] = {"ljfhipelmfpgbpaa", "ijobpeakjjjmapaa", "room"};
+static const char *const agents_alike[] = {"ldboaagacffepboa", "ofkglljpoahkdpma"};
+
+static void entropy_known(void *ctx, void *out, size_t len) { memset(out, 0x5a, len); }
+
+/* The highest 61 bits of a name's hash. */
+static uint64_t list_of(uint64_t salt, const char *name)
+{
+    return file_hash(known_key, salt, name, strlen(name)) >> 3;
+}
+
+static twinned log_of_names_alike(void **state)
+{
+    twinned x = twinned_of(log_at(SEGMENT, *(const ms_log_engine *)*state));
+    x.s.log.keep_unset_times = true;
+    x.s.log.entropy.fill = entropy_known;
+    log_open(&x.s);
+    uint64_t room = file_hash(known_key, 0, alike[2], strlen(alike[2])) ^ 2;
+    assert_true(list_of(0, alike[0]) == list_of(0, alike[1]));
+    assert_true(list_of(room, agents_alike[0]) == list_of(room, agents_alike[1]));
+    return x;
+}
+
+/* Appends n messages of the first name, the second (1), or both by turns (2); some in a
+ * location of both agents, in which the same names take turns. */
+static void append_alike(twinned *x, size_t n, unsigned which)
+{
+    static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_GLOBAL_OBSERVATION,
+                                    MS_T_FINAL, MS_T_OBSERVATION};
+    ms_append_opts opts;
+    memset(&opts, 0, sizeof opts);
+    while (n-- > 0) {
+        char text[20];
+        unsigned name = which < 2 ? which : (unsigned)test_below(&x->rng, 2);
+        snprintf(text, sizeof text, "<#%06zu#>", x->t.count);
+        ms_envelope m = message_of(types[test_below(&x->rng, 4)], ms_str_of(text));
+        m.location = ms_str_of(alike[test_one_in(&x->rng, 2) ? 2 : name]);
+        m.agent_key = ms_str_of(agents_alike[name]);
+        twin_append_both(&x->t, x->s.store, &m, 1, &opts, false);
+    }
+}
+
+/* A view of one of the two names, or (limit 0 to 60) of both agents. */
+static ms_query view_alike(unsigned view, unsigned name, ms_str team[2])
+{
+    static const unsigned kinds[] = {
+        MS_VIEW_TIMELINE, MS_VIEW_CONVERSATION, MS_VIEW_GLOBAL,
+        MS_VIEW_CONVERSATION | MS_VIEW_GLOBAL, MS_VIEW_AGENT, MS_VIEW_TEAM,
+        MS_VIEW_TEAM, MS_VIEW_CONVERSATION | MS_VIEW_AGENT};
+    ms_query q = query_of(ms_str_of(alike[view < 4 ? name : 2]), kinds[view]);
+    team[0] = q.agent_key = ms_str_of(agents_alike[name]);
+    team[1] = ms_str_of(agents_alike[1 - name]);
+    q.agent_keys = team;
+    q.n_agent_keys = view == 6 ? 2 : 1;
+    return q;
+}
+
+static void ask_alike(const twinned *x, ms_store *store, bool bounds)
+{
+    static const size_t limits[] = {0, 1, 2, 7, 19, 20, 21, 33, 60};
+    ms_str team[2], other_team[2];
+    for (unsigned i = 0; i < 8 * 2 * 4 * COUNT(limits); i++) {
+        unsigned view = i % 8, name = i / 8 % 2, how = i / 16 % 4;
+        ms_query q = view_alike(view, name, team);
+        ms_query beside = view_alike(view, 1 - name, other_team);
+        q.limit = limits[i / 64];
+        q.reverse = how & 1;
+        q.oldest = (how & 2) != 0;
+        ask_beside(x, store, &q, &beside);
+        if (!bounds) continue;
+        q.after_seq = beside.after_seq = x->t.count / 3;
+        q.before_seq = beside.before_seq = x->t.count - x->t.count / 4;
+        ask_beside(x, store, &q, &beside);
+    }
+}
+
+/* Segments have one of the names, then the other one, then both. */
+static void fill_alike(twinned *x)
+{
+    static const unsigned parts[] = {0, 1, 0, 2, 1, 0, 2, 2, 1};
+    for (size_t i = 0; i < COUNT(parts); i++) append_alike(x, 60, parts[i]);
+}
+
+TEST_WITH(WITH_EACH_ENGINE, names_are_kept_apart_when_their_lists_have_one_number)
+{
+    twinned x = log_of_names_alike(state);
+    fill_alike(&x);
+    ask_alike(&x, x.s.store, true);
+    ms_store *reader = log_reader(&x.s); /* each query is the first that reads a run */
+    ask_alike(&x, reader, true);
+    ms_close(reader);
+    twinned_close(&x);
+}
+
+TEST_WITH(WITH_EACH_ENGINE, names_are_kept_apart_when_records_beside_them_are_damaged)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        twinned x = log_of_names_alike(state);
+        size_t events = 0;
+        x.rng += round;
+        fill_alike(&x);
+        harm_some(&x, 2 + 4 * round, &events);
+        ask_alike(&x, x.s.store, false);
+        twinned_close(&x);
+    }
+}
+
+/* What is hidden at one location stays at the other. */
+TEST_WITH(WITH_EACH_ENGINE, changes_are_kept_apart_when_their_lists_have_one_number)
+{
+    ms_error err;
+    twinned x = log_of_names_alike(state);
+    fill_alike(&x);
+    size_t n[2], kept = 5;
+    for (unsigned i = 0; i < 2; i++) {
+        ms_query q = query_of(ms_str_of(alike[i]), MS_VIEW_TIMELINE);
+        n[i] = count_of(x.s.store, &q);
+    }
+    ms_query first = query_of(ms_str_of(alike[0]), MS_VIEW_TIMELINE);
+    ms_cursor it;
+    uint64_t last = 0, k = 0;
+    EACH (msg, x.s.store, &first, &it)
+        if (++k == kept) last = ms_seq(msg);
+    assert_int_equal(ms_rewind(x.s.store, first.location, last, NULL, &err), MS_OK);
+    append_alike(&x, 60, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        ms_query q = query_of(ms_str_of(alike[i]), MS_VIEW_TIMELINE);
+        ms_store *reader = log_reader(&x.s);
+        q.before_seq = x.t.count - 60;
+        assert_int_equal(count_of(reader, &q), i == 0 ? kept : n[1]);
+        ms_close(reader);
+    }
     twinned_close(&x);
 }
 

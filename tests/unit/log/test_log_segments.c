@@ -474,6 +474,44 @@ TEST(records_are_read_ahead_when_a_long_segment_is_walked_in_reverse)
     end(store);
 }
 
+static unsigned steps_ahead;
+
+static int count_steps(void *ctx, ms_file file, uint64_t offset, uint64_t size)
+{
+    if (size == MS__FURTHER) steps_ahead++;
+    return 0;
+}
+
+/* Each of the sessions, which have a long message between them, begins a walk. */
+TEST(a_step_is_read_ahead_once_when_a_log_was_written_session_by_session)
+{
+    static char text[12001];
+    enum { SESSIONS = 300, EACH_HAS = 20 };
+    ms_os os;
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    ms_query q = query_at("place");
+    memset(text, 't', sizeof text - 1);
+    log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+    for (int i = 0; i < SESSIONS; i++) {
+        ms_envelope m = ms_user_message(ms_text("short"));
+        for (int k = 0; k < EACH_HAS; k++)
+            assert_int_equal(ms_append(store, q.location, &m, NULL, NULL), MS_OK);
+        m = ms_user_message(ms_text(text));
+        assert_int_equal(ms_append(store, MS_STR("elsewhere"), &m, NULL, NULL), MS_OK);
+    }
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    unsigned steps = (unsigned)(log->index.hint / MS__STEP) + 1;
+    assert_true(steps > 3);
+    ms_close(store);
+    store = open_and_note(MS_LOG_READ, &os, 0);
+    os.read_ahead = count_steps;
+    steps_ahead = 0;
+    assert_int_equal(count_all(store, q, MS_OK), SESSIONS * EACH_HAS);
+    assert_int_equal(steps_ahead, steps);
+    end(store);
+}
+
 /* A segment of 7000 keys needs many filters. */
 TEST(summary_is_read_ahead_when_it_is_longer_than_a_page)
 {
