@@ -19177,17 +19177,6 @@ static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t 
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
 
-/* Writes the fixed part of the superblock again and makes it durable, if possible without
- * the records after it: its creator may have been killed before that was. */
-static ms_result ms__super_again(ms__log *log, const unsigned char *h, ms_error *err)
-{
-    const size_t size = MS__SUPER_FIXED;
-    int failed = ms__os_write_synced_all(log->os, log->file.handle, 0, h, size);
-    if (failed == EOPNOTSUPP) return ms__super_durable(log, h, size, false, err);
-    if (failed == 0) return MS_OK;
-    return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
-}
-
 /* Removes the file that the path of a log leads to. */
 static void ms__log_remove(const ms__log *log)
 {
@@ -19263,7 +19252,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     if (code == MS_OK && log->writer && !fresh &&
         ms__checkpoint_newest(log->map.super).generation == 0) {
         memcpy(again, log->map.super, sizeof again);
-        code = ms__super_again(log, again, err);
+        code = ms__super_durable(log, again, sizeof again, false, err);
     }
     if (code != MS_OK) {
         ms__log_detach(log);

@@ -813,7 +813,7 @@ controls()
         ms__log_settle 'unsure ? EOPNOTSUPP : ms__zeros_synced(log, log->end, dead);' '0;'
     control superblock_of_a_killed_creation_not_synced gcc test_log_sync \
         a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
-        ms__log_attach_file 'code = ms__super_again(log, again, err);' ';'
+        ms__log_attach_file 'code = ms__super_durable(log, again, sizeof again, false, err);' ';'
     control rewrite_not_verified gcc test_log_place \
         a_rewrite_is_refused_when_its_bytes_are_wrong 100 \
         ms__rewrite_run 'MS__TRY(ms__rewrite_verify(w, err));' ''
