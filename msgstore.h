@@ -202,8 +202,10 @@
  * ms_log_event. A program has three choices:
  *
  *   - It stops, and keeps the file as it is. A reader writes nothing to it.
- *   - It goes on in the same file. Appends work. Each reading over the damage returns
- *     MS_E_DAMAGED after the messages that are left, for good.
+ *   - It goes on in the same file. Appends work, but those with a key or expect_seq
+ *     return MS_E_DAMAGED where a damaged message may be the one they look for. Each
+ *     reading over the damage returns MS_E_DAMAGED after the messages that are left, for
+ *     good.
  *   - It writes a log of the rest: ms_log_open with MS_LOG_READ and MS_OPEN_SALVAGE, then
  *     ms_log_rewrite to another path, or with `replace` to the same one (MS_E_DAMAGED:
  *     done, with the rest). The new log no longer reports the loss. If it matters to the
@@ -841,8 +843,9 @@ typedef struct ms_store ms_store;
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
  * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
- * thread. */
+ * MS_E_KEY_REUSED. MS_E_DAMAGED: a damaged message may have the key; nothing is stored.
+ * Then go on without a key, or in a repaired log, see DAMAGE. A hidden message keeps its
+ * key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -850,8 +853,9 @@ typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
                                  message of `location` has the number expect_seq (0: no
-                                 messages). Not compared if the location already has the
-                                 keys of all messages: a retry succeeds */
+                                 messages), MS_E_DAMAGED if a damaged message may be
+                                 the last one. Not compared if the location already has
+                                 the keys of all messages: a retry succeeds */
     uint64_t expect_seq;
     bool keep_seq;            /* use number and flags of each envelope; for copies. The
                                  numbers must be larger than all in the store */
@@ -9531,9 +9535,14 @@ typedef struct ms__sealed {
     /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);
-    /* Returns the message of a location with that key, or NULL. */
+    /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
+     * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
                                 ms_result *result);
+    /* Returns whether a message of a location may be lost from a place on; under the
+     * lock. */
+    bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
+                  ms_result *result);
     /* Returns the edits of a location, which are read if necessary. NULL: none, or no
      * memory. */
     ms__edits *(*edits)(struct ms__core *core, ms_str location, bool locked,
@@ -9910,7 +9919,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
     r = ms__shown(c, r, ms_seq(ms__msg(r)), end, &now);
     if (!r) *sound = true;
     if (r && now != place)
-        *sound = now >> 32 != t->segment ||
+        *sound = (MS__LOG && now >> 32 != t->segment) ||
                  ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
     if (MS__LOG && r && c->n_held > 0 && ms__withheld(c, ms_seq(ms__msg(r)), now))
         *sound = false;
@@ -10724,9 +10733,10 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
     }
-    if (s->to >> 32 < segment) return;
+    if (MS__LOG && s->to >> 32 < segment) return;
     uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
+    if (MS__LOG && from >> 32 < segment) from = 0;
+    ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
     it->damaged += found[1];
@@ -10927,18 +10937,47 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
     return NULL;
 }
 
-/* Returns the number of a location's last visible message; 0: none. */
-static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
+/* Returns whether the tail may have lost a message of a location (empty: any) from a
+ * place on. */
+static MS__NOINLINE bool ms__tail_lacks(const ms__tail *t, ms_str location, uint64_t from)
+{
+    uint32_t found[2] = {0, 0};
+    uint32_t unit = MS__LOG && from >> 32 < t->segment ? 0 : (uint32_t)from;
+    if (ms__load32(&t->n_holes) > 0)
+        ms__tail_holes(t, unit, UINT32_MAX, ms__where_of(&t->names, location), 0, found);
+    return (found[0] | found[1]) != 0;
+}
+
+/* Begins a walk over the visible messages of a location; none if *result is set. */
+static MS__NOINLINE void ms__walk_visible(ms__core *core, ms__list_walk *w,
+                                          ms_str location, uint64_t from, uint64_t to,
+                                          bool backward, ms_result *result)
+{
+    const ms__edits *c = ms__edits_of(core, location, true, result);
+    ms__list_walk_begin(core, w, location, MS__P_LOCATION, from, to, backward);
+    w->reading.edits = c;
+    w->reading.result = *result;
+}
+
+/* Returns the number of the last visible message of a location; 0: none. MS_E_DAMAGED: it
+ * is not newer than the caller expects, and a newer one may be damaged. */
+static MS__NOINLINE uint64_t ms__last_of(ms__core *core, const ms_append_opts *opts,
                                          ms_result *result)
 {
     ms__list_walk w;
-    uint64_t end = ms__place(core->tail->segment, core->tail->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
-    w.reading.edits = c;
-    const unsigned char *r = *result == MS_OK ? ms__list_walk_step(core, &w) : NULL;
-    if (*result == MS_OK) *result = w.reading.result;
-    return r ? ms_seq(ms__msg(r)) : 0;
+    const ms__tail *t = core->tail;
+    ms_str location = opts->location;
+    ms__walk_visible(core, &w, location, 0, ms__place(t->segment, t->filled), true,
+                     result);
+    const unsigned char *r = ms__list_walk_step(core, &w);
+    uint64_t last = r ? ms_seq(ms__msg(r)) : 0, from = r ? w.place : 0;
+    *result = w.reading.result;
+    if (*result != MS_OK || last > opts->expect_seq) return last;
+    bool lost = w.damaged > 0 || ms__tail_lacks(t, location, from);
+    if (MS__LOG && w.reading.damaged_ranges + w.reading.damaged_records > 0)
+        lost |= ms__sealed_of(core)->lacks(core, location, from, result);
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
+    return last;
 }
 
 /* Returns the number of visible messages of a location from first to last. */
@@ -10950,11 +10989,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
     uint64_t to = ms__place(t->segment, t->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
-    w.reading.edits = c;
+    ms__walk_visible(core, &w, location, from, to, false, result);
     while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
@@ -10994,6 +11031,29 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
+/* Refuses an append that could not look for a message: it may be a damaged one. */
+static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                              const char *field, ms_str name)
+{
+    if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be of a damaged message: "
+                       "go on without it, or after msgstore repair", field, MS__V(name));
+}
+
+/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+ * damaged message may have the key: to store it again may be to act twice. */
+static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
+                               const ms__loc *loc, ms_str key,
+                               const unsigned char **known, ms_error *err)
+{
+    ms_result result = MS_OK;
+    *known = ms__key_find(core, run, loc, key, &result);
+    if (!*known && result == MS_OK &&
+        ms__tail_lacks(core->tail, loc->name.text, 0))
+        result = MS_E_DAMAGED;
+    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+}
+
 /* Step 1 for message i. */
 static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
                                           ms__plan *p, ms_error *err)
@@ -11002,7 +11062,6 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
-    ms_result result = MS_OK;
     ms__tail_names *names = &core->tail->names;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     room.parts = parts;
@@ -11013,8 +11072,8 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
-        const unsigned char *known = ms__key_find(core, run, loc, e->key, &result);
-        if (result != MS_OK) return ms__no_memory(err, 0);
+        const unsigned char *known;
+        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -11182,8 +11241,9 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
 {
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
-    uint64_t last = ms__last_of(core, opts->location, &result);
-    if (result != MS_OK) return ms__no_memory(err, 0);
+    uint64_t last = ms__last_of(core, opts, &result);
+    if (result != MS_OK)
+        return ms__sought_fail(err, result, "expect_seq", opts->location);
     return ms__expect_last(opts, last, err);
 }
 
@@ -11646,9 +11706,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
     out->count = n.n_infos;
-    uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, 0, UINT32_MAX, ms__where_of(&t->names, q->location), 0, found);
-    if (!n.damaged && n.it->damaged == 0 && found[0] + found[1] == 0) return MS_OK;
+    if (!n.damaged && n.it->damaged == 0 && !ms__tail_lacks(t, q->location, 0))
+        return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
                     "names and counts");
 }
@@ -16901,6 +16960,17 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
+/* Returns whether a hole of a segment, from a unit on, may have had a message of the
+ * location with that hash. */
+static bool ms__segment_may_lack(const ms__segment *l, uint32_t from, uint32_t where)
+{
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (h.unit >= from && ms__hole_concerns(&h, where, 0)) return true;
+    }
+    return false;
+}
+
 /* Returns whether a hole of a segment may have had message number seq. */
 static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
 {
@@ -16971,19 +17041,37 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t s = core->tail->segment;
+    uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
+    bool lost = false;
     ms__run run;
     while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
            MS__NO_SEGMENT) {
+        if (ms__segment_may_lack(run.index, 0, where)) lost = true;
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));
+            if (!r) lost = true;
             if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name.text) &&
                 ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
                 return r;
         }
     }
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
     return NULL;
+}
+
+/* Returns whether sealed segments may lack a message of a location from a place on. */
+static bool ms__log_lacks(ms__core *core, ms_str location, uint64_t from,
+                          ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint32_t unit = (uint32_t)from, where = ms__where_of(&core->tail->names, location);
+    for (uint32_t s = (uint32_t)(from >> 32); s < core->tail->segment; s++, unit = 0) {
+        const ms__segment *l = ms__segment_of(log, s, true);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l || ms__segment_may_lack(l, unit, where)) return true;
+    }
+    return false;
 }
 
 /* ---- Edits. */
@@ -20050,8 +20138,9 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below, ms__log_seek,
-    ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
+    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below,
+    ms__log_seek,     ms__log_key,   ms__log_lacks,    ms__log_edits_of,
+    ms__log_edit,     ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};

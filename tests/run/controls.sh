@@ -471,6 +471,24 @@ controls()
     control unknown_damage_unreported gcc test_silent \
         a_change_whose_header_is_damaged_is_reported 100 ms__hole_concerns \
         'if (hole->kind == 0) return true;' 'if (hole->kind == 0) return false;'
+    control damaged_key_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__log_key \
+        'if (!r) lost = true;' ''
+    control key_lost_before_its_segment_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__log_key \
+        'ms__segment_may_lack(run.index, 0, where)' 'false'
+    control key_lost_in_a_tail_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__key_known \
+        'result = MS_E_DAMAGED;' ';'
+    control append_after_a_lost_message_taken gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__last_of 'if (lost && *result == MS_OK)' 'if (false)'
+    control append_after_a_message_lost_in_a_segment_taken gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__last_of 'MS__LOG && w.reading' 'false && w.reading'
+    control append_after_older_damage_refused gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__log_lacks 'uint32_t unit = (uint32_t)from,' 'uint32_t unit = 0,'
     control first_page_not_read_from_its_copy gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_zeros 100 ms__super_choose \
         'log->file.super_lost = true;' 'return code;'
