@@ -6584,6 +6584,16 @@ static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
     return code == MS_OK ? end : code;
 }
 
+/* Returns the next message as stored. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
+{
+    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
+    const ms_msg *msg = it->store->backend->next(it->store, it);
+    if (msg) it->returned++;
+    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
+    return msg;
+}
+
 /* ---- Unfinished messages: initial text and parts. */
 
 static ms_field ms__appended_field(ms_type type)
@@ -6636,7 +6646,7 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
     f->q.as_of = as_of;
     ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
-    while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
+    while (code == MS_OK && (part = ms__next_stored(&f->it)) != NULL) {
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
@@ -6674,16 +6684,6 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     if (code == MS_E_DAMAGED) it->damaged++;
     it->result = code;
     return code == MS_E_DAMAGED ? msg : NULL;
-}
-
-/* Returns the next message as stored. */
-static const ms_msg *ms__next_stored(ms_cursor *it)
-{
-    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
-    const ms_msg *msg = it->store->backend->next(it->store, it);
-    if (msg) it->returned++;
-    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
-    return msg;
 }
 
 MS_API const ms_msg *ms_next(ms_cursor *it)
@@ -21731,11 +21731,12 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening, if the scope needs it. */
-static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source *s,
-                                            ms_error *err)
+/* Finds the agent's last task as of the opening, if the scope needs it. Where there is
+ * none, a damaged message may be that one. */
+static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_error *err)
 {
     ms_cursor it;
+    const ms_memory *memory = of->history.memory;
     ms_scope_kind kind = memory->scope.kind;
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
@@ -21747,6 +21748,7 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
+    else of->damaged += it.damaged;
     if (it.result == MS_E_DAMAGED) it.result = MS_OK;
     return ms_cursor_close(&it, err);
 }
@@ -21796,10 +21798,11 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
-        code = ms__last_task(memory, &h->sources[i], err);
+        code = ms__last_task(it, &h->sources[i], err);
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
+    if (h->views) it->damaged = 0; /* the steps meet it */
     return it->result = code;
 }
 

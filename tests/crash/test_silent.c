@@ -787,6 +787,122 @@ TEST(an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged)
     a_newer_one_is_whole(MS_LOG_SEGMENT_MIN);
 }
 
+/* ---- texts and histories that stand on another record ---- */
+
+/* A part of an open stream is damaged: its text comes without it, and is reported, by the
+ * log and by a union of it. */
+static void a_part_is_damaged(size_t segment, bool header)
+{
+    ms_stream stream;
+    ms_stream_text text;
+    const ms_msg *msg;
+    const ms_query q = {.location = MS_STR("room"), .arena = &arena};
+    const ms_stream_opts opts = {.every_part = true};
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    (void)remove(path);
+    ms_store *store = writer(segment), *joined;
+    say(store, "room", 1, 5);
+    must_be("a stream", ms_stream_begin(&stream, store, q.location, &m, &opts, &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("transfer "), &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("<not now> "), &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("the money"), &err), MS_OK);
+    say(store, "elsewhere", 1, 40);
+    ms_close(store);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        ms_result wanted = damaged ? MS_E_DAMAGED : MS_OK;
+        if (damaged) change_byte(place_of("<not now>") - (header ? 40 : 0));
+        store = reader(MS_OPEN_NORMAL);
+        const ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+        for (int times = 0; times < 2; times++) {
+            ms_store *of = times == 0 ? store : joined;
+            must_read(of, "a location", q, wanted, 6);
+            must_be("its number", ms_get_by_seq(of, 6, &arena, &msg, &err), wanted);
+            must_be("its text", ms_stream_read(of, 6, 0, &arena, &text, &err), wanted);
+        }
+        ms_close(joined);
+        ms_close(store);
+    }
+}
+
+TEST(a_text_without_one_of_its_parts_is_reported_by_a_union_too)
+{
+    test_arena_init(&arena, NULL);
+    a_part_is_damaged(0, false);
+    a_part_is_damaged(0, true);
+    a_part_is_damaged(MS_LOG_SEGMENT_MIN, false);
+    a_part_is_damaged(MS_LOG_SEGMENT_MIN, true);
+    ms_arena_deinit(&arena);
+}
+
+/* Reads the history of the worker in job. */
+static void must_remember(ms_memory *memory, const char *what, ms_result wanted, size_t n)
+{
+    ms_cursor it;
+    size_t found = 0;
+    must_be(what, ms_get_history(memory, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) found++;
+    must_be(what, ms_cursor_close(&it, &err), wanted);
+    if (found != n) fail_msg("%s: %zu messages, not %zu", what, found, n);
+}
+
+static void work(ms_store *store, ms_type type, const char *text)
+{
+    ms_envelope m = ms_message(type, ms_text(text));
+    m.agent_key = MS_STR("worker");
+    must_be("append", ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
+}
+
+/* The only task of a worker is damaged: its history would have nothing. */
+static void a_task_is_damaged(size_t segment, bool header)
+{
+    ms_memory memory;
+    ms_store *runtime;
+    ms_mem_desc desc = {0};
+    (void)remove(path);
+    ms_store *store = writer(segment);
+    work(store, MS_T_TASK, "<task one>");
+    work(store, MS_T_OBSERVATION, "paid");
+    say(store, "elsewhere", 1, 40);
+    ms_close(store);
+    must_be("a store", ms_mem_open(&runtime, &desc, &err), MS_OK);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        if (damaged) change_byte(place_of("<task one>") - (header ? 40 : 0));
+        store = reader(MS_OPEN_NORMAL);
+        ms_memory_init(&memory, store, MS_STR("job"), MS_STR("worker"));
+        memory.scope.kind = MS_SCOPE_WORKER;
+        for (int times = 0; times < 4; times++) {
+            memory.timeline = times % 2 != 0;
+            memory.runtime = times < 2 ? NULL : runtime;
+            memory.runtime_mode = times < 2 ? MS_RUNTIME_STORE : MS_RUNTIME_MERGE;
+            must_remember(&memory, "of a worker", damaged ? MS_E_DAMAGED : MS_OK,
+                          damaged ? 0 : 1);
+        }
+        memory.agent_key = MS_STR("another");
+        must_remember(&memory, "of another worker",
+                      damaged && segment == 0 ? MS_E_DAMAGED : MS_OK, 0);
+        ms_close(store);
+    }
+    work(runtime, MS_T_TASK, "a newer task");
+    work(runtime, MS_T_OBSERVATION, "done");
+    store = reader(MS_OPEN_NORMAL);
+    ms_memory_init(&memory, store, MS_STR("job"), MS_STR("worker"));
+    memory.scope.kind = MS_SCOPE_WORKER;
+    memory.runtime = runtime;
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    must_remember(&memory, "after a newer task", MS_OK, 1);
+    ms_close(store);
+    ms_close(runtime);
+}
+
+TEST(a_worker_whose_last_task_is_damaged_is_told)
+{
+    a_task_is_damaged(0, false);
+    a_task_is_damaged(0, true);
+    a_task_is_damaged(MS_LOG_SEGMENT_MIN, false);
+    a_task_is_damaged(MS_LOG_SEGMENT_MIN, true);
+}
+
 /* ---- blocks that the disk cannot read ---- */
 
 static size_t bad_page;

@@ -489,6 +489,15 @@ controls()
     control append_after_older_damage_refused gcc test_silent \
         an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
         ms__log_lacks 'uint32_t unit = (uint32_t)from,' 'uint32_t unit = 0,'
+    control part_missing_in_a_union_unreported gcc test_silent \
+        a_text_without_one_of_its_parts_is_reported_by_a_union_too 100 ms__appended_read \
+        'ms__next_stored(&f->it)' 'store->backend->next(store, &f->it)'
+    control damaged_task_overlooked gcc test_silent \
+        a_worker_whose_last_task_is_damaged_is_told 100 ms__last_task \
+        'else of->damaged += it.damaged;' ''
+    control damage_before_the_last_task_reported gcc test_silent \
+        a_worker_whose_last_task_is_damaged_is_told 100 ms_get_history \
+        'if (h->views) it->damaged = 0;' ''
     control first_page_not_read_from_its_copy gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_zeros 100 ms__super_choose \
         'log->file.super_lost = true;' 'return code;'
