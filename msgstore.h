@@ -1155,8 +1155,8 @@ typedef struct ms_log_desc {
  * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
  * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
  * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
- * superblock, which an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED).
- * MS_LOG_READ opens such a file as empty. */
+ * superblock, of up to 1,024 bytes, which an interrupted creation leaves (MS_OPEN_STRICT:
+ * MS_E_DAMAGED). MS_LOG_READ opens such a file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 #endif
 
@@ -17333,8 +17333,9 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
                         log->file.path);
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it; several "
-                    "writers must all open it as shared",
+                    "'%s' is being written by process %u, or by a child of it: "
+                    "lock_wait_ms waits for that; writers that all open it as shared "
+                    "take turns",
                     log->file.path, ms__get64(pid));
 }
 

@@ -1105,6 +1105,9 @@ controls()
     control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
         'if (log->writer) return MS_OK;'
+    control rewrite_told_to_share gcc test_log_sync \
+        a_rewrite_beside_a_shared_writer_is_told_to_wait 100 ms__log_busy \
+        'lock_wait_ms waits for that; ' ''
     control shared_lock_not_taken gcc test_threads \
         readers_see_order_whole_batches_and_their_snapshot 20 \
         ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''
