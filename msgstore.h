@@ -6584,16 +6584,6 @@ static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
     return code == MS_OK ? end : code;
 }
 
-/* Returns the next message as stored. */
-static const ms_msg *ms__next_stored(ms_cursor *it)
-{
-    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
-    const ms_msg *msg = it->store->backend->next(it->store, it);
-    if (msg) it->returned++;
-    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
-    return msg;
-}
-
 /* ---- Unfinished messages: initial text and parts. */
 
 static ms_field ms__appended_field(ms_type type)
@@ -6646,10 +6636,12 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
     f->q.as_of = as_of;
     ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
-    while (code == MS_OK && (part = ms__next_stored(&f->it)) != NULL) {
+    while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
+    if (f->it.damaged > 0 && f->it.result == MS_OK)
+        f->it.result = MS_E_DAMAGED; /* a union only counts */
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
@@ -6684,6 +6676,16 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     if (code == MS_E_DAMAGED) it->damaged++;
     it->result = code;
     return code == MS_E_DAMAGED ? msg : NULL;
+}
+
+/* Returns the next message as stored. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
+{
+    if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
+    const ms_msg *msg = it->store->backend->next(it->store, it);
+    if (msg) it->returned++;
+    if (it->damaged > 0 && it->result == MS_OK) it->result = MS_E_DAMAGED;
+    return msg;
 }
 
 MS_API const ms_msg *ms_next(ms_cursor *it)
