@@ -9795,9 +9795,11 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if ((!MS__LOG || f.from >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
-    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
+        (!MS__LOG || f.from >> 32 == t->segment))
         f.past = ms__place(t->segment, first ? 0 : before + 1);
     if (f.past > f.from) f.past = f.from;
     return f;
@@ -11038,8 +11040,8 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
                                               const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be of a damaged message: "
-                       "go on without it, or after msgstore repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be damaged: go on without it, "
+                       "or after msgstore repair", field, MS__V(name));
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a

@@ -330,9 +330,11 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if ((!MS__LOG || f.from >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
-    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
+        (!MS__LOG || f.from >> 32 == t->segment))
         f.past = ms__place(t->segment, first ? 0 : before + 1);
     if (f.past > f.from) f.past = f.from;
     return f;
