@@ -202,8 +202,10 @@
  * ms_log_event. A program has three choices:
  *
  *   - It stops, and keeps the file as it is. A reader writes nothing to it.
- *   - It goes on in the same file. Appends work. Each reading over the damage returns
- *     MS_E_DAMAGED after the messages that are left, for good.
+ *   - It goes on in the same file. Appends work, but those with a key or expect_seq
+ *     return MS_E_DAMAGED where a damaged message may be the one they look for. Each
+ *     reading over the damage returns MS_E_DAMAGED after the messages that are left, for
+ *     good.
  *   - It writes a log of the rest: ms_log_open with MS_LOG_READ and MS_OPEN_SALVAGE, then
  *     ms_log_rewrite to another path, or with `replace` to the same one (MS_E_DAMAGED:
  *     done, with the rest). The new log no longer reports the loss. If it matters to the
@@ -841,8 +843,9 @@ typedef struct ms_store ms_store;
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
  * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
- * thread. */
+ * MS_E_KEY_REUSED. MS_E_DAMAGED: a damaged message may have the key; nothing is stored.
+ * Then go on without a key, or in a repaired log, see DAMAGE. A hidden message keeps its
+ * key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -850,8 +853,9 @@ typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
                                  message of `location` has the number expect_seq (0: no
-                                 messages). Not compared if the location already has the
-                                 keys of all messages: a retry succeeds */
+                                 messages), MS_E_DAMAGED if a damaged message may be
+                                 the last one. Not compared if the location already has
+                                 the keys of all messages: a retry succeeds */
     uint64_t expect_seq;
     bool keep_seq;            /* use number and flags of each envelope; for copies. The
                                  numbers must be larger than all in the store */
@@ -1151,8 +1155,8 @@ typedef struct ms_log_desc {
  * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
  * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
  * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
- * superblock, which an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED).
- * MS_LOG_READ opens such a file as empty. */
+ * superblock, of up to 1,024 bytes, which an interrupted creation leaves (MS_OPEN_STRICT:
+ * MS_E_DAMAGED). MS_LOG_READ opens such a file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 #endif
 
@@ -6640,6 +6644,8 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
+    if (f->it.damaged > 0 && f->it.result == MS_OK)
+        f->it.result = MS_E_DAMAGED; /* a union only counts */
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
@@ -9542,9 +9548,14 @@ typedef struct ms__sealed {
     /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);
-    /* Returns the message of a location with that key, or NULL. */
+    /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
+     * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
                                 ms_result *result);
+    /* Returns whether a message of a location may be lost from a place on; under the
+     * lock. */
+    bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
+                  ms_result *result);
     /* Returns the edits of a location, which are read if necessary. NULL: none, or no
      * memory. */
     ms__edits *(*edits)(struct ms__core *core, ms_str location, bool locked,
@@ -9795,9 +9806,11 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if ((!MS__LOG || f.from >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
-    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
+        (!MS__LOG || f.from >> 32 == t->segment))
         f.past = ms__place(t->segment, first ? 0 : before + 1);
     if (f.past > f.from) f.past = f.from;
     return f;
@@ -9921,7 +9934,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
     r = ms__shown(c, r, ms_seq(ms__msg(r)), end, &now);
     if (!r) *sound = true;
     if (r && now != place)
-        *sound = now >> 32 != t->segment ||
+        *sound = (MS__LOG && now >> 32 != t->segment) ||
                  ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
     if (MS__LOG && r && c->n_held > 0 && ms__withheld(c, ms_seq(ms__msg(r)), now))
         *sound = false;
@@ -10878,9 +10891,10 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
     }
-    if (s->to >> 32 < segment) return;
+    if (MS__LOG && s->to >> 32 < segment) return;
     uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
+    if (MS__LOG && from >> 32 < segment) from = 0;
+    ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
     it->damaged += found[1];
@@ -11024,18 +11038,47 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
     return NULL;
 }
 
-/* Returns the number of a location's last visible message; 0: none. */
-static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
+/* Returns whether the tail may have lost a message of a location (empty: any) from a
+ * place on. */
+static MS__NOINLINE bool ms__tail_lacks(const ms__tail *t, ms_str location, uint64_t from)
+{
+    uint32_t found[2] = {0, 0};
+    uint32_t unit = MS__LOG && from >> 32 < t->segment ? 0 : (uint32_t)from;
+    if (ms__load32(&t->n_holes) > 0)
+        ms__tail_holes(t, unit, UINT32_MAX, ms__where_of(&t->names, location), 0, found);
+    return (found[0] | found[1]) != 0;
+}
+
+/* Begins a walk over the visible messages of a location; none if *result is set. */
+static MS__NOINLINE void ms__walk_visible(ms__core *core, ms__list_walk *w,
+                                          ms_str location, uint64_t from, uint64_t to,
+                                          bool backward, ms_result *result)
+{
+    const ms__edits *c = ms__edits_of(core, location, true, result);
+    ms__list_walk_begin(core, w, location, MS__P_LOCATION, from, to, backward);
+    w->reading.edits = c;
+    w->reading.result = *result;
+}
+
+/* Returns the number of the last visible message of a location; 0: none. MS_E_DAMAGED: it
+ * is not newer than the caller expects, and a newer one may be damaged. */
+static MS__NOINLINE uint64_t ms__last_of(ms__core *core, const ms_append_opts *opts,
                                          ms_result *result)
 {
     ms__list_walk w;
-    uint64_t end = ms__place(core->tail->segment, core->tail->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
-    w.reading.edits = c;
-    const unsigned char *r = *result == MS_OK ? ms__list_walk_step(core, &w) : NULL;
-    if (*result == MS_OK) *result = w.reading.result;
-    return r ? ms_seq(ms__msg(r)) : 0;
+    const ms__tail *t = core->tail;
+    ms_str location = opts->location;
+    ms__walk_visible(core, &w, location, 0, ms__place(t->segment, t->filled), true,
+                     result);
+    const unsigned char *r = ms__list_walk_step(core, &w);
+    uint64_t last = r ? ms_seq(ms__msg(r)) : 0, from = r ? w.place : 0;
+    *result = w.reading.result;
+    if (*result != MS_OK || last > opts->expect_seq) return last;
+    bool lost = w.damaged > 0 || ms__tail_lacks(t, location, from);
+    if (MS__LOG && w.reading.damaged_ranges + w.reading.damaged_records > 0)
+        lost |= ms__sealed_of(core)->lacks(core, location, from, result);
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
+    return last;
 }
 
 /* Returns the number of visible messages of a location from first to last. */
@@ -11047,11 +11090,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
     uint64_t to = ms__place(t->segment, t->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
-    w.reading.edits = c;
+    ms__walk_visible(core, &w, location, from, to, false, result);
     while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
@@ -11091,6 +11132,29 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
+/* Refuses an append that could not look for a message: it may be a damaged one. */
+static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                              const char *field, ms_str name)
+{
+    if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be damaged: go on without it, "
+                       "or after msgstore repair", field, MS__V(name));
+}
+
+/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+ * damaged message may have the key: to store it again may be to act twice. */
+static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
+                               const ms__loc *loc, ms_str key,
+                               const unsigned char **known, ms_error *err)
+{
+    ms_result result = MS_OK;
+    *known = ms__key_find(core, run, loc, key, &result);
+    if (!*known && result == MS_OK &&
+        ms__tail_lacks(core->tail, loc->name.text, 0))
+        result = MS_E_DAMAGED;
+    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+}
+
 /* Step 1 for message i. */
 static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
                                           ms__plan *p, ms_error *err)
@@ -11099,7 +11163,6 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
-    ms_result result = MS_OK;
     ms__tail_names *names = &core->tail->names;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     room.parts = parts;
@@ -11110,8 +11173,8 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
-        const unsigned char *known = ms__key_find(core, run, loc, e->key, &result);
-        if (result != MS_OK) return ms__no_memory(err, 0);
+        const unsigned char *known;
+        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -11279,8 +11342,9 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
 {
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
-    uint64_t last = ms__last_of(core, opts->location, &result);
-    if (result != MS_OK) return ms__no_memory(err, 0);
+    uint64_t last = ms__last_of(core, opts, &result);
+    if (result != MS_OK)
+        return ms__sought_fail(err, result, "expect_seq", opts->location);
     return ms__expect_last(opts, last, err);
 }
 
@@ -11743,9 +11807,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
     out->count = n.n_infos;
-    uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, 0, UINT32_MAX, ms__where_of(&t->names, q->location), 0, found);
-    if (!n.damaged && n.it->damaged == 0 && found[0] + found[1] == 0) return MS_OK;
+    if (!n.damaged && n.it->damaged == 0 && !ms__tail_lacks(t, q->location, 0))
+        return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
                     "names and counts");
 }
@@ -17009,6 +17072,17 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
+/* Returns whether a hole of a segment, from a unit on, may have had a message of the
+ * location with that hash. */
+static bool ms__segment_may_lack(const ms__segment *l, uint32_t from, uint32_t where)
+{
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (h.unit >= from && ms__hole_concerns(&h, where, 0)) return true;
+    }
+    return false;
+}
+
 /* Returns whether a hole of a segment may have had message number seq. */
 static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
 {
@@ -17079,19 +17153,37 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t s = core->tail->segment;
+    uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
+    bool lost = false;
     ms__run run;
     while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
            MS__NO_SEGMENT) {
+        if (ms__segment_may_lack(run.index, 0, where)) lost = true;
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));
+            if (!r) lost = true;
             if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name.text) &&
                 ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
                 return r;
         }
     }
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
     return NULL;
+}
+
+/* Returns whether sealed segments may lack a message of a location from a place on. */
+static bool ms__log_lacks(ms__core *core, ms_str location, uint64_t from,
+                          ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint32_t unit = (uint32_t)from, where = ms__where_of(&core->tail->names, location);
+    for (uint32_t s = (uint32_t)(from >> 32); s < core->tail->segment; s++, unit = 0) {
+        const ms__segment *l = ms__segment_of(log, s, true);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l || ms__segment_may_lack(l, unit, where)) return true;
+    }
+    return false;
 }
 
 /* ---- Edits. */
@@ -17353,8 +17445,9 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
                         log->file.path);
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it; several "
-                    "writers must all open it as shared",
+                    "'%s' is being written by process %u, or by a child of it: "
+                    "lock_wait_ms waits for that; writers that all open it as shared "
+                    "take turns",
                     log->file.path, ms__get64(pid));
 }
 
@@ -20278,8 +20371,9 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below, ms__log_seek,
-    ms__log_key,  ms__log_edits_of, ms__log_edit,     ms__log_record, ms__log_names};
+    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below,
+    ms__log_seek,     ms__log_key,   ms__log_lacks,    ms__log_edits_of,
+    ms__log_edit,     ms__log_record, ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};
@@ -21479,16 +21573,15 @@ static const ms_backend ms__union_backend = {
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
     const ms_store *s = desc->stores[i];
-    if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
-    MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
+    if (!s) return ms__fail(err, MS_E_ARGUMENT, "the store is missing");
+    MS__TRY(ms__open_check(s, err));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
-                                          "the stores of that union"), i);
+        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass the stores of that "
+                        "union");
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
-            return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
-                                              "stores[%u]", (uint64_t)k), i);
+            return ms__fail(err, MS_E_ARGUMENT, "the store is already stores[%u]",
+                            (uint64_t)k);
     return MS_OK;
 }
 
@@ -21504,7 +21597,7 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
         return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
                            "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
-        MS__TRY(ms__union_check_one(desc, i, err));
+        MS__TRY(ms__union_in(err, ms__union_check_one(desc, i, err), i));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
                                   desc->n_stores, err);
     if (!u) return MS_E_NO_MEMORY;
@@ -21872,11 +21965,12 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening, if the scope needs it. */
-static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source *s,
-                                            ms_error *err)
+/* Finds the agent's last task as of the opening, if the scope needs it. Where there is
+ * none, a damaged message may be that one. */
+static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_error *err)
 {
     ms_cursor it;
+    const ms_memory *memory = of->history.memory;
     ms_scope_kind kind = memory->scope.kind;
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
@@ -21888,6 +21982,7 @@ static MS__NOINLINE ms_result ms__last_task(const ms_memory *memory, ms__source 
     MS__TRY(ms_query_open(s->store, &q, &it, err));
     const ms_msg *msg = ms__next_stored(&it);
     if (msg) s->task = ms_seq(msg);
+    else of->damaged += it.damaged;
     if (it.result == MS_E_DAMAGED) it.result = MS_OK;
     return ms_cursor_close(&it, err);
 }
@@ -21937,10 +22032,11 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
-        code = ms__last_task(memory, &h->sources[i], err);
+        code = ms__last_task(it, &h->sources[i], err);
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
+    if (h->views) it->damaged = 0; /* the steps meet it */
     return it->result = code;
 }
 

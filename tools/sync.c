@@ -203,7 +203,9 @@ static bool read_lists(state *st, ms_arena *arena, ms_str facts)
     return good && parse_numbers(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
 }
 
-static void read_state(syncing *s, ms_str name, state *st)
+/* Reads what a log notes of a file. An error also if that may be damaged: a file that
+ * counts as new would be stored twice. */
+static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
                                      KEY("hash"), KEY("noted"), KEY("shared"),
@@ -212,7 +214,8 @@ static void read_state(syncing *s, ms_str name, state *st)
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     st->said = said_nothing;
-    if (ms_location_get(s->in.store, name, &arena, &facts, NULL) == MS_OK) {
+    ms_result result = ms_location_get(s->in.store, name, &arena, &facts, err);
+    if (result == MS_OK) {
         pick(facts, names, 7, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
@@ -231,6 +234,13 @@ static void read_state(syncing *s, ms_str name, state *st)
         st->early = st->said.early = v[6].ptr != NULL;
     }
     ms_arena_deinit(&arena);
+    return result;
+}
+
+static int complain_of_state(const char *path, ms_result result, const ms_error *err)
+{
+    complain("%s: not read: what the log notes of it: %s", path, err->message);
+    return exit_code(result);
 }
 
 /* Notes what is read of a file. */
@@ -548,22 +558,25 @@ static bool has_begun(const state *st, ms_str text)
 
 /* Finds the state of a file of the same name in another folder, which began as this one
  * does. If that file is still there, this one is a copy, which shares its messages. */
-static void find_moved(syncing *s, const char *path, ms_str text, state *st)
+static ms_result find_moved(syncing *s, const char *path, ms_str text, state *st,
+                            ms_error *err)
 {
+    ms_result result = MS_OK;
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
     ms_arena arena = {0};
     ms_str facts, stem = stem_text(path), path_of = {NULL, 0};
     snprintf(old, sizeof old, "%.*s", (int)stem.len, stem.ptr);
     for (unsigned other = 0; other < 2 && path_of.ptr == NULL; other++) {
         ms_str key = state_name("name", old, other > 0, name);
-        if (ms_location_get(s->in.store, key, &arena, &facts, NULL) != MS_OK) break;
+        result = ms_location_get(s->in.store, key, &arena, &facts, err);
+        if (result != MS_OK) break;
         path_of = member(facts, "path");
     }
     if (path_of.ptr != NULL) {
         ms_str from = text_of(&arena, path_of);
         if (from.len > 0 && from.len <= MS_KEY_MAX) {
             snprintf(old, sizeof old, "%.*s", (int)from.len, from.ptr);
-            read_state(s, ms_str_of(old), st);
+            result = read_state(s, ms_str_of(old), st, err);
             size_t skip = strlen("file:"); /* a hash in place of a path counts as gone */
             bool copy = from.len > skip && is_there(old + skip);
             if (copy) st->messages.shared = arrlenu(st->messages.numbers);
@@ -575,6 +588,7 @@ static void find_moved(syncing *s, const char *path, ms_str text, state *st)
     bool same = st->known && !st->impossible && has_begun(st, text);
     if (!same) free_state(st);
     st->said = said_nothing;
+    return result;
 }
 
 
@@ -715,7 +729,9 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     s->in.put = put_batch;
     s->in.ctx = &n;
     const fileformat *f = zip ? NULL : format_of(text, true);
-    if (!n.own) find_moved(s, u->path, text, st);
+    ms_error err;
+    ms_result found = n.own ? MS_OK : find_moved(s, u->path, text, st, &err);
+    if (found != MS_OK) return complain_of_state(u->path, found, &err);
     code = hide_leaving(s, st);
     bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
     n.begins = n.own && begins;
@@ -769,17 +785,19 @@ int sync_unit(syncing *s, const unit *u)
     char text[MS_KEY_MAX + 1], *real = realpath(u->path, NULL);
     const char *path = real != NULL ? real : u->path;
     ms_str name = state_name("file", path, false, text);
-    read_state(s, name, &st);
-    if (!st.known) {
+    ms_error err;
+    ms_result result = read_state(s, name, &st, &err);
+    if (result == MS_OK && !st.known) {
         free_state(&st);
         name = state_name("file", path, true, text);
-        read_state(s, name, &st);
+        result = read_state(s, name, &st, &err);
         if (!st.known) name = state_name("file", path, false, text);
     }
     int code = FINE;
     bool same = st.known && st.size == u->size && st.changed == u->changed;
     if (st.early && s->in.whole) same = false;
-    if (same) s->unchanged++; /* (SY1) */
+    if (result != MS_OK) code = complain_of_state(u->path, result, &err);
+    else if (same) s->unchanged++; /* (SY1) */
     else code = sync_changed(s, u, name, &st);
     free_state(&st);
     free(real);

@@ -16,7 +16,9 @@
  * what was to be hidden.
  * (SY7) A session can go on from a branch that was taken back. What is hidden stays so:
  * the branch is stored again, and after it what follows.
- * (SY8) Numbers are facts in pieces of 16 messages, of which a sync writes those that
+ * (SY8) A file is left out if the facts that the log has of it may be damaged, or what
+ * leads to them.
+ * (SY9) Numbers are facts in pieces of 16 messages, of which a sync writes those that
  * changed: what the log notes of a file grows as its messages do. */
 
 #ifndef SYNC_H

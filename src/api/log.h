@@ -102,6 +102,6 @@ typedef struct ms_log_desc {
  * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
  * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
  * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
- * superblock, which an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED).
- * MS_LOG_READ opens such a file as empty. */
+ * superblock, of up to 1,024 bytes, which an interrupted creation leaves (MS_OPEN_STRICT:
+ * MS_E_DAMAGED). MS_LOG_READ opens such a file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);

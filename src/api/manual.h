@@ -202,8 +202,10 @@
  * ms_log_event. A program has three choices:
  *
  *   - It stops, and keeps the file as it is. A reader writes nothing to it.
- *   - It goes on in the same file. Appends work. Each reading over the damage returns
- *     MS_E_DAMAGED after the messages that are left, for good.
+ *   - It goes on in the same file. Appends work, but those with a key or expect_seq
+ *     return MS_E_DAMAGED where a damaged message may be the one they look for. Each
+ *     reading over the damage returns MS_E_DAMAGED after the messages that are left, for
+ *     good.
  *   - It writes a log of the rest: ms_log_open with MS_LOG_READ and MS_OPEN_SALVAGE, then
  *     ms_log_rewrite to another path, or with `replace` to the same one (MS_E_DAMAGED:
  *     done, with the rest). The new log no longer reports the loss. If it matters to the

@@ -10,8 +10,9 @@ typedef struct ms_store ms_store;
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
  * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. A hidden message keeps its key until it is left out of a copy. Any
- * thread. */
+ * MS_E_KEY_REUSED. MS_E_DAMAGED: a damaged message may have the key; nothing is stored.
+ * Then go on without a key, or in a repaired log, see DAMAGE. A hidden message keeps its
+ * key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -19,8 +20,9 @@ typedef struct ms_append_opts {
     ms_str location;          /* of all messages; absent: each message's own */
     bool expect;              /* compare and append: MS_E_CONFLICT unless the last visible
                                  message of `location` has the number expect_seq (0: no
-                                 messages). Not compared if the location already has the
-                                 keys of all messages: a retry succeeds */
+                                 messages), MS_E_DAMAGED if a damaged message may be
+                                 the last one. Not compared if the location already has
+                                 the keys of all messages: a retry succeeds */
     uint64_t expect_seq;
     bool keep_seq;            /* use number and flags of each envelope; for copies. The
                                  numbers must be larger than all in the store */

@@ -33,6 +33,29 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
+/* Refuses an append that could not look for a message: it may be a damaged one. */
+static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                              const char *field, ms_str name)
+{
+    if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be damaged: go on without it, "
+                       "or after msgstore repair", field, MS__V(name));
+}
+
+/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+ * damaged message may have the key: to store it again may be to act twice. */
+static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
+                               const ms__loc *loc, ms_str key,
+                               const unsigned char **known, ms_error *err)
+{
+    ms_result result = MS_OK;
+    *known = ms__key_find(core, run, loc, key, &result);
+    if (!*known && result == MS_OK &&
+        ms__tail_lacks(core->tail, loc->name.text, 0))
+        result = MS_E_DAMAGED;
+    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+}
+
 /* Step 1 for message i. */
 static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, size_t i,
                                           ms__plan *p, ms_error *err)
@@ -41,7 +64,6 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     ms__part parts[MS_FIELD_COUNT];
     ms__layout room;
     const ms__layout *l;
-    ms_result result = MS_OK;
     ms__tail_names *names = &core->tail->names;
     ms_str location = ms__is_empty(run->location) ? e->location : run->location;
     room.parts = parts;
@@ -52,8 +74,8 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
-        const unsigned char *known = ms__key_find(core, run, loc, e->key, &result);
-        if (result != MS_OK) return ms__no_memory(err, 0);
+        const unsigned char *known;
+        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -221,8 +243,9 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
 {
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
-    uint64_t last = ms__last_of(core, opts->location, &result);
-    if (result != MS_OK) return ms__no_memory(err, 0);
+    uint64_t last = ms__last_of(core, opts, &result);
+    if (result != MS_OK)
+        return ms__sought_fail(err, result, "expect_seq", opts->location);
     return ms__expect_last(opts, last, err);
 }
 

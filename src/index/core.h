@@ -72,9 +72,14 @@ typedef struct ms__sealed {
     /* Finds a number in the first n segments. */
     void (*seek)(struct ms__core *core, uint32_t n, uint64_t seq, bool locked,
                  ms__sought *f, ms_result *result);
-    /* Returns the message of a location with that key, or NULL. */
+    /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
+     * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
                                 ms_result *result);
+    /* Returns whether a message of a location may be lost from a place on; under the
+     * lock. */
+    bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
+                  ms_result *result);
     /* Returns the edits of a location, which are read if necessary. NULL: none, or no
      * memory. */
     ms__edits *(*edits)(struct ms__core *core, ms_str location, bool locked,
@@ -325,9 +330,11 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         if (!f.record) f.damaged = true;
     }
     if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if ((!MS__LOG || f.from >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.from, seq))
         f.damaged = true;
-    if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
+    if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
+        (!MS__LOG || f.from >> 32 == t->segment))
         f.past = ms__place(t->segment, first ? 0 : before + 1);
     if (f.past > f.from) f.past = f.from;
     return f;
@@ -451,7 +458,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
     r = ms__shown(c, r, ms_seq(ms__msg(r)), end, &now);
     if (!r) *sound = true;
     if (r && now != place)
-        *sound = now >> 32 != t->segment ||
+        *sound = (MS__LOG && now >> 32 != t->segment) ||
                  ms__holds_at(core->seed, ms__tail_offset(t, (uint32_t)now), r);
     if (MS__LOG && r && c->n_held > 0 && ms__withheld(c, ms_seq(ms__msg(r)), now))
         *sound = false;

@@ -399,9 +399,8 @@ static ms_result ms__core_list(ms__core *core, const ms__tail *t, ms__lock *lock
     if (code != MS_OK) return ms__no_memory(err, 0);
     out->items = n.infos;
     out->count = n.n_infos;
-    uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, 0, UINT32_MAX, ms__where_of(&t->names, q->location), 0, found);
-    if (!n.damaged && n.it->damaged == 0 && found[0] + found[1] == 0) return MS_OK;
+    if (!n.damaged && n.it->damaged == 0 && !ms__tail_lacks(t, q->location, 0))
+        return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
                     "names and counts");
 }

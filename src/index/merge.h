@@ -872,9 +872,10 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
     }
-    if (s->to >> 32 < segment) return;
+    if (MS__LOG && s->to >> 32 < segment) return;
     uint32_t found[2] = {0, 0};
-    ms__tail_holes(t, from >> 32 < segment ? 0 : (uint32_t)from, (uint32_t)s->to,
+    if (MS__LOG && from >> 32 < segment) from = 0;
+    ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
     it->damaged += found[1];
@@ -1018,18 +1019,47 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
     return NULL;
 }
 
-/* Returns the number of a location's last visible message; 0: none. */
-static MS__NOINLINE uint64_t ms__last_of(ms__core *core, ms_str location,
+/* Returns whether the tail may have lost a message of a location (empty: any) from a
+ * place on. */
+static MS__NOINLINE bool ms__tail_lacks(const ms__tail *t, ms_str location, uint64_t from)
+{
+    uint32_t found[2] = {0, 0};
+    uint32_t unit = MS__LOG && from >> 32 < t->segment ? 0 : (uint32_t)from;
+    if (ms__load32(&t->n_holes) > 0)
+        ms__tail_holes(t, unit, UINT32_MAX, ms__where_of(&t->names, location), 0, found);
+    return (found[0] | found[1]) != 0;
+}
+
+/* Begins a walk over the visible messages of a location; none if *result is set. */
+static MS__NOINLINE void ms__walk_visible(ms__core *core, ms__list_walk *w,
+                                          ms_str location, uint64_t from, uint64_t to,
+                                          bool backward, ms_result *result)
+{
+    const ms__edits *c = ms__edits_of(core, location, true, result);
+    ms__list_walk_begin(core, w, location, MS__P_LOCATION, from, to, backward);
+    w->reading.edits = c;
+    w->reading.result = *result;
+}
+
+/* Returns the number of the last visible message of a location; 0: none. MS_E_DAMAGED: it
+ * is not newer than the caller expects, and a newer one may be damaged. */
+static MS__NOINLINE uint64_t ms__last_of(ms__core *core, const ms_append_opts *opts,
                                          ms_result *result)
 {
     ms__list_walk w;
-    uint64_t end = ms__place(core->tail->segment, core->tail->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, 0, end, true);
-    w.reading.edits = c;
-    const unsigned char *r = *result == MS_OK ? ms__list_walk_step(core, &w) : NULL;
-    if (*result == MS_OK) *result = w.reading.result;
-    return r ? ms_seq(ms__msg(r)) : 0;
+    const ms__tail *t = core->tail;
+    ms_str location = opts->location;
+    ms__walk_visible(core, &w, location, 0, ms__place(t->segment, t->filled), true,
+                     result);
+    const unsigned char *r = ms__list_walk_step(core, &w);
+    uint64_t last = r ? ms_seq(ms__msg(r)) : 0, from = r ? w.place : 0;
+    *result = w.reading.result;
+    if (*result != MS_OK || last > opts->expect_seq) return last;
+    bool lost = w.damaged > 0 || ms__tail_lacks(t, location, from);
+    if (MS__LOG && w.reading.damaged_ranges + w.reading.damaged_records > 0)
+        lost |= ms__sealed_of(core)->lacks(core, location, from, result);
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
+    return last;
 }
 
 /* Returns the number of visible messages of a location from first to last. */
@@ -1041,11 +1071,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     const ms__tail *t = core->tail;
     uint64_t from = ms__place_of(core, t, t->filled, first, true, result);
     uint64_t to = ms__place(t->segment, t->filled);
-    const ms__edits *c = ms__edits_of(core, location, true, result);
     if (last < UINT64_MAX) to = ms__place_of(core, t, t->filled, last + 1, true, result);
     if (*result != MS_OK || from >= to) return 0;
-    ms__list_walk_begin(core, &w, location, MS__P_LOCATION, from, to, false);
-    w.reading.edits = c;
+    ms__walk_visible(core, &w, location, from, to, false, result);
     while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;

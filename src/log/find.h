@@ -82,6 +82,17 @@ static uint32_t ms__segment_with(ms__log *log, uint32_t n, uint64_t seq, bool lo
     return low;
 }
 
+/* Returns whether a hole of a segment, from a unit on, may have had a message of the
+ * location with that hash. */
+static bool ms__segment_may_lack(const ms__segment *l, uint32_t from, uint32_t where)
+{
+    for (uint32_t i = 0; i < l->n_holes; i++) {
+        ms__hole h = ms__segment_hole(l, i);
+        if (h.unit >= from && ms__hole_concerns(&h, where, 0)) return true;
+    }
+    return false;
+}
+
 /* Returns whether a hole of a segment may have had message number seq. */
 static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
 {
@@ -152,19 +163,37 @@ static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_s
     ms__log *log = ms__log_in(core);
     uint64_t list = ms__list_number(
         ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
-    uint32_t s = core->tail->segment;
+    uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
+    bool lost = false;
     ms__run run;
     while ((s = ms__segment_before(log, list, s, true, &run, result)) !=
            MS__NO_SEGMENT) {
+        if (ms__segment_may_lack(run.index, 0, where)) lost = true;
         for (uint32_t n = run.n; n-- > 0;) {
             const unsigned char *r = ms__segment_record(
                 log, run.index, ms__posting(run.at, n, run.index->width));
+            if (!r) lost = true;
             if (r && ms_str_equal(ms__location(ms__msg(r)), loc->name.text) &&
                 ms_str_equal(ms_get(ms__msg(r), MS_F_KEY).text, key))
                 return r;
         }
     }
+    if (lost && *result == MS_OK) *result = MS_E_DAMAGED;
     return NULL;
+}
+
+/* Returns whether sealed segments may lack a message of a location from a place on. */
+static bool ms__log_lacks(ms__core *core, ms_str location, uint64_t from,
+                          ms_result *result)
+{
+    ms__log *log = ms__log_in(core);
+    uint32_t unit = (uint32_t)from, where = ms__where_of(&core->tail->names, location);
+    for (uint32_t s = (uint32_t)(from >> 32); s < core->tail->segment; s++, unit = 0) {
+        const ms__segment *l = ms__segment_of(log, s, true);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l || ms__segment_may_lack(l, unit, where)) return true;
+    }
+    return false;
 }
 
 /* ---- Edits. */

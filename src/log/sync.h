@@ -107,8 +107,9 @@ static ms_result ms__log_busy(const ms__log *log, ms_error *err)
         return ms__fail(err, MS_E_BUSY, "'%s' is being written by another process",
                         log->file.path);
     return ms__fail(err, MS_E_BUSY,
-                    "'%s' is being written by process %u, or by a child of it; several "
-                    "writers must all open it as shared",
+                    "'%s' is being written by process %u, or by a child of it: "
+                    "lock_wait_ms waits for that; writers that all open it as shared "
+                    "take turns",
                     log->file.path, ms__get64(pid));
 }
 

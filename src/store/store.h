@@ -236,6 +236,8 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
+    if (f->it.damaged > 0 && f->it.result == MS_OK)
+        f->it.result = MS_E_DAMAGED; /* a union only counts */
     if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);

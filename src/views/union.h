@@ -498,16 +498,15 @@ static const ms_backend ms__union_backend = {
 static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_error *err)
 {
     const ms_store *s = desc->stores[i];
-    if (!s)
-        return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is missing"), i);
-    MS__TRY(ms__union_in(err, ms__open_check(s, err), i));
+    if (!s) return ms__fail(err, MS_E_ARGUMENT, "the store is missing");
+    MS__TRY(ms__open_check(s, err));
     if (s->backend == &ms__union_backend)
-        return ms__union_in(err, ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass "
-                                          "the stores of that union"), i);
+        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass the stores of that "
+                        "union");
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
-            return ms__union_in(err, ms__fail(err, MS_E_ARGUMENT, "the store is already "
-                                              "stores[%u]", (uint64_t)k), i);
+            return ms__fail(err, MS_E_ARGUMENT, "the store is already stores[%u]",
+                            (uint64_t)k);
     return MS_OK;
 }
 
@@ -523,7 +522,7 @@ MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_e
         return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
                            "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
-        MS__TRY(ms__union_check_one(desc, i, err));
+        MS__TRY(ms__union_in(err, ms__union_check_one(desc, i, err), i));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
                                   desc->n_stores, err);
     if (!u) return MS_E_NO_MEMORY;

@@ -152,6 +152,19 @@ static void write_messages(ms_store *store, const scribe *s, uint64_t *n, size_t
     }
 }
 
+/* The same after damage, which may have any key: without keys, one by one. */
+static void write_without_keys(ms_store *store, const scribe *s, uint64_t *n, size_t times)
+{
+    numbered message;
+    ms_error err;
+    for (size_t i = 0; i < times; i++) {
+        scribe_write(s, (*n)++, &message);
+        message.m.key = ms_str_n(NULL, 0);
+        must_ok(ms_append(store, message.m.location, &message.m, NULL, &err), &err,
+                "append");
+    }
+}
+
 /* Two writers, and dead bytes after the first one, which the second one zeroes: segments
  * with a summary, batches, keys. */
 static void make_segments(bench *b)
@@ -161,7 +174,8 @@ static void make_segments(bench *b)
     ms_log_info info;
     for (int writer = 0; writer < 2; writer++) {
         ms_store *store = must_create(b, false);
-        write_messages(store, &s, &n, 150);
+        if (writer == 0) write_messages(store, &s, &n, 150);
+        else write_without_keys(store, &s, &n, 200);
         ms_sync(store, NULL, NULL);
         ms_log_stat(store, &info, NULL);
         ms_close(store);
@@ -182,7 +196,8 @@ static void make_lost(bench *b)
     ms_log_info info;
     for (int writer = 0; writer < 3; writer++) {
         ms_store *store = must_create(b, false);
-        write_messages(store, &s, &n, 30);
+        if (writer == 0) write_messages(store, &s, &n, 30);
+        else write_without_keys(store, &s, &n, 40);
         if (writer < 2) ms_sync(store, NULL, NULL);
         ms_log_stat(store, &info, NULL);
         assert_int_equal(info.damaged > 0, writer > 0);

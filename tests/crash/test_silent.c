@@ -613,6 +613,296 @@ TEST(each_damaged_segment_is_counted_once_whichever_view_meets_it_first)
     ms_close(store);
 }
 
+/* ---- appends that look for a message ---- */
+
+enum { PAID = 20, ROOM = 60 }; /* numbers: of the message with the key; of the last one */
+
+static ms_store *writer(size_t segment)
+{
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE, .segment_size = segment};
+    return must_open_log(&desc, "a writer");
+}
+
+static void say(ms_store *store, const char *location, int from, int n)
+{
+    char text[20];
+    for (int i = from; i < from + n; i++) {
+        snprintf(text, sizeof text, "<said %d>", i);
+        ms_envelope m = ms_user_message(ms_text(text));
+        must_be("append", ms_append(store, ms_str_of(location), &m, NULL, &err), MS_OK);
+    }
+}
+
+/* The result of an append with a key; *seq: the number of its message. */
+static ms_result pay(ms_store *store, const char *location, const char *key, uint64_t *seq)
+{
+    ms_envelope m = ms_user_message(ms_text("<pay 100 euros>"));
+    m.key = ms_str_of(key);
+    return ms_append(store, ms_str_of(location), &m, seq, &err);
+}
+
+/* Two messages of a location have keys, and the first one is damaged: `paid` with that key
+ * must not be stored again. hole: the damage was there when its segment was sealed, or it
+ * is in the open part, so that the key is not known to be whole. */
+static void keys_are_looked_for(size_t segment, bool header, bool hole)
+{
+    uint64_t seq = 0, seqs[2] = {7, 7};
+    ms_stat before, after;
+    ms_append_opts opts = {.location = MS_STR("room"), .seqs = seqs};
+    ms_envelope two[2] = {ms_user_message(ms_text("first")),
+                          ms_user_message(ms_text("<pay 100 euros>"))};
+    two[1].key = MS_STR("paid");
+    (void)remove(path);
+    ms_store *store = writer(hole ? 0 : segment);
+    say(store, "room", 1, PAID - 1);
+    must_be("the first", pay(store, "room", "paid", &seq), MS_OK);
+    assert_int_equal(seq, PAID);
+    say(store, "room", PAID + 1, ROOM - PAID);
+    must_be("a whole one", pay(store, "room", "whole", &seq), MS_OK);
+    must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+    must_be("again", pay(store, "room", "paid", &seq), MS_OK);
+    assert_int_equal(seq, PAID);
+    ms_close(store);
+    change_byte(place_of("<pay 100 euros>") - (header ? 40 : 0));
+    if (hole && segment != 0) {
+        store = writer(segment);
+        say(store, "elsewhere", 1, 60);
+        ms_close(store);
+    }
+    store = writer(segment);
+    must_be("a store", ms_store_stat(store, &before, &err), MS_OK);
+    seq = 7;
+    must_be("again", pay(store, "room", "paid", &seq), MS_E_DAMAGED);
+    assert_int_equal(seq, 0);
+    assert_string_equal(err.path, "key");
+    assert_non_null(strstr(err.message, "'paid'"));
+    assert_non_null(strstr(err.message, "msgstore repair"));
+    must_be("two", ms_append_batch(store, two, 2, &opts, &err), MS_E_DAMAGED);
+    assert_true(seqs[0] == 0 && seqs[1] == 0);
+    assert_string_equal(err.path, "messages[1].key");
+    must_be("a whole key", pay(store, "room", "whole", &seq), MS_OK);
+    assert_int_equal(seq, ROOM + 1);
+    must_be("a store", ms_store_stat(store, &after, &err), MS_OK);
+    assert_int_equal(before.messages, after.messages);
+    must_be("another key", pay(store, "room", "new", &seq), hole ? MS_E_DAMAGED : MS_OK);
+    must_be("another location", pay(store, "elsewhere", "paid", &seq),
+            hole && header ? MS_E_DAMAGED : MS_OK);
+    say(store, "room", 99, 1);
+    ms_close(store);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .opening = MS_OPEN_SALVAGE};
+    store = must_open_log(&desc, "a reader");
+    desc.mode = MS_LOG_CREATE;
+    desc.opening = MS_OPEN_NORMAL;
+    must_be("a repair", ms_log_rewrite(store, &desc, true, NULL, NULL, &err),
+            MS_E_DAMAGED);
+    ms_close(store);
+    store = writer(segment);
+    must_be("after a repair", pay(store, "room", "paid", &seq), MS_OK);
+    assert_true(seq > ROOM + 2);
+    ms_close(store);
+}
+
+TEST(a_key_is_not_stored_again_where_its_message_may_be_damaged)
+{
+    for (int header = 0; header < 2; header++) {
+        keys_are_looked_for(0, header != 0, true);
+        keys_are_looked_for(MS_LOG_SEGMENT_MIN, header != 0, true);
+        keys_are_looked_for(MS_LOG_SEGMENT_MIN, header != 0, false);
+    }
+}
+
+/* Adds a line to a location that must end with message number last. */
+static ms_result say_after(ms_store *store, const char *location, uint64_t last, size_t n)
+{
+    ms_envelope m = ms_user_message(ms_text("I read up to here"));
+    ms_append_opts opts = {.location = ms_str_of(location), .expect = true,
+                           .expect_seq = last};
+    return ms_append_batch(store, &m, n, &opts, &err);
+}
+
+/* The newest message of room is damaged: an append after the one before it is refused. */
+static void the_last_one_is_looked_for(size_t segment, bool header, bool hole)
+{
+    const ms_result elsewhere = hole && header ? MS_E_DAMAGED : MS_OK;
+    ms_stat before, after;
+    (void)remove(path);
+    ms_store *store = writer(hole ? 0 : segment);
+    say(store, "elsewhere", 1, 1);
+    say(store, "room", 2, ROOM - 2);
+    must_be("a conflict", say_after(store, "room", ROOM - 2, 1), MS_E_CONFLICT);
+    say(store, "room", ROOM, 1);
+    must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+    if (!hole) say(store, "others", 1, 60);
+    ms_close(store);
+    snprintf(err.message, sizeof err.message, "<said %d>", ROOM);
+    change_byte(place_of(err.message) - (header ? 40 : 0));
+    if (hole && segment != 0) {
+        store = writer(segment);
+        say(store, "others", 1, 60);
+        ms_close(store);
+    }
+    store = writer(segment);
+    must_be("a store", ms_store_stat(store, &before, &err), MS_OK);
+    for (size_t n = 0; n < 2; n++) {
+        must_be("after the last but one", say_after(store, "room", ROOM - 1, n),
+                MS_E_DAMAGED);
+        must_be("after the last", say_after(store, "room", ROOM, n), MS_E_DAMAGED);
+    }
+    must_be("after an older one", say_after(store, "room", 9, 1), MS_E_CONFLICT);
+    must_be("a store", ms_store_stat(store, &after, &err), MS_OK);
+    assert_int_equal(before.messages, after.messages);
+    must_be("another location", say_after(store, "elsewhere", 1, 1), elsewhere);
+    must_be("a new location", say_after(store, "new", 0, 1), elsewhere);
+    say(store, "room", 99, 1);
+    must_be("a store", ms_store_stat(store, &after, &err), MS_OK);
+    must_be("after a new one", say_after(store, "room", after.last_seq, 1), MS_OK);
+    ms_close(store);
+}
+
+/* A message of room is damaged, and there is a newer one, in the same segment. */
+static void a_newer_one_is_whole(size_t segment)
+{
+    (void)remove(path);
+    ms_store *store = writer(0);
+    say(store, "room", 1, 9);
+    must_be("sync", ms_sync(store, NULL, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("<said 8>") - 40);
+    store = writer(segment);
+    must_be("after the last", say_after(store, "room", 9, 1), MS_OK);
+    must_be("after that", say_after(store, "room", 9, 1), MS_E_CONFLICT);
+    say(store, "others", 1, 60);
+    must_be("after that", say_after(store, "room", 10, 1), MS_OK);
+    ms_close(store);
+}
+
+TEST(an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged)
+{
+    for (int header = 0; header < 2; header++) {
+        the_last_one_is_looked_for(0, header != 0, true);
+        the_last_one_is_looked_for(MS_LOG_SEGMENT_MIN, header != 0, true);
+        the_last_one_is_looked_for(MS_LOG_SEGMENT_MIN, header != 0, false);
+    }
+    a_newer_one_is_whole(0);
+    a_newer_one_is_whole(MS_LOG_SEGMENT_MIN);
+}
+
+/* ---- texts and histories that stand on another record ---- */
+
+/* A part of an open stream is damaged: its text comes without it, and is reported, by the
+ * log and by a union of it. */
+static void a_part_is_damaged(size_t segment, bool header)
+{
+    ms_stream stream;
+    ms_stream_text text;
+    const ms_msg *msg;
+    const ms_query q = {.location = MS_STR("room"), .arena = &arena};
+    const ms_stream_opts opts = {.every_part = true};
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    (void)remove(path);
+    ms_store *store = writer(segment), *joined;
+    say(store, "room", 1, 5);
+    must_be("a stream", ms_stream_begin(&stream, store, q.location, &m, &opts, &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("transfer "), &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("<not now> "), &err), MS_OK);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("the money"), &err), MS_OK);
+    say(store, "elsewhere", 1, 40);
+    ms_close(store);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        ms_result wanted = damaged ? MS_E_DAMAGED : MS_OK;
+        if (damaged) change_byte(place_of("<not now>") - (header ? 40 : 0));
+        store = reader(MS_OPEN_NORMAL);
+        const ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+        for (int times = 0; times < 2; times++) {
+            ms_store *of = times == 0 ? store : joined;
+            must_read(of, "a location", q, wanted, 6);
+            must_be("its number", ms_get_by_seq(of, 6, &arena, &msg, &err), wanted);
+            must_be("its text", ms_stream_read(of, 6, 0, &arena, &text, &err), wanted);
+        }
+        ms_close(joined);
+        ms_close(store);
+    }
+}
+
+TEST(a_text_without_one_of_its_parts_is_reported_by_a_union_too)
+{
+    test_arena_init(&arena, NULL);
+    a_part_is_damaged(0, false);
+    a_part_is_damaged(0, true);
+    a_part_is_damaged(MS_LOG_SEGMENT_MIN, false);
+    a_part_is_damaged(MS_LOG_SEGMENT_MIN, true);
+    ms_arena_deinit(&arena);
+}
+
+/* Reads the history of the worker in job. */
+static void must_remember(ms_memory *memory, const char *what, ms_result wanted, size_t n)
+{
+    ms_cursor it;
+    size_t found = 0;
+    must_be(what, ms_get_history(memory, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) found++;
+    must_be(what, ms_cursor_close(&it, &err), wanted);
+    if (found != n) fail_msg("%s: %zu messages, not %zu", what, found, n);
+}
+
+static void work(ms_store *store, ms_type type, const char *text)
+{
+    ms_envelope m = ms_message(type, ms_text(text));
+    m.agent_key = MS_STR("worker");
+    must_be("append", ms_append(store, MS_STR("job"), &m, NULL, &err), MS_OK);
+}
+
+/* The only task of a worker is damaged: its history would have nothing. */
+static void a_task_is_damaged(size_t segment, bool header)
+{
+    ms_memory memory;
+    ms_store *runtime;
+    ms_mem_desc desc = {0};
+    (void)remove(path);
+    ms_store *store = writer(segment);
+    work(store, MS_T_TASK, "<task one>");
+    work(store, MS_T_OBSERVATION, "paid");
+    say(store, "elsewhere", 1, 40);
+    ms_close(store);
+    must_be("a store", ms_mem_open(&runtime, &desc, &err), MS_OK);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        if (damaged) change_byte(place_of("<task one>") - (header ? 40 : 0));
+        store = reader(MS_OPEN_NORMAL);
+        ms_memory_init(&memory, store, MS_STR("job"), MS_STR("worker"));
+        memory.scope.kind = MS_SCOPE_WORKER;
+        for (int times = 0; times < 4; times++) {
+            memory.timeline = times % 2 != 0;
+            memory.runtime = times < 2 ? NULL : runtime;
+            memory.runtime_mode = times < 2 ? MS_RUNTIME_STORE : MS_RUNTIME_MERGE;
+            must_remember(&memory, "of a worker", damaged ? MS_E_DAMAGED : MS_OK,
+                          damaged ? 0 : 1);
+        }
+        memory.agent_key = MS_STR("another");
+        must_remember(&memory, "of another worker",
+                      damaged && segment == 0 ? MS_E_DAMAGED : MS_OK, 0);
+        ms_close(store);
+    }
+    work(runtime, MS_T_TASK, "a newer task");
+    work(runtime, MS_T_OBSERVATION, "done");
+    store = reader(MS_OPEN_NORMAL);
+    ms_memory_init(&memory, store, MS_STR("job"), MS_STR("worker"));
+    memory.scope.kind = MS_SCOPE_WORKER;
+    memory.runtime = runtime;
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    must_remember(&memory, "after a newer task", MS_OK, 1);
+    ms_close(store);
+    ms_close(runtime);
+}
+
+TEST(a_worker_whose_last_task_is_damaged_is_told)
+{
+    a_task_is_damaged(0, false);
+    a_task_is_damaged(0, true);
+    a_task_is_damaged(MS_LOG_SEGMENT_MIN, false);
+    a_task_is_damaged(MS_LOG_SEGMENT_MIN, true);
+}
+
 /* ---- blocks that the disk cannot read ---- */
 
 static size_t bad_page;

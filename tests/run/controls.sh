@@ -486,6 +486,33 @@ controls()
     control unknown_damage_unreported gcc test_silent \
         a_change_whose_header_is_damaged_is_reported 100 ms__hole_concerns \
         'if (hole->kind == 0) return true;' 'if (hole->kind == 0) return false;'
+    control damaged_key_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__log_key \
+        'if (!r) lost = true;' ''
+    control key_lost_before_its_segment_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__log_key \
+        'ms__segment_may_lack(run.index, 0, where)' 'false'
+    control key_lost_in_a_tail_stored_again gcc test_silent \
+        a_key_is_not_stored_again_where_its_message_may_be_damaged 100 ms__key_known \
+        'result = MS_E_DAMAGED;' ';'
+    control append_after_a_lost_message_taken gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__last_of 'if (lost && *result == MS_OK)' 'if (false)'
+    control append_after_a_message_lost_in_a_segment_taken gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__last_of 'MS__LOG && w.reading' 'false && w.reading'
+    control append_after_older_damage_refused gcc test_silent \
+        an_append_after_a_message_is_refused_where_a_newer_one_may_be_damaged 100 \
+        ms__log_lacks 'uint32_t unit = (uint32_t)from,' 'uint32_t unit = 0,'
+    control part_missing_in_a_union_unreported gcc test_silent \
+        a_text_without_one_of_its_parts_is_reported_by_a_union_too 100 ms__appended_read \
+        'f->it.damaged > 0' 'false'
+    control damaged_task_overlooked gcc test_silent \
+        a_worker_whose_last_task_is_damaged_is_told 100 ms__last_task \
+        'else of->damaged += it.damaged;' ''
+    control damage_before_the_last_task_reported gcc test_silent \
+        a_worker_whose_last_task_is_damaged_is_told 100 ms_get_history \
+        'if (h->views) it->damaged = 0;' ''
     control first_page_not_read_from_its_copy gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_zeros 100 ms__super_choose \
         'log->file.super_lost = true;' 'return code;'
@@ -1093,6 +1120,9 @@ controls()
     control lock_not_taken gcc test_log_lock a_second_writer_reports_the_first_when_the_log_is_busy 100 \
         ms__log_file_once 'if (log->writer) return ms__log_lock(log, err);' \
         'if (log->writer) return MS_OK;'
+    control rewrite_told_to_share gcc test_log_sync \
+        a_rewrite_beside_a_shared_writer_is_told_to_wait 100 ms__log_busy \
+        'lock_wait_ms waits for that; ' ''
     control shared_lock_not_taken gcc test_threads \
         readers_see_order_whole_batches_and_their_snapshot 20 \
         ms__log_enter 'MS__TRY(ms__log_lock(log, err));' ''

@@ -611,6 +611,62 @@ TEST(sync_refuses_a_file_when_its_facts_are_impossible)
     }
 }
 
+/* Flips a bit of the log at a text, which is a fact of a file, or in the header of it. */
+static void damage(const char *log, const char *text, bool header)
+{
+    static char bytes[1 << 20];
+    FILE *f = fopen(log, "r+b");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = 0, len = strlen(text);
+    while (at + len <= n && memcmp(bytes + at, text, len) != 0) at++;
+    assert_true(at + len <= n);
+    while (header && memcmp(bytes + at, "file:", 5) != 0 && memcmp(bytes + at, "name:", 5))
+        at--;
+    if (header) at -= 30;
+    assert_int_equal(fseek(f, (long)at, SEEK_SET), 0);
+    assert_true(fputc(bytes[at] ^ 4, f) != EOF);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What the log notes of a file is damaged, in its body or in its header. It may be the
+ * numbers of its messages, or, of a file that moved, its old name: the file is left out,
+ * and nothing is stored twice. */
+TEST(sync_refuses_a_file_when_its_facts_are_damaged)
+{
+    static const char *const facts[] = {"{\"size\":0,", "\"done\":", "{\"path\":"};
+    for (size_t i = 0; i < 2 * COUNT(facts); i++) {
+        counts c;
+        char log[300], from[400], to[400];
+        const char *fact = facts[i / 2];
+        bool header = i % 2 != 0, moves = i / 2 == 2;
+        begin_folder(log, sizeof log, "a.log");
+        write_text("s.jsonl", THREE);
+        ms_store *store = open_log(log);
+        assert_int_equal(sync_folder(store, folder, &c), FINE);
+        assert_int_equal(c.messages, 3);
+        ms_close(store);
+        damage(log, fact, header);
+        snprintf(from, sizeof from, "%s/s.jsonl", folder);
+        snprintf(to, sizeof to, "%s/moved", folder);
+        if (moves) {
+            assert_int_equal(mkdir(to, 0700), 0);
+            snprintf(to, sizeof to, "%s/moved/s.jsonl", folder);
+            assert_int_equal(rename(from, to), 0);
+        }
+        for (int times = 0; times < 2; times++) {
+            write_text("t.jsonl", CHAT("one") CHAT("two"));
+            store = open_log(log);
+            silence(true);
+            int code = sync_folder(store, folder, &c);
+            silence(false);
+            if (code != DAMAGED) fail_msg("%s, %d: %d", fact, (int)header, code);
+            assert_int_equal(c.messages - c.known, header || times > 0 ? 0 : 2);
+            assert_int_equal(c.hidden, 0);
+            ms_close(store);
+        }
+    }
+}
+
 /* Facts as version 0.2.0 wrote them, of a file that was read whole, or in part. */
 TEST(sync_goes_on_when_version_0_2_0_noted_the_file)
 {
