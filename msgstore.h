@@ -9507,10 +9507,12 @@ typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 typedef struct ms__sought {
     uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
     uint64_t past; /* the same; before it, where records are lost between the last
-                      message with a smaller number and that one */
-    const unsigned char *record; /* the first valid one, or NULL */
-    uint64_t place;              /* of that */
-    bool damaged;                /* there are damaged ones between */
+                      message with a smaller number and that one. Reading begins there:
+                      it meets them */
+    const unsigned char *record; /* the first one whose header is valid, or NULL */
+    uint64_t place;              /* of that, or the end: what is between may be smaller */
+    bool broken;                 /* its body is damaged */
+    bool damaged;                /* it is, or there are damaged ones between */
 } ms__sought;
 
 #define MS__NO_PLACE UINT64_MAX
@@ -9783,8 +9785,9 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         f.record = ms__tail_record(core, t, unit);
         if (!f.record) f.damaged = true;
     }
-    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if (f.from >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if (!f.record || *result != MS_OK) f.place = ms__place(t->segment, end);
+    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = f.place;
+    if (f.place >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.place, seq))
         f.damaged = true;
     if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
         f.past = ms__place(t->segment, first ? 0 : before + 1);
@@ -9792,18 +9795,12 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     return f;
 }
 
-/* Returns where reading ends before message number seq, or backward begins. */
+/* Returns where reading ends before message number seq, or backward begins: it meets what
+ * is damaged there and may have a smaller number. */
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
                              uint64_t seq, bool locked, ms_result *result)
 {
-    return ms__seek(core, t, end, seq, locked, result).from;
-}
-
-/* Returns where reading begins with message number seq: it meets what is lost there. */
-static uint64_t ms__place_from(ms__core *core, const ms__tail *t, uint32_t end,
-                               uint64_t seq, bool locked, ms_result *result)
-{
-    return ms__seek(core, t, end, seq, locked, result).past;
+    return ms__seek(core, t, end, seq, locked, result).place;
 }
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
@@ -9813,7 +9810,8 @@ static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
                                               ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
-    return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
+    bool found = f->record && !f->broken && ms_seq(ms__msg(f->record)) == seq;
+    return found ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */
@@ -10149,7 +10147,7 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
     ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
-    uint64_t place = s->backward ? f.from : f.past;
+    uint64_t place = s->backward ? f.place : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -10415,7 +10413,7 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint64_t unseen = 0;
+    uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     const unsigned char *r;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
@@ -10439,7 +10437,8 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
     size_t n = 0;
-    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    while (n < q->limit && ms__merge_step(core, it, n == 0 ? &outer : &unseen)) n++;
+    if (n == q->limit) it->damaged += outer;
     merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
@@ -10531,18 +10530,21 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entry at a place of a list of a location, if the query reads the place. */
+/* Adds the entries of a list of a location between two places, the first one's run alone,
+ * if the query reads the places. */
 static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
                             unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            ms_error *err)
+                            uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     uint64_t from = s->from, to = s->to;
     uint32_t iters = merge->n_iters;
-    if (place < from || place >= to) return MS_OK;
+    if (place < from) place = from;
+    if (past > to) past = to;
+    if (place >= past) return MS_OK;
     s->from = place;
-    s->to = place + 1;
+    s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
     if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
@@ -10563,8 +10565,10 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there) return MS_OK;
-    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+    if (!there && !f.damaged) return MS_OK;
+    bool own = f.record && ms_seq(ms__msg(f.record)) == about;
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
+                      f.place + own, err); /* it meets what is damaged there */
 }
 
 /* Adds the edits of a location for a raw query. Amendments of one message are found by
@@ -10583,7 +10587,8 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     bool all = !c || c->damaged > 0;
     if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
-        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place,
+                           v->place + 1, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
     }
     if (!all) return MS_OK;
@@ -10678,11 +10683,10 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) &&
-        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
-        s->from = f.place + 1; /* its changes may come before the next message */
-    else
-        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
+    bool raw = ms__raw_of(q) != 0; /* changes of it may come before the next message */
+    f = ms__seek(core, t, end, q->after_seq + !raw, s->locked, &s->result);
+    bool own = raw && f.record && ms_seq(ms__msg(f.record)) == q->after_seq;
+    s->from = own ? f.place + 1 : f.past;
 }
 
 /* Adds the damage that the iterators found to the cursor. A range is not added that was
@@ -16866,18 +16870,30 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     return i;
 }
 
+/* Returns record i of a segment, a message; *broken: its body is damaged, but not its
+ * header, which has its number. NULL: that is damaged, too. */
+static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__segment *l,
+                                                 uint32_t i, bool *broken)
+{
+    const unsigned char *r = ms__segment_record(log, l, i);
+    uint64_t offset = r ? 0 : ms__segment_offset(l, i);
+    *broken = !r;
+    if (offset > 0) r = ms__log_at(log, offset);
+    if (offset > 0 && !ms__log_holds(log, r, offset, l->offset - offset, false)) r = NULL;
+    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
+}
+
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; a damaged record is not compared. */
+ * one; one with a damaged header is not compared. */
 static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
+    bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++) {
-            r = ms__segment_record(log, l, ms__segment_nth(l, k));
-            if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
-        }
+        for (uint32_t k = middle; k < high && !r; k++)
+            r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -16943,11 +16959,10 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
-            const unsigned char *r = ms__segment_record(log, l, i);
+            f->record = ms__segment_numbered(log, l, i, &f->broken);
             f->place = ms__place(s, ms__segment_unit(l, i));
             if (f->from == MS__NO_PLACE) f->from = f->place;
-            if (!r) f->damaged = true;
-            if (r && r[4] == MS__KIND_MESSAGE) f->record = r;
+            if (!f->record || f->broken) f->damaged = true;
             if (f->record) return;
         }
     }

@@ -154,7 +154,7 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
     ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
-    uint64_t place = s->backward ? f.from : f.past;
+    uint64_t place = s->backward ? f.place : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -420,7 +420,7 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint64_t unseen = 0;
+    uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     const unsigned char *r;
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
@@ -444,7 +444,8 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
     size_t n = 0;
-    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    while (n < q->limit && ms__merge_step(core, it, n == 0 ? &outer : &unseen)) n++;
+    if (n == q->limit) it->damaged += outer;
     merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
@@ -536,18 +537,21 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entry at a place of a list of a location, if the query reads the place. */
+/* Adds the entries of a list of a location between two places, the first one's run alone,
+ * if the query reads the places. */
 static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
                             unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            ms_error *err)
+                            uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     uint64_t from = s->from, to = s->to;
     uint32_t iters = merge->n_iters;
-    if (place < from || place >= to) return MS_OK;
+    if (place < from) place = from;
+    if (past > to) past = to;
+    if (place >= past) return MS_OK;
     s->from = place;
-    s->to = place + 1;
+    s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
     if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
@@ -568,8 +572,10 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there) return MS_OK;
-    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+    if (!there && !f.damaged) return MS_OK;
+    bool own = f.record && ms_seq(ms__msg(f.record)) == about;
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
+                      f.place + own, err); /* it meets what is damaged there */
 }
 
 /* Adds the edits of a location for a raw query. Amendments of one message are found by
@@ -588,7 +594,8 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     bool all = !c || c->damaged > 0;
     if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
-        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place,
+                           v->place + 1, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
     }
     if (!all) return MS_OK;
@@ -683,11 +690,10 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) &&
-        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
-        s->from = f.place + 1; /* its changes may come before the next message */
-    else
-        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
+    bool raw = ms__raw_of(q) != 0; /* changes of it may come before the next message */
+    f = ms__seek(core, t, end, q->after_seq + !raw, s->locked, &s->result);
+    bool own = raw && f.record && ms_seq(ms__msg(f.record)) == q->after_seq;
+    s->from = own ? f.place + 1 : f.past;
 }
 
 /* Adds the damage that the iterators found to the cursor. A range is not added that was

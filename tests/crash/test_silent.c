@@ -380,8 +380,17 @@ static void a_replaced_message_is_damaged(size_t segment)
     q.types = MS_BIT(MS_T_ACTION);
     must_read(store, "its calls", q, segment != 0 ? MS_OK : MS_E_DAMAGED, PAIRS);
     q.types = 0;
+    q.after_seq = HIT; /* it is not returned again: in a segment its number is known */
+    must_read(store, "what follows it", q, segment != 0 ? MS_OK : MS_E_DAMAGED,
+              2 * (PAIRS - OF - 1));
     q.after_seq = HIT + 2;
     must_read(store, "what follows", q, MS_OK, 2 * (PAIRS - OF - 1) - 1);
+    q.after_seq = 0;
+    q.about_seq = HIT;
+    q.raw = MS_RAW_ALL;
+    must_read(store, "all records of it", q, MS_E_DAMAGED, 1);
+    q.raw = MS_RAW_AMENDS;
+    must_read(store, "its amendments", q, MS_OK, 1);
     must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
     the_model_learns_it(store, MS_E_DAMAGED);
     ms_close(store);
@@ -393,6 +402,55 @@ TEST(a_replaced_message_that_is_damaged_is_reported)
     a_replaced_message_is_damaged(0);
     a_replaced_message_is_damaged(MS_LOG_SEGMENT_MIN);
     ms_arena_deinit(&arena);
+}
+
+/* Queries with a bound or a limit beside a damaged message. header: that is damaged, too.
+ * Then nothing tells its number. */
+static void bounds_are_beside_it(size_t segment, bool header)
+{
+    enum { MANY = 40 }; /* more than a cursor keeps of those that it walks back over */
+    ms_query q = {.location = MS_STR("room"), .before_seq = HIT + 1};
+    ms_cursor it;
+    make_log(segment);
+    change_byte(place_of("<result 7>") - (header ? 40 : 0));
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    must_read(store, "all before the next one", q, MS_E_DAMAGED, 2 * OF + 1);
+    q.reverse = true;
+    q.limit = 3;
+    must_read(store, "a page before the next one", q, MS_E_DAMAGED, 3);
+    q.limit = 0;
+    q.after_seq = HIT - 1;
+    must_read(store, "that alone", q, MS_E_DAMAGED, 0);
+    q.before_seq = 0;
+    q.has_since = q.oldest = true; /* it walks to the end of the window, and turns */
+    q.limit = MANY;
+    must_read(store, "the oldest ones, the newest first", q, MS_E_DAMAGED, MANY);
+    q.limit = 2 * PAIRS; /* fewer are left: the walk meets it twice */
+    must_be("all of them", ms_query_open(store, &q, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) continue;
+    assert_int_equal(it.damaged, 1);
+    must_be("all of them", ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    if (segment != 0 && !header) {
+        q = (ms_query){.location = MS_STR("room"), .before_seq = HIT};
+        must_read(store, "all before it", q, MS_OK, 2 * OF + 1);
+        q = (ms_query){.location = MS_STR("room"), .after_seq = HIT};
+        must_read(store, "all after it", q, MS_OK, 2 * (PAIRS - OF - 1));
+    }
+    ms_close(store);
+    change_byte(place_of("<result 36>") - (header ? 40 : 0));
+    store = reader(MS_OPEN_NORMAL);
+    q = (ms_query){.location = MS_STR("room"), .before_seq = 3 * 36 + 4, .limit = MANY,
+                   .has_since = true};
+    must_read(store, "the newest ones before one", q, MS_E_DAMAGED, MANY);
+    ms_close(store);
+}
+
+TEST(a_query_reports_what_is_damaged_beside_its_bounds)
+{
+    for (int header = 0; header < 2; header++) {
+        bounds_are_beside_it(0, header != 0);
+        bounds_are_beside_it(MS_LOG_SEGMENT_MIN, header != 0);
+    }
 }
 
 /* All messages of a location are in one segment, and damaged. wipes: with their headers. */

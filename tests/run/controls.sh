@@ -446,7 +446,7 @@ controls()
         'ms__damage_report(it);' ';'
     control number_in_a_hole_not_found gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
-        'ms__tail_lost(t, before, (uint32_t)f.from, seq)' 'false'
+        'ms__tail_lost(t, before, (uint32_t)f.place, seq)' 'false'
     control damage_before_the_newest_reported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__damage_report \
         'if (merge->full) from' 'if (false) from'
@@ -494,13 +494,31 @@ controls()
         'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''
     control hidden_range_skipped_up_to_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 \
-        ms__list_iter_leap 's->backward ? f.from : f.past' 'f.from'
+        ms__list_iter_leap 's->backward ? f.place : f.past' 'f.place'
     control reading_begins_at_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__log_seek \
         's == first && k == 0' 'false'
     control reading_of_a_tail_begins_at_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__seek \
         'ms__load32(&t->n_holes) > 0' 'false'
+    control reading_ends_at_the_first_damaged_one gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__place_of \
+        'locked, result).place' 'locked, result).from'
+    control number_of_a_damaged_body_not_compared gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__segment_numbered \
+        'offset - offset, false)) r = NULL;' 'offset - offset, true)) r = NULL;'
+    control damage_beyond_the_window_unreported gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__merge_window \
+        'if (n == q->limit) it->damaged += outer;' ''
+    control damage_within_the_window_counted_twice gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__merge_window \
+        'if (n == q->limit) it->damaged += outer;' 'it->damaged += outer;'
+    control number_of_a_replaced_message_returned_again gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__segment_numbered \
+        'offset - offset, false)) r = NULL;' 'offset - offset, true)) r = NULL;'
+    control damaged_message_of_a_raw_query_unreported gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__raw_messages \
+        'if (!there && !f.damaged) return MS_OK;' 'if (!there) return MS_OK;'
     control range_of_changes_and_messages_counted_twice gcc test_silent \
         each_damaged_segment_is_counted_once_whichever_view_meets_it_first 100 \
         ms__reading_report 's->announced -= known;' 'known = 0;'
