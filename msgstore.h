@@ -962,7 +962,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED: it, or a change of it, is damaged or missing. *msg is valid as long as
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, except where
+ * nothing tells which message a damaged change was about. *msg is valid as long as
  * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
  * copy into the arena. Arena stores and logs need an arena only for the text so far of an
  * unfinished message. */
@@ -1572,7 +1573,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
- * the messages as they were before. So may ms_get_by_seq, with MS_OK. */
+ * the messages as they were before. So do ms_get_by_seq and what finds a message by its
+ * number: MS_E_DAMAGED, and *msg is the message. A change of that is still possible. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -2151,7 +2153,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
 
 /* Finds a message of a task by its id. A number finds the message with that sequence
  * number if that has no id of its own; otherwise the task is searched, newest first.
- * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq. */
+ * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq, also with
+ * MS_E_DAMAGED. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
@@ -2232,7 +2235,8 @@ MS_API ms_result ms_session_load(const ms_session *session,
 
 /* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
  * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, so its user is unknown; *msg is NULL. */
+ * key's number cannot be read, so its user is unknown, and *msg is NULL; or a change of
+ * *msg may be lost. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 
@@ -6820,10 +6824,13 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
- * appended; an unfinished message comes without its parts. */
-static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
-                         const ms_msg **msg, ms_error *err)
+#define MS__UNSURE MS_RESULT_COUNT /* a result of the functions below alone */
+
+/* As ms_get_by_seq, with three differences: a hidden message is MS_E_HIDDEN, and one that
+ * a damaged change withholds MS_E_DAMAGED, with *msg as appended; MS__UNSURE, with err as
+ * it was: a change of *msg may be lost; an unfinished message comes without its parts. */
+static ms_result ms__get_known(ms_store *store, uint64_t seq, ms_arena *arena,
+                               const ms_msg **msg, ms_error *err)
 {
     ms_cursor *it;
     void *copy = NULL;
@@ -6846,13 +6853,29 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
     return MS_OK;
 }
 
+/* As ms__get_known, and MS_OK if a change of the message may be lost. */
+static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
+                         const ms_msg **msg, ms_error *err)
+{
+    ms_result code = ms__get_known(store, seq, arena, msg, err);
+    return code == MS__UNSURE ? MS_OK : code;
+}
+
+/* Returns the public code of ms__get_known. */
+static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+{
+    if (code != MS__UNSURE) return code;
+    return ms__fail(err, MS_E_DAMAGED, "a change of message %u may be damaged", seq);
+}
+
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err)
 {
-    ms_result code = ms__get(store, seq, arena, msg, err);
+    ms_result known = ms__get_known(store, seq, arena, msg, err);
+    ms_result code = known == MS__UNSURE ? MS_OK : known;
     if (MS__CHANGES && code == MS_OK && arena && ms__is_streaming(*msg))
         code = ms__appended_message(store, *msg, 0, arena, msg, err);
-    if (code == MS_OK) return MS_OK;
+    if (code == MS_OK) return ms__get_unsure(known, seq, err);
     *msg = NULL;
     if (code != MS_E_HIDDEN) return code;
     return ms__fail(err, MS_E_NOT_FOUND, "message %u is hidden", seq);
@@ -7747,7 +7770,8 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     memset(out, 0, sizeof *out);
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    MS__TRY(ms__get(store, seq, arena, &msg, err));
+    ms_result known = ms__get_known(store, seq, arena, &msg, err);
+    if (known != MS_OK && known != MS__UNSURE) return known;
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
     out->ended = !ms__is_streaming(msg);
     if (!out->ended) {
@@ -7762,7 +7786,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     size_t skip = from < text.len ? (size_t)from : text.len;
     out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
     out->next = text.len;
-    return code;
+    return code == MS_OK ? ms__get_unsure(known, seq, err) : code;
 }
 
 /* ---- Usage. */
@@ -10838,7 +10862,16 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns a message of a store with its present content, see ms__get. */
+/* Returns whether a change of which nothing is known may be lost after a place. */
+static bool ms__change_lost(const ms__tail *t, const ms__edits *c, uint64_t place)
+{
+    uint32_t found[2] = {0, 0}, from = place >> 32 < t->segment ? 0 : (uint32_t)place;
+    if (c && c->damaged > 0 && place < c->damaged_to) return true;
+    if (ms__load32(&t->n_holes) > 0) ms__tail_holes(t, from, UINT32_MAX, 0, 0, found);
+    return found[0] > 0;
+}
+
+/* Returns a message of a store with its present content, see ms__get_known. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -10862,7 +10895,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
     *msg = ms__msg(r ? r : own);
-    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
 }
 
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
@@ -10872,8 +10906,9 @@ typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
-    uint64_t damaged;
-    uint64_t place; /* of the record returned last */
+    uint64_t damaged;    /* records, the last one before this place: */
+    uint64_t damaged_to;
+    uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
@@ -10926,7 +10961,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (r && state == MS__WHOLE) return r;
         bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
                     ms__walk_hold(core, s, li, r);
-        if (r && !held) w->damaged++;
+        if (!r || held) continue;
+        w->damaged++;
+        w->damaged_to = w->place + 1;
     }
     return NULL;
 }
@@ -17094,7 +17131,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
-    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
+    if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -21064,9 +21101,9 @@ static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
     uint64_t own = MS_UNION_SEQ(seq);
     if (which >= u->n || own == 0)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    ms_result code = ms__get(u->stores[which], own, arena, &found, err);
-    code = ms__union_in(err, code, (size_t)which);
-    if (code != MS_OK && code != MS_E_HIDDEN) return code;
+    ms_result code = ms__get_known(u->stores[which], own, arena, &found, err);
+    if (code != MS__UNSURE) code = ms__union_in(err, code, (size_t)which);
+    if (code != MS_OK && code != MS_E_HIDDEN && code != MS__UNSURE) return code;
     size_t size = ms_size(found);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, size) : NULL;
     if (!r) return ms__no_arena(err, arena, size);
@@ -29802,17 +29839,20 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
- * as it was. */
-static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
-                                                ms_arena *arena, const ms_msg **msg,
-                                                ms_error *err)
+/* As ms_get_by_seq for a message of a task without an id; *msg NULL: there is none. A
+ * message of another task may be absent or damaged, which leaves err as it was. */
+static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
+                                                uint64_t seq, ms_arena *arena,
+                                                const ms_msg **msg, ms_error *err)
 {
     ms_error failed;
     ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
-    if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED && err)
-        *err = failed;
-    return code;
+    bool found = *msg && ms_str_equal(ms__location(*msg), task_id) &&
+                 !ms_get(*msg, MS_F_ID).text.ptr;
+    if (!found) *msg = NULL;
+    if (code == MS_OK || (code == MS_E_DAMAGED && !found)) return MS_OK;
+    if (code != MS_E_NOT_FOUND && err) *err = failed;
+    return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
@@ -29825,12 +29865,8 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) {
-        ms_result code = ms__task_numbered(store, seq, arena, msg, err);
-        if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
-            !ms_get(*msg, MS_F_ID).text.ptr)
-            return MS_OK;
-        *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
+        ms_result code = ms__task_numbered(store, task_id, seq, arena, msg, err);
+        if (*msg || code != MS_OK) return code;
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);
@@ -30093,13 +30129,14 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     if (at > 0) digits = ms_str_n(key.ptr + at, key.len - at);
     if (ms_json_u64(digits, &seq) == MS_OK)
         code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK) {
+    if (*msg) {
         place = ms__location(*msg);
         if (ms__starts_with(place, prefix)) { /* check that the key is this message's */
             len = ms__entity_key(ms_str_n(place.ptr + prefix.len, place.len - prefix.len),
                                  seq, text);
-            if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;
+            if (ms_str_equal(key, ms_str_n(text, len))) return code;
         }
+        code = MS_OK;
     }
     *msg = NULL;
     if (code != MS_OK && code != MS_E_NOT_FOUND) return code;

@@ -845,7 +845,16 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns a message of a store with its present content, see ms__get. */
+/* Returns whether a change of which nothing is known may be lost after a place. */
+static bool ms__change_lost(const ms__tail *t, const ms__edits *c, uint64_t place)
+{
+    uint32_t found[2] = {0, 0}, from = place >> 32 < t->segment ? 0 : (uint32_t)place;
+    if (c && c->damaged > 0 && place < c->damaged_to) return true;
+    if (ms__load32(&t->n_holes) > 0) ms__tail_holes(t, from, UINT32_MAX, 0, 0, found);
+    return found[0] > 0;
+}
+
+/* Returns a message of a store with its present content, see ms__get_known. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -869,7 +878,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
         return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
                         seq);
     *msg = ms__msg(r ? r : own);
-    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
 }
 
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
@@ -879,8 +889,9 @@ typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
-    uint64_t damaged;
-    uint64_t place; /* of the record returned last */
+    uint64_t damaged;    /* records, the last one before this place: */
+    uint64_t damaged_to;
+    uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
@@ -933,7 +944,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (r && state == MS__WHOLE) return r;
         bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
                     ms__walk_hold(core, s, li, r);
-        if (r && !held) w->damaged++;
+        if (!r || held) continue;
+        w->damaged++;
+        w->damaged_to = w->place + 1;
     }
     return NULL;
 }

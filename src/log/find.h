@@ -271,7 +271,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
-    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
+    if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;

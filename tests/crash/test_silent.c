@@ -336,6 +336,66 @@ static void changes_are_damaged(size_t segment, bool header)
     ms_close(store);
 }
 
+/* The header of a hiding is damaged: each call that finds a message by its number shows it
+ * as it was, and says that a change of it may be missing. later: a message after it. */
+static void numbers_say_it(ms_store *store, ms_str place, uint64_t later)
+{
+    const ms_msg *msg;
+    ms_stream_text text;
+    must_be("its number", ms_get_by_seq(store, 1, &arena, &msg, &err), MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("<old>")));
+    must_be("in its task", ms_task_get(store, place, MS_STR("1"), &arena, &msg, &err),
+            MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    must_be("in its session", ms_session_lookup(store, MS_STR("u"),
+            MS_STR("session-s-msg-1"), &arena, &msg, &err), MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    must_be("its text", ms_stream_read(store, 1, 0, &arena, &text, &err), MS_E_DAMAGED);
+    assert_true(ms_str_equal(text.text, MS_STR("<old>")));
+    (void)ms_task_get(store, MS_STR("x"), MS_STR("1"), &arena, &msg, &err);
+    assert_null(msg); /* it is of another task */
+    must_be("a later one", ms_get_by_seq(store, later, &arena, &msg, &err), MS_OK);
+    ms_store *joined;
+    ms_union_desc desc = {.stores = &store, .n_stores = 1};
+    must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+    must_be("its number in a union", ms_get_by_seq(joined, 1, &arena, &msg, &err),
+            MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    ms_close(joined);
+}
+
+static void a_lost_change_is_reported(size_t segment)
+{
+    const ms_str place = MS_STR("1:u/s");
+    uint64_t later;
+    ms_envelope m = ms_user_message(ms_text("<old>"));
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE, .segment_size = segment};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    must_be("append", ms_append(store, place, &m, NULL, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    for (int i = 0; i < 40; i++)
+        must_be("append", ms_append(store, place, &m, &later, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("\"first\":1") - 40);
+    store = must_open_log(&desc, "a writer");
+    numbers_say_it(store, place, later);
+    must_be("a note", ms_note(store, 1, MS_STR("k"), m.content, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    const ms_msg *msg;
+    must_be("the hidden one", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_NOT_FOUND);
+    ms_close(store);
+}
+
+TEST(a_message_found_by_its_number_may_lack_a_change)
+{
+    test_arena_init(&arena, NULL);
+    a_lost_change_is_reported(0);
+    a_lost_change_is_reported(MS_LOG_SEGMENT_MIN);
+    ms_arena_deinit(&arena);
+}
+
 TEST(what_a_damaged_change_was_about_is_not_shown)
 {
     changes_are_damaged(0, false);

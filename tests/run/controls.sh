@@ -519,6 +519,18 @@ controls()
     control damaged_message_of_a_raw_query_unreported gcc test_silent \
         a_replaced_message_that_is_damaged_is_reported 100 ms__raw_messages \
         'if (!there && !f.damaged) return MS_OK;' 'if (!there) return MS_OK;'
+    control lost_change_of_a_number_unreported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__core_get \
+        'ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK' 'MS_OK'
+    control lost_change_of_a_number_in_a_segment_unreported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__change_lost \
+        'c && c->damaged > 0' 'false'
+    control number_after_a_lost_change_reported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__list_walk_step \
+        'w->place + 1' 'UINT64_MAX'
+    control message_with_a_lost_change_not_changeable gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__get \
+        'code == MS__UNSURE ? MS_OK : code' 'code == MS__UNSURE ? MS_E_DAMAGED : code'
     control range_of_changes_and_messages_counted_twice gcc test_silent \
         each_damaged_segment_is_counted_once_whichever_view_meets_it_first 100 \
         ms__reading_report 's->announced -= known;' 'known = 0;'
