@@ -6862,10 +6862,10 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* Returns the public code of ms__get_known. */
-static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+static MS__NOINLINE ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
 {
     if (code != MS__UNSURE) return code;
-    return ms__fail(err, MS_E_DAMAGED, "a change of message %u may be damaged", seq);
+    return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);
 }
 
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -6929,6 +6929,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
     now->changes = stat.changes;
+    now->damaged = now->as_of > 0 && stat.damaged > 0; /* the place is enough */
     return MS_OK;
 }
 
@@ -9809,8 +9810,8 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         f.record = ms__tail_record(core, t, unit);
         if (!f.record) f.damaged = true;
     }
-    if (!f.record || *result != MS_OK) f.place = ms__place(t->segment, end);
-    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = f.place;
+    if (!f.record) f.place = ms__place(t->segment, end);
+    if (f.from == MS__NO_PLACE) f.from = f.place;
     if (f.place >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.place, seq))
         f.damaged = true;
     if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
@@ -9834,8 +9835,8 @@ static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
                                               ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
-    bool found = f->record && !f->broken && ms_seq(ms__msg(f->record)) == seq;
-    return found ? f->record : NULL;
+    bool whole = f->record && !(MS__LOG && f->broken);
+    return whole && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */
@@ -10556,9 +10557,10 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
 
 /* Adds the entries of a list of a location between two places, the first one's run alone,
  * if the query reads the places. */
-static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
-                            unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            uint64_t past, ms_error *err)
+static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
+                                         const ms__where *at, unsigned kind,
+                                         const ms__postings *in_tail, uint64_t place,
+                                         uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
@@ -10589,8 +10591,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there && !f.damaged) return MS_OK;
-    bool own = f.record && ms_seq(ms__msg(f.record)) == about;
+    if (!there && !(MS__LOG && f.damaged)) return MS_OK; /* in a tail nothing lists it */
+    bool own = there || (f.record && ms_seq(ms__msg(f.record)) == about);
     return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
                       f.place + own, err); /* it meets what is damaged there */
 }
@@ -10865,10 +10867,11 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 /* Returns whether a change of which nothing is known may be lost after a place. */
 static bool ms__change_lost(const ms__tail *t, const ms__edits *c, uint64_t place)
 {
-    uint32_t found[2] = {0, 0}, from = place >> 32 < t->segment ? 0 : (uint32_t)place;
-    if (c && c->damaged > 0 && place < c->damaged_to) return true;
-    if (ms__load32(&t->n_holes) > 0) ms__tail_holes(t, from, UINT32_MAX, 0, 0, found);
-    return found[0] > 0;
+    if (MS__LOG && c && c->damaged > 0 && place < c->damaged_to) return true;
+    for (uint32_t i = ms__load32(&t->n_holes); i-- > 0;)
+        if (t->holes[i].kind == 0 && ms__place(t->segment, t->holes[i].unit) > place)
+            return true;
+    return false;
 }
 
 /* Returns a message of a store with its present content, see ms__get_known. */
@@ -10891,9 +10894,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
-    if (!own || !sound)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
-                        seq);
+    if (!own || !sound) return ms__get_unsure(MS__UNSURE, seq, err);
     *msg = ms__msg(r ? r : own);
     if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
     return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
@@ -10963,7 +10964,7 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
                     ms__walk_hold(core, s, li, r);
         if (!r || held) continue;
         w->damaged++;
-        w->damaged_to = w->place + 1;
+        if (MS__LOG) w->damaged_to = w->place + 1;
     }
     return NULL;
 }
@@ -11102,8 +11103,7 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
-                        e->seq);
+        return ms__get_unsure(MS__UNSURE, e->seq, err);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);
     return ms__change_check(change, location, own, shown, err);
@@ -11374,7 +11374,7 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
 }
 
 /* Counts the visible messages of a name: lengths of its posting lists, or, where there
- * are edits, message by message. messages 0: all are hidden or damaged. */
+ * are edits or damage was met, message by message. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -11386,13 +11386,13 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
         q.n_agent_keys = 1;
     }
     MS__TRY(ms__naming_open(n, &q));
-    bool changed = MS__CHANGES && merge->reading.changed;
+    bool each = (MS__CHANGES && merge->reading.changed) || (MS__LOG && n->damaged);
     info->messages = 0;
-    for (uint32_t i = 0; !changed && i < merge->n_iters; i++)
+    for (uint32_t i = 0; !each && i < merge->n_iters; i++)
         info->messages += ms__list_iter_count(n->core, &merge->reading, &merge->iters[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
-    if (first && changed) {
+    if (first && each) {
         for (msg = first; msg; info->messages++, msg = ms__naming_next(n)) last = msg;
     } else if (first) {
         q.limit = 1;

@@ -326,8 +326,8 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         f.record = ms__tail_record(core, t, unit);
         if (!f.record) f.damaged = true;
     }
-    if (!f.record || *result != MS_OK) f.place = ms__place(t->segment, end);
-    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = f.place;
+    if (!f.record) f.place = ms__place(t->segment, end);
+    if (f.from == MS__NO_PLACE) f.from = f.place;
     if (f.place >> 32 == t->segment && ms__tail_lost(t, before, (uint32_t)f.place, seq))
         f.damaged = true;
     if (ms__load32(&t->n_holes) > 0 && f.past > f.from && f.from >> 32 == t->segment)
@@ -351,8 +351,8 @@ static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
                                               ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
-    bool found = f->record && !f->broken && ms_seq(ms__msg(f->record)) == seq;
-    return found ? f->record : NULL;
+    bool whole = f->record && !(MS__LOG && f->broken);
+    return whole && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */

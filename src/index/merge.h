@@ -539,9 +539,10 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
 
 /* Adds the entries of a list of a location between two places, the first one's run alone,
  * if the query reads the places. */
-static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
-                            unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            uint64_t past, ms_error *err)
+static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
+                                         const ms__where *at, unsigned kind,
+                                         const ms__postings *in_tail, uint64_t place,
+                                         uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
@@ -572,8 +573,8 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there && !f.damaged) return MS_OK;
-    bool own = f.record && ms_seq(ms__msg(f.record)) == about;
+    if (!there && !(MS__LOG && f.damaged)) return MS_OK; /* in a tail nothing lists it */
+    bool own = there || (f.record && ms_seq(ms__msg(f.record)) == about);
     return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
                       f.place + own, err); /* it meets what is damaged there */
 }
@@ -848,10 +849,11 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 /* Returns whether a change of which nothing is known may be lost after a place. */
 static bool ms__change_lost(const ms__tail *t, const ms__edits *c, uint64_t place)
 {
-    uint32_t found[2] = {0, 0}, from = place >> 32 < t->segment ? 0 : (uint32_t)place;
-    if (c && c->damaged > 0 && place < c->damaged_to) return true;
-    if (ms__load32(&t->n_holes) > 0) ms__tail_holes(t, from, UINT32_MAX, 0, 0, found);
-    return found[0] > 0;
+    if (MS__LOG && c && c->damaged > 0 && place < c->damaged_to) return true;
+    for (uint32_t i = ms__load32(&t->n_holes); i-- > 0;)
+        if (t->holes[i].kind == 0 && ms__place(t->segment, t->holes[i].unit) > place)
+            return true;
+    return false;
 }
 
 /* Returns a message of a store with its present content, see ms__get_known. */
@@ -874,9 +876,7 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
-    if (!own || !sound)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
-                        seq);
+    if (!own || !sound) return ms__get_unsure(MS__UNSURE, seq, err);
     *msg = ms__msg(r ? r : own);
     if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
     return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
@@ -946,7 +946,7 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
                     ms__walk_hold(core, s, li, r);
         if (!r || held) continue;
         w->damaged++;
-        w->damaged_to = w->place + 1;
+        if (MS__LOG) w->damaged_to = w->place + 1;
     }
     return NULL;
 }

@@ -457,10 +457,10 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* Returns the public code of ms__get_known. */
-static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+static MS__NOINLINE ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
 {
     if (code != MS__UNSURE) return code;
-    return ms__fail(err, MS_E_DAMAGED, "a change of message %u may be damaged", seq);
+    return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);
 }
 
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -524,6 +524,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
     now->changes = stat.changes;
+    now->damaged = now->as_of > 0 && stat.damaged > 0; /* the place is enough */
     return MS_OK;
 }
 

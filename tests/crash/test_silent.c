@@ -13,6 +13,7 @@
 #include "scratch.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 enum { PAIRS = 40, OF = 7, HIT = 3 * OF + 2, NEAR = 6 }; /* HIT: the result of pair OF */
 
@@ -561,6 +562,33 @@ TEST(a_listing_that_lacks_a_location_says_it)
     ms_arena_deinit(&arena);
 }
 
+/* The newest message of a location is damaged, in a sealed segment. */
+TEST(a_listing_counts_what_is_left_of_a_location)
+{
+    test_arena_init(&arena, NULL);
+    ms_listing list;
+    make_log(MS_LOG_SEGMENT_MIN);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    ms_envelope m = ms_user_message(ms_text("another"));
+    ms_store *store = must_open_log(&desc, "a writer");
+    for (int i = 0; i < 60; i++)
+        must_be("append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("<result 39>"));
+    store = reader(MS_OPEN_NORMAL);
+    for (int limited = 0; limited < 2; limited++) {
+        ms_list_query q = {.limit = limited ? 2 : 0};
+        must_be("a listing", ms_list(store, &q, &arena, &list, &err), MS_E_DAMAGED);
+        assert_int_equal(list.count, 2);
+        assert_true(ms_str_equal(list.items[1].location, MS_STR("room")));
+        assert_int_equal(list.items[1].messages, 2 * PAIRS - 1);
+        assert_int_equal(list.items[1].last_seq, 3 * PAIRS - 2);
+    }
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
 /* The file ends earlier than what was durable, before and after a writer noted that. */
 TEST(every_call_says_it_when_the_newest_messages_are_missing)
 {
@@ -590,6 +618,67 @@ TEST(every_call_says_it_when_the_newest_messages_are_missing)
         must_be("an append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
         ms_close(store);
     }
+    ms_arena_deinit(&arena);
+}
+
+/* Leaves a copy of the log of a killed writer. */
+static void make_killed_log(int messages)
+{
+    static char bytes[1 << 17];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    fflush(NULL);
+    pid_t writer = fork();
+    if (writer == 0) {
+        ms_store *store = must_open_log(&desc, "a log");
+        ms_envelope m = ms_user_message(ms_text("another"));
+        for (int i = 1; i <= messages; i++) {
+            if (i == messages) m = ms_user_message(ms_text("<newest>"));
+            if (ms_append(store, MS_STR("room"), &m, NULL, NULL) != MS_OK) _exit(1);
+        }
+        _exit(0);
+    }
+    int status;
+    assert_true(writer > 0 && waitpid(writer, &status, 0) == writer && status == 0);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    assert_true(n > 0 && n < sizeof bytes && fclose(f) == 0 && remove(path) == 0);
+    f = fopen(path, "wb");
+    assert_true(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+}
+
+/* The newest message is damaged. Where the index of its segment follows, that is known: the
+ * log counts it as damage, and what is read up to now reports it. (Else it looks torn.) */
+TEST(a_history_and_a_union_report_a_damaged_newest_message)
+{
+    size_t n, indexed = 0;
+    test_arena_init(&arena, NULL);
+    for (int messages = 5; messages < 40; messages++) {
+        ms_store *joined;
+        ms_stat stat;
+        ms_cursor it;
+        ms_memory memory;
+        make_killed_log(messages);
+        change_byte(place_of("<newest>"));
+        ms_store *store = reader(MS_OPEN_NORMAL);
+        must_be("the figures", ms_store_stat(store, &stat, &err), MS_OK);
+        ms_result wanted = stat.damaged > 0 ? MS_E_DAMAGED : MS_OK;
+        indexed += stat.damaged > 0;
+        ms_query q = {.location = MS_STR("room"), .arena = &arena};
+        must_read(store, "a location", q, wanted, (size_t)messages - 1);
+        ms_memory_init(&memory, store, q.location, MS_STR("worker"));
+        must_be("a history", ms_get_history(&memory, &it, &err), MS_OK);
+        while (ms_next(&it) != NULL) continue;
+        must_be("a history", ms_cursor_close(&it, &err), wanted);
+        ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+        must_be("a union", reads(joined, &q, &n), wanted);
+        ms_close(joined);
+        ms_close(store);
+    }
+    assert_int_equal(indexed, 2);
     ms_arena_deinit(&arena);
 }
 

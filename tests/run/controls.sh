@@ -531,6 +531,12 @@ controls()
     control message_with_a_lost_change_not_changeable gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change 100 ms__get \
         'code == MS__UNSURE ? MS_OK : code' 'code == MS__UNSURE ? MS_E_DAMAGED : code'
+    control damaged_newest_of_a_history_unreported gcc test_silent \
+        a_history_and_a_union_report_a_damaged_newest_message 100 ms__store_now \
+        'now->as_of > 0 && stat.damaged > 0' 'false'
+    control damaged_message_counted_by_a_listing gcc test_silent \
+        a_listing_counts_what_is_left_of_a_location 100 ms__info_count \
+        '(MS__LOG && n->damaged)' 'false'
     control range_of_changes_and_messages_counted_twice gcc test_silent \
         each_damaged_segment_is_counted_once_whichever_view_meets_it_first 100 \
         ms__reading_report 's->announced -= known;' 'known = 0;'
