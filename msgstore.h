@@ -6862,7 +6862,7 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* Returns the public code of ms__get_known. */
-static MS__NOINLINE ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
 {
     if (code != MS__UNSURE) return code;
     return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);
@@ -10720,7 +10720,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    uint64_t known = 0;
+    if (MS__LOG)
+        known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
     s->announced -= known;
     it->damaged += s->damaged_ranges - known;
     it->damaged_ranges += s->damaged_ranges - known;
@@ -10749,7 +10751,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) {
+    if (MS__LOG && s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
@@ -10777,7 +10779,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+    if (ms__load32(&t->n_holes) > 0 || (MS__LOG && s->edits && s->edits->damaged > 0))
         ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
@@ -10894,7 +10896,9 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
-    if (!own || !sound) return ms__get_unsure(MS__UNSURE, seq, err);
+    if (!own || !sound)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
+                        seq);
     *msg = ms__msg(r ? r : own);
     if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
     return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
@@ -11103,7 +11107,8 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
-        return ms__get_unsure(MS__UNSURE, e->seq, err);
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
+                        e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);
     return ms__change_check(change, location, own, shown, err);
@@ -11373,8 +11378,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
     if (!ms_time(last, &info->last_time_ns)) info->last_time_ns = MS_TIME_NONE;
 }
 
-/* Counts the visible messages of a name: lengths of its posting lists, or, where there
- * are edits or damage was met, message by message. messages 0: all are hidden or damaged. */
+/* Counts the visible messages of a name: lengths of its posting lists, or message by
+ * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -19562,7 +19567,7 @@ static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
         if (!s->load && !ms__hole_concerns(&h, where, ms__raw_of(s->query))) continue;
         if (h.kind == 0 || s->load) s->damaged_ranges++;
         else s->damaged_records++;
-        if (s->load) s->load->damaged_to = ms__place(l->number + 1, 0);
+        if (s->load) s->load->damaged_to = ms__place(l->number, h.unit);
     }
 }
 

@@ -85,8 +85,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
     if (!ms_time(last, &info->last_time_ns)) info->last_time_ns = MS_TIME_NONE;
 }
 
-/* Counts the visible messages of a name: lengths of its posting lists, or, where there
- * are edits or damage was met, message by message. messages 0: all are hidden or damaged. */
+/* Counts the visible messages of a name: lengths of its posting lists, or message by
+ * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;

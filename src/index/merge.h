@@ -702,7 +702,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    uint64_t known = 0;
+    if (MS__LOG)
+        known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
     s->announced -= known;
     it->damaged += s->damaged_ranges - known;
     it->damaged_ranges += s->damaged_ranges - known;
@@ -731,7 +733,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
     if (merge->full) from = merge->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) {
+    if (MS__LOG && s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
@@ -759,7 +761,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+    if (ms__load32(&t->n_holes) > 0 || (MS__LOG && s->edits && s->edits->damaged > 0))
         ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
@@ -876,7 +878,9 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     if (!own && !f.damaged) return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
-    if (!own || !sound) return ms__get_unsure(MS__UNSURE, seq, err);
+    if (!own || !sound)
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
+                        seq);
     *msg = ms__msg(r ? r : own);
     if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
     return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;

@@ -457,7 +457,7 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* Returns the public code of ms__get_known. */
-static MS__NOINLINE ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
 {
     if (code != MS__UNSURE) return code;
     return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);

@@ -528,6 +528,10 @@ controls()
     control number_after_a_lost_change_reported gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change 100 ms__list_walk_step \
         'w->place + 1' 'UINT64_MAX'
+    control number_after_damage_of_its_segment_reported gcc test_corrupt \
+        short_log_loses_one_message_when_a_bit_flips 20 ms__segment_report \
+        'damaged_to = ms__place(l->number, h.unit);' \
+        'damaged_to = ms__place(l->number + 1, 0);'
     control message_with_a_lost_change_not_changeable gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change 100 ms__get \
         'code == MS__UNSURE ? MS_OK : code' 'code == MS__UNSURE ? MS_E_DAMAGED : code'
