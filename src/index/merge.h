@@ -848,10 +848,12 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns whether a change of which nothing is known may be lost after a place. */
-static bool ms__change_lost(const ms__tail *t, const ms__edits *c, uint64_t place)
+/* Returns whether a change of which nothing is known may be lost after a place, in a log.
+ * An arena store does not know where salvage has met damage. */
+static MS__UNUSED bool ms__change_lost(const ms__tail *t, const ms__edits *c,
+                                       uint64_t place)
 {
-    if (MS__LOG && c && c->damaged > 0 && place < c->damaged_to) return true;
+    if (c && c->damaged > 0 && place < c->damaged_to) return true;
     for (uint32_t i = ms__load32(&t->n_holes); i-- > 0;)
         if (t->holes[i].kind == 0 && ms__place(t->segment, t->holes[i].unit) > place)
             return true;
@@ -883,7 +885,8 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                         seq);
     *msg = ms__msg(r ? r : own);
     if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
-    return ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK;
+    bool lost = ms__sealed_of(core) && ms__change_lost(t, c, f.place);
+    return lost ? MS__UNSURE : MS_OK;
 }
 
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller

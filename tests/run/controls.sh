@@ -521,7 +521,7 @@ controls()
         'if (!there && !f.damaged) return MS_OK;' 'if (!there) return MS_OK;'
     control lost_change_of_a_number_unreported gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change 100 ms__core_get \
-        'ms__change_lost(t, c, f.place) ? MS__UNSURE : MS_OK' 'MS_OK'
+        'lost ? MS__UNSURE : MS_OK' 'MS_OK'
     control lost_change_of_a_number_in_a_segment_unreported gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change 100 ms__change_lost \
         'c && c->damaged > 0' 'false'
