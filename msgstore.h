@@ -966,7 +966,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED: it, or a change of it, is damaged or missing. *msg is valid as long as
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, except where
+ * nothing tells which message a damaged change was about. *msg is valid as long as
  * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
  * copy into the arena. Arena stores and logs need an arena only for the text so far of an
  * unfinished message. */
@@ -1576,7 +1577,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
- * the messages as they were before. So may ms_get_by_seq, with MS_OK. */
+ * the messages as they were before. So do ms_get_by_seq and what finds a message by its
+ * number: MS_E_DAMAGED, and *msg is the message. A change of that is still possible. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED
@@ -2155,7 +2157,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
 
 /* Finds a message of a task by its id. A number finds the message with that sequence
  * number if that has no id of its own; otherwise the task is searched, newest first.
- * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq. */
+ * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq, also with
+ * MS_E_DAMAGED. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
@@ -2236,7 +2239,8 @@ MS_API ms_result ms_session_load(const ms_session *session,
 
 /* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
  * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, so its user is unknown; *msg is NULL. */
+ * key's number cannot be read, so its user is unknown, and *msg is NULL; or a change of
+ * *msg may be lost. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 
@@ -6837,10 +6841,13 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
- * appended; an unfinished message comes without its parts. */
-static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
-                         const ms_msg **msg, ms_error *err)
+#define MS__UNSURE MS_RESULT_COUNT /* a result of the functions below alone */
+
+/* As ms_get_by_seq, with three differences: a hidden message is MS_E_HIDDEN, and one that
+ * a damaged change withholds MS_E_DAMAGED, with *msg as appended; MS__UNSURE, with err as
+ * it was: a change of *msg may be lost; an unfinished message comes without its parts. */
+static ms_result ms__get_known(ms_store *store, uint64_t seq, ms_arena *arena,
+                               const ms_msg **msg, ms_error *err)
 {
     ms_cursor *it;
     void *copy = NULL;
@@ -6863,13 +6870,29 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
     return MS_OK;
 }
 
+/* As ms__get_known, and MS_OK if a change of the message may be lost. */
+static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
+                         const ms_msg **msg, ms_error *err)
+{
+    ms_result code = ms__get_known(store, seq, arena, msg, err);
+    return code == MS__UNSURE ? MS_OK : code;
+}
+
+/* Returns the public code of ms__get_known. */
+static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+{
+    if (code != MS__UNSURE) return code;
+    return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);
+}
+
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err)
 {
-    ms_result code = ms__get(store, seq, arena, msg, err);
+    ms_result known = ms__get_known(store, seq, arena, msg, err);
+    ms_result code = known == MS__UNSURE ? MS_OK : known;
     if (MS__CHANGES && code == MS_OK && arena && ms__is_streaming(*msg))
         code = ms__appended_message(store, *msg, 0, arena, msg, err);
-    if (code == MS_OK) return MS_OK;
+    if (code == MS_OK) return ms__get_unsure(known, seq, err);
     *msg = NULL;
     if (code != MS_E_HIDDEN) return code;
     return ms__fail(err, MS_E_NOT_FOUND, "message %u is hidden", seq);
@@ -6923,6 +6946,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
     now->changes = stat.changes;
+    now->damaged = now->as_of > 0 && stat.damaged > 0; /* the place is enough */
     return MS_OK;
 }
 
@@ -7764,7 +7788,8 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     memset(out, 0, sizeof *out);
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    MS__TRY(ms__get(store, seq, arena, &msg, err));
+    ms_result known = ms__get_known(store, seq, arena, &msg, err);
+    if (known != MS_OK && known != MS__UNSURE) return known;
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
     out->ended = !ms__is_streaming(msg);
     if (!out->ended) {
@@ -7779,7 +7804,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     size_t skip = from < text.len ? (size_t)from : text.len;
     out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
     out->next = text.len;
-    return code;
+    return code == MS_OK ? ms__get_unsure(known, seq, err) : code;
 }
 
 /* ---- Usage. */
@@ -9524,10 +9549,12 @@ typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 typedef struct ms__sought {
     uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
     uint64_t past; /* the same; before it, where records are lost between the last
-                      message with a smaller number and that one */
-    const unsigned char *record; /* the first valid one, or NULL */
-    uint64_t place;              /* of that */
-    bool damaged;                /* there are damaged ones between */
+                      message with a smaller number and that one. Reading begins there:
+                      it meets them */
+    const unsigned char *record; /* the first one whose header is valid, or NULL */
+    uint64_t place;              /* of that, or the end: what is between may be smaller */
+    bool broken;                 /* its body is damaged */
+    bool damaged;                /* it is, or there are damaged ones between */
 } ms__sought;
 
 #define MS__NO_PLACE UINT64_MAX
@@ -9805,9 +9832,10 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         f.record = ms__tail_record(core, t, unit);
         if (!f.record) f.damaged = true;
     }
-    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if ((!MS__LOG || f.from >> 32 == t->segment) &&
-        ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if (!f.record) f.place = ms__place(t->segment, end);
+    if (f.from == MS__NO_PLACE) f.from = f.place;
+    if ((!MS__LOG || f.place >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.place, seq))
         f.damaged = true;
     if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
         (!MS__LOG || f.from >> 32 == t->segment))
@@ -9816,18 +9844,12 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     return f;
 }
 
-/* Returns where reading ends before message number seq, or backward begins. */
+/* Returns where reading ends before message number seq, or backward begins: it meets what
+ * is damaged there and may have a smaller number. */
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
                              uint64_t seq, bool locked, ms_result *result)
 {
-    return ms__seek(core, t, end, seq, locked, result).from;
-}
-
-/* Returns where reading begins with message number seq: it meets what is lost there. */
-static uint64_t ms__place_from(ms__core *core, const ms__tail *t, uint32_t end,
-                               uint64_t seq, bool locked, ms_result *result)
-{
-    return ms__seek(core, t, end, seq, locked, result).past;
+    return ms__seek(core, t, end, seq, locked, result).place;
 }
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
@@ -9837,7 +9859,8 @@ static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
                                               ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
-    return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
+    bool whole = f->record && !(MS__LOG && f->broken);
+    return whole && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */
@@ -10207,7 +10230,7 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
     ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
-    uint64_t place = s->backward ? f.from : f.past;
+    uint64_t place = s->backward ? f.place : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -10589,7 +10612,7 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint64_t unseen = 0;
+    uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
@@ -10606,7 +10629,8 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
     size_t n = 0;
-    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    while (n < q->limit && ms__merge_step(core, it, n == 0 ? &outer : &unseen)) n++;
+    if (n == q->limit) it->damaged += outer;
     merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
@@ -10698,18 +10722,22 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entry at a place of a list of a location, if the query reads the place. */
-static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
-                            unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            ms_error *err)
+/* Adds the entries of a list of a location between two places, the first one's run alone,
+ * if the query reads the places. */
+static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
+                                         const ms__where *at, unsigned kind,
+                                         const ms__postings *in_tail, uint64_t place,
+                                         uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     uint64_t from = s->from, to = s->to;
     uint32_t iters = merge->n_iters;
-    if (place < from || place >= to) return MS_OK;
+    if (place < from) place = from;
+    if (past > to) past = to;
+    if (place >= past) return MS_OK;
     s->from = place;
-    s->to = place + 1;
+    s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
     if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
@@ -10730,8 +10758,10 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there) return MS_OK;
-    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+    if (!there && !(MS__LOG && f.damaged)) return MS_OK; /* in a tail nothing lists it */
+    bool own = there || (f.record && ms_seq(ms__msg(f.record)) == about);
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
+                      f.place + own, err); /* it meets what is damaged there */
 }
 
 /* Adds the edits of a location for a raw query. Amendments of one message are found by
@@ -10750,7 +10780,8 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     bool all = !c || c->damaged > 0;
     if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
-        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place,
+                           v->place + 1, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
     }
     if (!all) return MS_OK;
@@ -10845,11 +10876,10 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) &&
-        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
-        s->from = f.place + 1; /* its changes may come before the next message */
-    else
-        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
+    bool raw = ms__raw_of(q) != 0; /* changes of it may come before the next message */
+    f = ms__seek(core, t, end, q->after_seq + !raw, s->locked, &s->result);
+    bool own = raw && f.record && ms_seq(ms__msg(f.record)) == q->after_seq;
+    s->from = own ? f.place + 1 : f.past;
 }
 
 /* Adds the damage that the iterators found to the cursor. A range is not added that was
@@ -10857,7 +10887,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    uint64_t known = 0;
+    if (MS__LOG)
+        known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
     s->announced -= known;
     it->damaged += s->damaged_ranges - known;
     it->damaged_ranges += s->damaged_ranges - known;
@@ -10886,7 +10918,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
     if (merge->full) from = it->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) {
+    if (MS__LOG && s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
@@ -10915,7 +10947,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+    if (ms__load32(&t->n_holes) > 0 || (MS__LOG && s->edits && s->edits->damaged > 0))
         ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
@@ -10943,7 +10975,19 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns a message of a store with its present content, see ms__get. */
+/* Returns whether a change of which nothing is known may be lost after a place, in a log.
+ * An arena store does not know where salvage has met damage. */
+static MS__UNUSED bool ms__change_lost(const ms__tail *t, const ms__edits *c,
+                                       uint64_t place)
+{
+    if (c && c->damaged > 0 && place < c->damaged_to) return true;
+    for (uint32_t i = ms__load32(&t->n_holes); i-- > 0;)
+        if (t->holes[i].kind == 0 && ms__place(t->segment, t->holes[i].unit) > place)
+            return true;
+    return false;
+}
+
+/* Returns a message of a store with its present content, see ms__get_known. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -10964,10 +11008,12 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
     if (!own || !sound)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
                         seq);
     *msg = ms__msg(r ? r : own);
-    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    bool lost = ms__sealed_of(core) && ms__change_lost(t, c, f.place);
+    return lost ? MS__UNSURE : MS_OK;
 }
 
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
@@ -10977,8 +11023,9 @@ typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
-    uint64_t damaged;
-    uint64_t place; /* of the record returned last */
+    uint64_t damaged;    /* records, the last one before this place: */
+    uint64_t damaged_to;
+    uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
@@ -11033,7 +11080,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (r && state == MS__WHOLE) return r;
         bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
                     ms__walk_hold(core, s, li, r);
-        if (r && !held) w->damaged++;
+        if (!r || held) continue;
+        w->damaged++;
+        if (MS__LOG) w->damaged_to = w->place + 1;
     }
     return NULL;
 }
@@ -11221,7 +11270,7 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
                         e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);
@@ -11493,8 +11542,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
     if (!ms_time(last, &info->last_time_ns)) info->last_time_ns = MS_TIME_NONE;
 }
 
-/* Counts the visible messages of a name: lengths of its posting lists, or, where there
- * are edits, message by message. messages 0: all are hidden or damaged. */
+/* Counts the visible messages of a name: lengths of its posting lists, or message by
+ * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -11506,13 +11555,13 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
         q.n_agent_keys = 1;
     }
     MS__TRY(ms__naming_open(n, &q));
-    bool changed = MS__CHANGES && merge->reading.changed;
+    bool each = (MS__CHANGES && merge->reading.changed) || (MS__LOG && n->damaged);
     info->messages = 0;
-    for (uint32_t i = 0; !changed && i < merge->n_iters; i++)
+    for (uint32_t i = 0; !each && i < merge->n_iters; i++)
         info->messages += ms__list_iter_count(n->core, &merge->reading, &merge->iters[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
-    if (first && changed) {
+    if (first && each) {
         for (msg = first; msg; info->messages++, msg = ms__naming_next(n)) last = msg;
     } else if (first) {
         q.limit = 1;
@@ -17037,18 +17086,30 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     return i;
 }
 
+/* Returns record i of a segment, a message; *broken: its body is damaged, but not its
+ * header, which has its number. NULL: that is damaged, too. */
+static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__segment *l,
+                                                 uint32_t i, bool *broken)
+{
+    const unsigned char *r = ms__segment_record(log, l, i);
+    uint64_t offset = r ? 0 : ms__segment_offset(l, i);
+    *broken = !r;
+    if (offset > 0) r = ms__log_at(log, offset);
+    if (offset > 0 && !ms__log_holds(log, r, offset, l->offset - offset, false)) r = NULL;
+    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
+}
+
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; a damaged record is not compared. */
+ * one; one with a damaged header is not compared. */
 static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
+    bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++) {
-            r = ms__segment_record(log, l, ms__segment_nth(l, k));
-            if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
-        }
+        for (uint32_t k = middle; k < high && !r; k++)
+            r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -17125,11 +17186,10 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
-            const unsigned char *r = ms__segment_record(log, l, i);
+            f->record = ms__segment_numbered(log, l, i, &f->broken);
             f->place = ms__place(s, ms__segment_unit(l, i));
             if (f->from == MS__NO_PLACE) f->from = f->place;
-            if (!r) f->damaged = true;
-            if (r && r[4] == MS__KIND_MESSAGE) f->record = r;
+            if (!f->record || f->broken) f->damaged = true;
             if (f->record) return;
         }
     }
@@ -17279,7 +17339,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
-    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
+    if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -19823,7 +19883,7 @@ static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
         if (!s->load && !ms__hole_concerns(&h, where, ms__raw_of(s->query))) continue;
         if (h.kind == 0 || s->load) s->damaged_ranges++;
         else s->damaged_records++;
-        if (s->load) s->load->damaged_to = ms__place(l->number + 1, 0);
+        if (s->load) s->load->damaged_to = ms__place(l->number, h.unit);
     }
 }
 
@@ -21371,9 +21431,9 @@ static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
     uint64_t own = MS_UNION_SEQ(seq);
     if (which >= u->n || own == 0)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    ms_result code = ms__get(u->stores[which], own, arena, &found, err);
-    code = ms__union_in(err, code, (size_t)which);
-    if (code != MS_OK && code != MS_E_HIDDEN) return code;
+    ms_result code = ms__get_known(u->stores[which], own, arena, &found, err);
+    if (code != MS__UNSURE) code = ms__union_in(err, code, (size_t)which);
+    if (code != MS_OK && code != MS_E_HIDDEN && code != MS__UNSURE) return code;
     size_t size = ms_size(found);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, size) : NULL;
     if (!r) return ms__no_arena(err, arena, size);
@@ -30112,17 +30172,20 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
- * as it was. */
-static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
-                                                ms_arena *arena, const ms_msg **msg,
-                                                ms_error *err)
+/* As ms_get_by_seq for a message of a task without an id; *msg NULL: there is none. A
+ * message of another task may be absent or damaged, which leaves err as it was. */
+static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
+                                                uint64_t seq, ms_arena *arena,
+                                                const ms_msg **msg, ms_error *err)
 {
     ms_error failed;
     ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
-    if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED && err)
-        *err = failed;
-    return code;
+    bool found = *msg && ms_str_equal(ms__location(*msg), task_id) &&
+                 !ms_get(*msg, MS_F_ID).text.ptr;
+    if (!found) *msg = NULL;
+    if (code == MS_OK || (code == MS_E_DAMAGED && !found)) return MS_OK;
+    if (code != MS_E_NOT_FOUND && err) *err = failed;
+    return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
@@ -30135,12 +30198,8 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) {
-        ms_result code = ms__task_numbered(store, seq, arena, msg, err);
-        if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
-            !ms_get(*msg, MS_F_ID).text.ptr)
-            return MS_OK;
-        *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
+        ms_result code = ms__task_numbered(store, task_id, seq, arena, msg, err);
+        if (*msg || code != MS_OK) return code;
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);
@@ -30403,13 +30462,14 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     if (at > 0) digits = ms_str_n(key.ptr + at, key.len - at);
     if (ms_json_u64(digits, &seq) == MS_OK)
         code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK) {
+    if (*msg) {
         place = ms__location(*msg);
         if (ms__starts_with(place, prefix)) { /* check that the key is this message's */
             len = ms__entity_key(ms_str_n(place.ptr + prefix.len, place.len - prefix.len),
                                  seq, text);
-            if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;
+            if (ms_str_equal(key, ms_str_n(text, len))) return code;
         }
+        code = MS_OK;
     }
     *msg = NULL;
     if (code != MS_OK && code != MS_E_NOT_FOUND) return code;

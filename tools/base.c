@@ -203,6 +203,13 @@ int no_memory(void)
     return FAILED;
 }
 
+ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
+                    ms_error *err)
+{
+    ms_result result = ms_get_by_seq(store, seq, arena, msg, err);
+    return result == MS_E_DAMAGED && *msg != NULL ? MS_OK : result;
+}
+
 void *room_or_exit(void *old, size_t size)
 {
     void *room = realloc(old, size);

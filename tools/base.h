@@ -81,6 +81,11 @@ void complain(const char *format, ...);
 int complain_of(const char *what, ms_result result, const ms_error *err);
 int no_memory(void);
 
+/* As ms_get_by_seq, and MS_OK for a message of which a change may be lost: reading all
+ * messages reports that. */
+ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
+                    ms_error *err);
+
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 

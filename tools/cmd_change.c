@@ -111,7 +111,7 @@ static int count_behind(job *j, ms_str location, uint64_t seq, uint64_t *count)
 static int look_at(job *j, uint64_t seq, const ms_msg **msg)
 {
     ms_error err;
-    ms_result result = ms_get_by_seq(j->store, seq, &j->arena, msg, &err);
+    ms_result result = get_shown(j->store, seq, &j->arena, msg, &err);
     return result == MS_OK ? FINE : complain_of(NULL, result, &err);
 }
 

@@ -142,7 +142,7 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     if (ms_kind_of(change) != MS_KIND_AMEND || seq > follow_last(f, change)) return FINE;
     if (format && !follow_ended(f, seq)) return FINE;
     ms_arena_reset(&j->arena);
-    if (ms_get_by_seq(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
+    if (get_shown(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
     return ms_query_match(q, msg) ? follow_print(f, msg) : FINE;
 }
 

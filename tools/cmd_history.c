@@ -112,7 +112,7 @@ static int newest_compaction(job *j, ms_str location, uint64_t *seq)
     while ((msg = ms_next(&it)) != NULL) {
         ms_str kind = ms_get(msg, MS_F_TYPE_NAME).text;
         if (!ms_str_equal(kind, MS_STR("compaction")) || ms_seq(msg) <= *seq) continue;
-        ms_result got = ms_get_by_seq(j->store, ms_seq(msg), &j->arena, &shown, NULL);
+        ms_result got = get_shown(j->store, ms_seq(msg), &j->arena, &shown, NULL);
         bool alive = got == MS_OK;
         if (alive) *seq = ms_seq(msg);
     }

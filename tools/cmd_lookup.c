@@ -54,14 +54,14 @@ static ms_result find_plain(job *j, ms_str key, const ms_msg **msg, ms_error *er
                             "no key; session-ID-msg-NUMBER was expected");
     }
     ms_result result = ms_get_by_seq(j->store, seq, &j->arena, msg, err);
-    if (result != MS_OK || ms_str_equal(location_of(*msg), location)) return result;
+    if (*msg == NULL || ms_str_equal(location_of(*msg), location)) return result;
     return ms_error_set(err, MS_E_NOT_FOUND, "that message is of another location");
 }
 
 static int run_lookup(job *j)
 {
     ms_error err;
-    const ms_msg *msg;
+    const ms_msg *msg = NULL;
     const options *o = j->options;
     ms_str key = ms_str_of(o->files[1]);
     ms_result result = o->user != NULL
@@ -69,6 +69,10 @@ static int run_lookup(job *j)
                                                &j->arena, &msg, &err)
                            : find_plain(j, key, &msg, &err);
     if (result == MS_OK) return print_found(j, msg);
+    if (result == MS_E_DAMAGED && msg != NULL) { /* a change of it may be lost */
+        int code = print_found(j, msg);
+        if (code != FINE) return code;
+    }
     if (result != MS_E_NOT_FOUND) return complain_of(o->files[1], result, &err);
     complain("%s: not found%s%s%s; %s", o->files[1], o->user != NULL ? " for user " : "",
              o->user != NULL ? o->user : "",

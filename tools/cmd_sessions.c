@@ -32,7 +32,7 @@ static ms_str words_of(session_list *l, ms_str number)
     const ms_msg *msg;
     ms_str words = {NULL, 0};
     if (ms_json_u64(number, &seq) != MS_OK) return words;
-    if (ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) {
+    if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) {
         return words;
     }
     ms_str text = ms_content(msg).text;

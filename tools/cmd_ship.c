@@ -109,7 +109,7 @@ static bool ship_clashes(shipment *s, const ms_msg *change, const ms_msg *msg)
     ms_envelope row = ms_envelope_of(msg);
     if (hmgeti(s->clashes, row.seq) >= 0) return true;
     if (row.key.ptr == NULL || (ms_flags(change) & MS_FLAG_REDACTED) != 0 ||
-        (ms_get_by_seq(s->log.store, row.seq, NULL, &shown, NULL) == MS_OK &&
+        (get_shown(s->log.store, row.seq, NULL, &shown, NULL) == MS_OK &&
          (ms_flags(shown) & MS_FLAG_REDACTED) != 0)) {
         return false;
     }

@@ -169,7 +169,7 @@ static bool is_shown(leaks *l, uint64_t seq, const ms_msg **now)
 {
     ms_error err;
     *now = NULL;
-    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, now, &err);
+    ms_result result = get_shown(l->job->store, seq, &l->scratch, now, &err);
     if (result == MS_OK || result == MS_E_NOT_FOUND || result == MS_E_HIDDEN ||
         result == MS_E_DAMAGED) return result == MS_OK;
     l->code = complain_of("reading a message", result, &err);
@@ -619,7 +619,7 @@ static int mask_message(leaks *l, uint64_t seq, bool *done)
     uint64_t n = 0;
     *done = false;
     ms_arena_reset(&l->scratch);
-    ms_result result = ms_get_by_seq(l->job->store, seq, &l->scratch, &msg, &err);
+    ms_result result = get_shown(l->job->store, seq, &l->scratch, &msg, &err);
     if (result == MS_E_NOT_FOUND) return FINE;
     if (result != MS_OK) return complain_of("reading a message", result, &err);
     ms_envelope m = ms_envelope_of(msg);

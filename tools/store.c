@@ -259,7 +259,7 @@ int close_job(job *j)
         if (close_job(&j->parts[i].job) != FINE) code = DAMAGED;
     }
     complain_of_events(j);
-    if (met_damage(j) || j->lossy) code = DAMAGED;
+    if (met_damage(j) || j->lossy || j->listing_damaged) code = DAMAGED;
     counts_free(&j->counts);
     tally_free(&j->names);
     ms_arena_deinit(&j->arena);

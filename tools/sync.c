@@ -610,7 +610,7 @@ static void note_own(chat_sink *c, const state *st)
     for (size_t i = 0; i < arrlenu(st->messages.numbers); i++) {
         uint64_t seq = st->messages.numbers[i];
         ms_arena_reset(&arena);
-        if (ms_get_by_seq(c->store, seq, &arena, &msg, NULL) != MS_OK) continue;
+        if (get_shown(c->store, seq, &arena, &msg, NULL) != MS_OK) continue;
         tally_row *row = tally_row_of(&c->own, location_of(msg));
         if (row == NULL) exit(no_memory());
         row->count++;

@@ -208,7 +208,7 @@ static bool is_redacted(trace *t, const ms_msg *msg)
 {
     const ms_msg *shown;
     uint32_t flags = ms_flags(msg);
-    if (ms_get_by_seq(t->desc.store, ms_seq(msg), &t->kept, &shown, NULL) == MS_OK) {
+    if (get_shown(t->desc.store, ms_seq(msg), &t->kept, &shown, NULL) == MS_OK) {
         flags |= ms_flags(shown);
     }
     return (flags & MS_FLAG_REDACTED) != 0 ||
@@ -267,7 +267,7 @@ static bool hide(trace *t, uint64_t seq)
     ms_error err;
     const ms_msg *msg;
     if (seq == 0) return false;
-    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
+    if (get_shown(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
     ms_result result = ms_hide(t->desc.store, seq, &err);
     if (result == MS_OK) t->desc.counts->hidden++;
     else fail_with(t, "hiding a message", result, &err);
@@ -887,7 +887,7 @@ static bool copy_hidden(trace *t, uint64_t seq, ms_envelope *out)
 static bool take_again(trace *t, uint64_t seq, ms_envelope *out)
 {
     const ms_msg *msg;
-    if (ms_get_by_seq(t->desc.store, seq, &t->batch, &msg, NULL) == MS_OK) {
+    if (get_shown(t->desc.store, seq, &t->batch, &msg, NULL) == MS_OK) {
         return copy_message(t, msg, out);
     }
     return hmgetp_null(t->was_dead, seq) != NULL && copy_hidden(t, seq, out);
@@ -944,7 +944,7 @@ static bool is_visible(trace *t, uint64_t seq)
 {
     const ms_msg *msg;
     return seq != 0 &&
-           ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) == MS_OK;
+           get_shown(t->desc.store, seq, &t->kept, &msg, NULL) == MS_OK;
 }
 
 /* Hides the messages of dead entries. What somebody else hid is not noted as dead. */
@@ -980,7 +980,7 @@ static bool has_note(trace *t, uint32_t message, ms_str kind, ms_str json)
     bool found = false;
     uint64_t seq = t->numbers[message];
     if (message >= t->n_begun) return false;
-    if (ms_get_by_seq(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
+    if (get_shown(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
     q.location = location_of(msg);
     q.about_seq = seq;
     q.raw = MS_RAW_NOTES;

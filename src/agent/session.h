@@ -159,13 +159,14 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     if (at > 0) digits = ms_str_n(key.ptr + at, key.len - at);
     if (ms_json_u64(digits, &seq) == MS_OK)
         code = ms_get_by_seq(store, seq, arena, msg, err);
-    if (code == MS_OK) {
+    if (*msg) {
         place = ms__location(*msg);
         if (ms__starts_with(place, prefix)) { /* check that the key is this message's */
             len = ms__entity_key(ms_str_n(place.ptr + prefix.len, place.len - prefix.len),
                                  seq, text);
-            if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;
+            if (ms_str_equal(key, ms_str_n(text, len))) return code;
         }
+        code = MS_OK;
     }
     *msg = NULL;
     if (code != MS_OK && code != MS_E_NOT_FOUND) return code;

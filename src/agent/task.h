@@ -44,17 +44,20 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq. A message of another task may be absent or damaged, which leaves err
- * as it was. */
-static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, uint64_t seq,
-                                                ms_arena *arena, const ms_msg **msg,
-                                                ms_error *err)
+/* As ms_get_by_seq for a message of a task without an id; *msg NULL: there is none. A
+ * message of another task may be absent or damaged, which leaves err as it was. */
+static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
+                                                uint64_t seq, ms_arena *arena,
+                                                const ms_msg **msg, ms_error *err)
 {
     ms_error failed;
     ms_result code = ms_get_by_seq(store, seq, arena, msg, &failed);
-    if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED && err)
-        *err = failed;
-    return code;
+    bool found = *msg && ms_str_equal(ms__location(*msg), task_id) &&
+                 !ms_get(*msg, MS_F_ID).text.ptr;
+    if (!found) *msg = NULL;
+    if (code == MS_OK || (code == MS_E_DAMAGED && !found)) return MS_OK;
+    if (code != MS_E_NOT_FOUND && err) *err = failed;
+    return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
@@ -67,12 +70,8 @@ MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_aren
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     if (!id.ptr) return ms__fail(err, MS_E_ARGUMENT, "the id to search for is missing");
     if (seq > 0) {
-        ms_result code = ms__task_numbered(store, seq, arena, msg, err);
-        if (code == MS_OK && ms_str_equal(ms__location(*msg), task_id) &&
-            !ms_get(*msg, MS_F_ID).text.ptr)
-            return MS_OK;
-        *msg = NULL;
-        if (code != MS_OK && code != MS_E_NOT_FOUND && code != MS_E_DAMAGED) return code;
+        ms_result code = ms__task_numbered(store, task_id, seq, arena, msg, err);
+        if (*msg || code != MS_OK) return code;
     }
     MS__TRY(ms__task_search(store, task_id, id, arena, &seq, err));
     return ms_get_by_seq(store, seq, arena, msg, err);

@@ -14,7 +14,8 @@
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
- * the messages as they were before. So may ms_get_by_seq, with MS_OK. */
+ * the messages as they were before. So do ms_get_by_seq and what finds a message by its
+ * number: MS_E_DAMAGED, and *msg is the message. A change of that is still possible. */
 
 /* Replaces a message; its number and its place in every view stay. time, turn_id, id,
  * key, location and agent_key are inherited if unset in the envelope, MS_FLAG_JOINED

@@ -133,7 +133,8 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED: it, or a change of it, is damaged or missing. *msg is valid as long as
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, except where
+ * nothing tells which message a damaged change was about. *msg is valid as long as
  * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
  * copy into the arena. Arena stores and logs need an arena only for the text so far of an
  * unfinished message. */

@@ -122,7 +122,7 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     const ms__edits *edits = ms__edits_of(core, location, true, &result);
     if (result != MS_OK) return ms__no_memory(err, 0);
     if (!own && f.damaged)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
                         e->seq);
     const unsigned char *shown = own;
     if (own) shown = ms__shown_at(core, t, edits, own, f.place, UINT64_MAX, &sound);

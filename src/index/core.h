@@ -48,10 +48,12 @@ typedef enum ms__state_of { MS__LOST, MS__HEADER_ONLY, MS__WHOLE } ms__state_of;
 typedef struct ms__sought {
     uint64_t from; /* place of the first one, valid or not; MS__NO_PLACE: no record */
     uint64_t past; /* the same; before it, where records are lost between the last
-                      message with a smaller number and that one */
-    const unsigned char *record; /* the first valid one, or NULL */
-    uint64_t place;              /* of that */
-    bool damaged;                /* there are damaged ones between */
+                      message with a smaller number and that one. Reading begins there:
+                      it meets them */
+    const unsigned char *record; /* the first one whose header is valid, or NULL */
+    uint64_t place;              /* of that, or the end: what is between may be smaller */
+    bool broken;                 /* its body is damaged */
+    bool damaged;                /* it is, or there are damaged ones between */
 } ms__sought;
 
 #define MS__NO_PLACE UINT64_MAX
@@ -329,9 +331,10 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
         f.record = ms__tail_record(core, t, unit);
         if (!f.record) f.damaged = true;
     }
-    if (f.from == MS__NO_PLACE || *result != MS_OK) f.from = ms__place(t->segment, end);
-    if ((!MS__LOG || f.from >> 32 == t->segment) &&
-        ms__tail_lost(t, before, (uint32_t)f.from, seq))
+    if (!f.record) f.place = ms__place(t->segment, end);
+    if (f.from == MS__NO_PLACE) f.from = f.place;
+    if ((!MS__LOG || f.place >> 32 == t->segment) &&
+        ms__tail_lost(t, before, (uint32_t)f.place, seq))
         f.damaged = true;
     if (ms__load32(&t->n_holes) > 0 && f.past > f.from &&
         (!MS__LOG || f.from >> 32 == t->segment))
@@ -340,18 +343,12 @@ static ms__sought ms__seek(ms__core *core, const ms__tail *t, uint32_t end, uint
     return f;
 }
 
-/* Returns where reading ends before message number seq, or backward begins. */
+/* Returns where reading ends before message number seq, or backward begins: it meets what
+ * is damaged there and may have a smaller number. */
 static uint64_t ms__place_of(ms__core *core, const ms__tail *t, uint32_t end,
                              uint64_t seq, bool locked, ms_result *result)
 {
-    return ms__seek(core, t, end, seq, locked, result).from;
-}
-
-/* Returns where reading begins with message number seq: it meets what is lost there. */
-static uint64_t ms__place_from(ms__core *core, const ms__tail *t, uint32_t end,
-                               uint64_t seq, bool locked, ms_result *result)
-{
-    return ms__seek(core, t, end, seq, locked, result).past;
+    return ms__seek(core, t, end, seq, locked, result).place;
 }
 
 /* Returns the record of message number seq as it was appended; NULL: it is not there, or
@@ -361,7 +358,8 @@ static const unsigned char *ms__record_by_seq(ms__core *core, const ms__tail *t,
                                               ms__sought *f, ms_result *result)
 {
     *f = ms__seek(core, t, end, seq, locked, result);
-    return f->record && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
+    bool whole = f->record && !(MS__LOG && f->broken);
+    return whole && ms_seq(ms__msg(f->record)) == seq ? f->record : NULL;
 }
 
 /* ---- Keys. A key's text is read from its record. */

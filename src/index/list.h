@@ -85,8 +85,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
     if (!ms_time(last, &info->last_time_ns)) info->last_time_ns = MS_TIME_NONE;
 }
 
-/* Counts the visible messages of a name: lengths of its posting lists, or, where there
- * are edits, message by message. messages 0: all are hidden or damaged. */
+/* Counts the visible messages of a name: lengths of its posting lists, or message by
+ * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -98,13 +98,13 @@ static ms_result ms__info_count(ms__naming *n, ms_info *info)
         q.n_agent_keys = 1;
     }
     MS__TRY(ms__naming_open(n, &q));
-    bool changed = MS__CHANGES && merge->reading.changed;
+    bool each = (MS__CHANGES && merge->reading.changed) || (MS__LOG && n->damaged);
     info->messages = 0;
-    for (uint32_t i = 0; !changed && i < merge->n_iters; i++)
+    for (uint32_t i = 0; !each && i < merge->n_iters; i++)
         info->messages += ms__list_iter_count(n->core, &merge->reading, &merge->iters[i]);
     first = last = ms__naming_next(n);
     if (!first) info->messages = 0;
-    if (first && changed) {
+    if (first && each) {
         for (msg = first; msg; info->messages++, msg = ms__naming_next(n)) last = msg;
     } else if (first) {
         q.limit = 1;

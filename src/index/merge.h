@@ -188,7 +188,7 @@ static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li
     const ms__tail *t = s->tail;
     uint64_t seq = s->backward ? range->first : range->last + 1;
     ms__sought f = ms__seek(core, t, ms__load32(&t->end), seq, s->locked, &s->result);
-    uint64_t place = s->backward ? f.from : f.past;
+    uint64_t place = s->backward ? f.place : f.past;
     uint32_t segment = (uint32_t)(li->place >> 32), unit = (uint32_t)place, to;
     if (s->backward ? place > li->place : place < li->place) return; /* beside damage */
     if (place >> 32 != segment) { /* skips runs */
@@ -570,7 +570,7 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     const ms_query *q = &it->query;
-    uint64_t unseen = 0;
+    uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     bool back = ms__starts_back(q);
     merge->plain = merge->n_iters == 1 && !merge->filtered && !merge->reading.changed &&
                    !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
@@ -587,7 +587,8 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     ms__list_iters_turn(core, it, back);
     if (back == q->reverse) return;
     size_t n = 0;
-    while (n < q->limit && ms__merge_step(core, it, &unseen)) n++;
+    while (n < q->limit && ms__merge_step(core, it, n == 0 ? &outer : &unseen)) n++;
+    if (n == q->limit) it->damaged += outer;
     merge->full = back && n == q->limit;
     ms__list_iters_turn(core, it, q->reverse);
 }
@@ -679,18 +680,22 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entry at a place of a list of a location, if the query reads the place. */
-static ms_result ms__raw_at(ms__core *core, ms_cursor *it, const ms__where *at,
-                            unsigned kind, const ms__postings *in_tail, uint64_t place,
-                            ms_error *err)
+/* Adds the entries of a list of a location between two places, the first one's run alone,
+ * if the query reads the places. */
+static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
+                                         const ms__where *at, unsigned kind,
+                                         const ms__postings *in_tail, uint64_t place,
+                                         uint64_t past, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__reading *s = &merge->reading;
     uint64_t from = s->from, to = s->to;
     uint32_t iters = merge->n_iters;
-    if (place < from || place >= to) return MS_OK;
+    if (place < from) place = from;
+    if (past > to) past = to;
+    if (place >= past) return MS_OK;
     s->from = place;
-    s->to = place + 1;
+    s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
     if (merge->n_iters > iters) /* it has no other run */
         merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
@@ -711,8 +716,10 @@ static ms_result ms__raw_messages(ms__core *core, ms_cursor *it, const ms__where
     bool there = ms__record_by_seq(core, s->tail, ms__load32(&s->tail->end), about,
                                    s->locked, &f, &s->result) != NULL;
     if (s->result != MS_OK) return ms__no_memory(err, 0);
-    if (!there) return MS_OK;
-    return ms__raw_at(core, it, at, MS__P_LOCATION, all, f.place, err);
+    if (!there && !(MS__LOG && f.damaged)) return MS_OK; /* in a tail nothing lists it */
+    bool own = there || (f.record && ms_seq(ms__msg(f.record)) == about);
+    return ms__raw_at(core, it, at, MS__P_LOCATION, all, there ? f.place : f.past,
+                      f.place + own, err); /* it meets what is damaged there */
 }
 
 /* Adds the edits of a location for a raw query. Amendments of one message are found by
@@ -731,7 +738,8 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     bool all = !c || c->damaged > 0;
     if (MS__LOG && c && c->n_held > 0) all = true; /* it meets the damaged ones */
     for (; v && !all; v = v->before) {
-        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place, err));
+        MS__TRY(ms__raw_at(core, it, at, MS__P_CHANGE, in_tail, v->place,
+                           v->place + 1, err));
         all = it->of.merge.n_iters > MS__CURSOR_ITERS / 2;
     }
     if (!all) return MS_OK;
@@ -826,11 +834,10 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     }
     if (q->after_seq == UINT64_MAX) s->from = s->to;
     if (q->after_seq == UINT64_MAX || q->after_seq == 0) return;
-    if (ms__raw_of(q) &&
-        ms__record_by_seq(core, t, end, q->after_seq, s->locked, &f, &s->result))
-        s->from = f.place + 1; /* its changes may come before the next message */
-    else
-        s->from = ms__place_from(core, t, end, q->after_seq + 1, s->locked, &s->result);
+    bool raw = ms__raw_of(q) != 0; /* changes of it may come before the next message */
+    f = ms__seek(core, t, end, q->after_seq + !raw, s->locked, &s->result);
+    bool own = raw && f.record && ms_seq(ms__msg(f.record)) == q->after_seq;
+    s->from = own ? f.place + 1 : f.past;
 }
 
 /* Adds the damage that the iterators found to the cursor. A range is not added that was
@@ -838,7 +845,9 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
 static void ms__reading_report(ms_cursor *it)
 {
     ms__reading *s = &it->of.merge.reading;
-    uint64_t known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
+    uint64_t known = 0;
+    if (MS__LOG)
+        known = s->damaged_ranges < s->announced ? s->damaged_ranges : s->announced;
     s->announced -= known;
     it->damaged += s->damaged_ranges - known;
     it->damaged_ranges += s->damaged_ranges - known;
@@ -867,7 +876,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     uint64_t from = s->from;
     if (q->after_seq == UINT64_MAX) return;
     if (merge->full) from = it->kept ? merge->last_place : ms__list_iters(it)[0].place;
-    if (s->edits && from < s->edits->damaged_to) {
+    if (MS__LOG && s->edits && from < s->edits->damaged_to) {
         s->announced = s->edits->damaged;
         it->damaged += s->announced;
         it->damaged_ranges += s->announced;
@@ -896,7 +905,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
         if (it->query.by_time) MS__TRY(ms__merge_sort(core, it, err));
         else ms__merge_window(core, it);
     }
-    if (ms__load32(&t->n_holes) > 0 || (s->edits && s->edits->damaged > 0))
+    if (ms__load32(&t->n_holes) > 0 || (MS__LOG && s->edits && s->edits->damaged > 0))
         ms__damage_report(it);
     ms__reading_report(it);
     return s->result == MS_OK ? MS_OK : ms__no_memory(err, 0);
@@ -924,7 +933,19 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     return ms__msg(r);
 }
 
-/* Returns a message of a store with its present content, see ms__get. */
+/* Returns whether a change of which nothing is known may be lost after a place, in a log.
+ * An arena store does not know where salvage has met damage. */
+static MS__UNUSED bool ms__change_lost(const ms__tail *t, const ms__edits *c,
+                                       uint64_t place)
+{
+    if (c && c->damaged > 0 && place < c->damaged_to) return true;
+    for (uint32_t i = ms__load32(&t->n_holes); i-- > 0;)
+        if (t->holes[i].kind == 0 && ms__place(t->segment, t->holes[i].unit) > place)
+            return true;
+    return false;
+}
+
+/* Returns a message of a store with its present content, see ms__get_known. */
 static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
                               const ms_msg **msg, ms_error *err)
 {
@@ -945,10 +966,12 @@ static ms_result ms__core_get(ms__core *core, const ms__tail *t, uint64_t seq,
     /* for a redaction, which erases what is withheld, too */
     if (own) *msg = ms__msg(own);
     if (!own || !sound)
-        return ms__fail(err, MS_E_DAMAGED, "message %u, or one before it, is damaged",
+        return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged",
                         seq);
     *msg = ms__msg(r ? r : own);
-    return r ? MS_OK : ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    if (!r) return ms__fail(err, MS_E_HIDDEN, "message %u is hidden", seq);
+    bool lost = ms__sealed_of(core) && ms__change_lost(t, c, f.place);
+    return lost ? MS__UNSURE : MS_OK;
 }
 
 /* ---- A walk of the store itself over one posting list, under its lock. It is smaller
@@ -958,8 +981,9 @@ typedef struct ms__list_walk {
     ms__reading reading;
     ms_query query;
     ms__list_iter iter;
-    uint64_t damaged;
-    uint64_t place; /* of the record returned last */
+    uint64_t damaged;    /* records, the last one before this place: */
+    uint64_t damaged_to;
+    uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
 /* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
@@ -1014,7 +1038,9 @@ static const unsigned char *ms__list_walk_step(ms__core *core, ms__list_walk *w)
         if (r && state == MS__WHOLE) return r;
         bool held = MS__LOG && r && state == MS__HEADER_ONLY &&
                     ms__walk_hold(core, s, li, r);
-        if (r && !held) w->damaged++;
+        if (!r || held) continue;
+        w->damaged++;
+        if (MS__LOG) w->damaged_to = w->place + 1;
     }
     return NULL;
 }

@@ -260,7 +260,7 @@ static MS__NOINLINE void ms__segment_report(ms__log *log, ms__reading *s,
         if (!s->load && !ms__hole_concerns(&h, where, ms__raw_of(s->query))) continue;
         if (h.kind == 0 || s->load) s->damaged_ranges++;
         else s->damaged_records++;
-        if (s->load) s->load->damaged_to = ms__place(l->number + 1, 0);
+        if (s->load) s->load->damaged_to = ms__place(l->number, h.unit);
     }
 }
 

@@ -47,18 +47,30 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     return i;
 }
 
+/* Returns record i of a segment, a message; *broken: its body is damaged, but not its
+ * header, which has its number. NULL: that is damaged, too. */
+static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__segment *l,
+                                                 uint32_t i, bool *broken)
+{
+    const unsigned char *r = ms__segment_record(log, l, i);
+    uint64_t offset = r ? 0 : ms__segment_offset(l, i);
+    *broken = !r;
+    if (offset > 0) r = ms__log_at(log, offset);
+    if (offset > 0 && !ms__log_holds(log, r, offset, l->offset - offset, false)) r = NULL;
+    return r && r[4] == MS__KIND_MESSAGE ? r : NULL;
+}
+
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; a damaged record is not compared. */
+ * one; one with a damaged header is not compared. */
 static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
+    bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++) {
-            r = ms__segment_record(log, l, ms__segment_nth(l, k));
-            if (r && r[4] != MS__KIND_MESSAGE) r = NULL;
-        }
+        for (uint32_t k = middle; k < high && !r; k++)
+            r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -135,11 +147,10 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
-            const unsigned char *r = ms__segment_record(log, l, i);
+            f->record = ms__segment_numbered(log, l, i, &f->broken);
             f->place = ms__place(s, ms__segment_unit(l, i));
             if (f->from == MS__NO_PLACE) f->from = f->place;
-            if (!r) f->damaged = true;
-            if (r && r[4] == MS__KIND_MESSAGE) f->record = r;
+            if (!f->record || f->broken) f->damaged = true;
             if (f->record) return;
         }
     }
@@ -289,7 +300,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
             return NULL;
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
-    if (w.damaged > 0) c->damaged_to = ms__place(t->segment, t->filled);
+    if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;

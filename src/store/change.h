@@ -777,7 +777,8 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     memset(out, 0, sizeof *out);
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
-    MS__TRY(ms__get(store, seq, arena, &msg, err));
+    ms_result known = ms__get_known(store, seq, arena, &msg, err);
+    if (known != MS_OK && known != MS__UNSURE) return known;
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
     out->ended = !ms__is_streaming(msg);
     if (!out->ended) {
@@ -792,7 +793,7 @@ MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
     size_t skip = from < text.len ? (size_t)from : text.len;
     out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
     out->next = text.len;
-    return code;
+    return code == MS_OK ? ms__get_unsure(known, seq, err) : code;
 }
 
 /* ---- Usage. */

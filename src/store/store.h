@@ -429,10 +429,13 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
     return ms_query_open(store, &q, it, err);
 }
 
-/* As ms_get_by_seq, with two differences: a hidden message is MS_E_HIDDEN, with *msg as
- * appended; an unfinished message comes without its parts. */
-static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
-                         const ms_msg **msg, ms_error *err)
+#define MS__UNSURE MS_RESULT_COUNT /* a result of the functions below alone */
+
+/* As ms_get_by_seq, with three differences: a hidden message is MS_E_HIDDEN, and one that
+ * a damaged change withholds MS_E_DAMAGED, with *msg as appended; MS__UNSURE, with err as
+ * it was: a change of *msg may be lost; an unfinished message comes without its parts. */
+static ms_result ms__get_known(ms_store *store, uint64_t seq, ms_arena *arena,
+                               const ms_msg **msg, ms_error *err)
 {
     ms_cursor *it;
     void *copy = NULL;
@@ -455,13 +458,29 @@ static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
     return MS_OK;
 }
 
+/* As ms__get_known, and MS_OK if a change of the message may be lost. */
+static ms_result ms__get(ms_store *store, uint64_t seq, ms_arena *arena,
+                         const ms_msg **msg, ms_error *err)
+{
+    ms_result code = ms__get_known(store, seq, arena, msg, err);
+    return code == MS__UNSURE ? MS_OK : code;
+}
+
+/* Returns the public code of ms__get_known. */
+static ms_result ms__get_unsure(ms_result code, uint64_t seq, ms_error *err)
+{
+    if (code != MS__UNSURE) return code;
+    return ms__fail(err, MS_E_DAMAGED, "message %u, or a change of it, is damaged", seq);
+}
+
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
                                const ms_msg **msg, ms_error *err)
 {
-    ms_result code = ms__get(store, seq, arena, msg, err);
+    ms_result known = ms__get_known(store, seq, arena, msg, err);
+    ms_result code = known == MS__UNSURE ? MS_OK : known;
     if (MS__CHANGES && code == MS_OK && arena && ms__is_streaming(*msg))
         code = ms__appended_message(store, *msg, 0, arena, msg, err);
-    if (code == MS_OK) return MS_OK;
+    if (code == MS_OK) return ms__get_unsure(known, seq, err);
     *msg = NULL;
     if (code != MS_E_HIDDEN) return code;
     return ms__fail(err, MS_E_NOT_FOUND, "message %u is hidden", seq);
@@ -515,6 +534,7 @@ static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
     now->last = stat.last_seq;
     now->as_of = stat.as_of;
     now->changes = stat.changes;
+    now->damaged = now->as_of > 0 && stat.damaged > 0; /* the place is enough */
     return MS_OK;
 }
 

@@ -296,9 +296,9 @@ static ms_result ms__union_get(ms_store *store, uint64_t seq, ms_arena *arena,
     uint64_t own = MS_UNION_SEQ(seq);
     if (which >= u->n || own == 0)
         return ms__fail(err, MS_E_NOT_FOUND, "no message %u", seq);
-    ms_result code = ms__get(u->stores[which], own, arena, &found, err);
-    code = ms__union_in(err, code, (size_t)which);
-    if (code != MS_OK && code != MS_E_HIDDEN) return code;
+    ms_result code = ms__get_known(u->stores[which], own, arena, &found, err);
+    if (code != MS__UNSURE) code = ms__union_in(err, code, (size_t)which);
+    if (code != MS_OK && code != MS_E_HIDDEN && code != MS__UNSURE) return code;
     size_t size = ms_size(found);
     unsigned char *r = arena ? (unsigned char *)ms_arena_alloc(arena, size) : NULL;
     if (!r) return ms__no_arena(err, arena, size);

@@ -13,6 +13,7 @@
 #include "scratch.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 enum { PAIRS = 40, OF = 7, HIT = 3 * OF + 2, NEAR = 6 }; /* HIT: the result of pair OF */
 
@@ -336,6 +337,66 @@ static void changes_are_damaged(size_t segment, bool header)
     ms_close(store);
 }
 
+/* The header of a hiding is damaged: each call that finds a message by its number shows it
+ * as it was, and says that a change of it may be missing. later: a message after it. */
+static void numbers_say_it(ms_store *store, ms_str place, uint64_t later)
+{
+    const ms_msg *msg;
+    ms_stream_text text;
+    must_be("its number", ms_get_by_seq(store, 1, &arena, &msg, &err), MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("<old>")));
+    must_be("in its task", ms_task_get(store, place, MS_STR("1"), &arena, &msg, &err),
+            MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    must_be("in its session", ms_session_lookup(store, MS_STR("u"),
+            MS_STR("session-s-msg-1"), &arena, &msg, &err), MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    must_be("its text", ms_stream_read(store, 1, 0, &arena, &text, &err), MS_E_DAMAGED);
+    assert_true(ms_str_equal(text.text, MS_STR("<old>")));
+    (void)ms_task_get(store, MS_STR("x"), MS_STR("1"), &arena, &msg, &err);
+    assert_null(msg); /* it is of another task */
+    must_be("a later one", ms_get_by_seq(store, later, &arena, &msg, &err), MS_OK);
+    ms_store *joined;
+    ms_union_desc desc = {.stores = &store, .n_stores = 1};
+    must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+    must_be("its number in a union", ms_get_by_seq(joined, 1, &arena, &msg, &err),
+            MS_E_DAMAGED);
+    assert_int_equal(ms_seq(msg), 1);
+    ms_close(joined);
+}
+
+static void a_lost_change_is_reported(size_t segment)
+{
+    const ms_str place = MS_STR("1:u/s");
+    uint64_t later;
+    ms_envelope m = ms_user_message(ms_text("<old>"));
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE, .segment_size = segment};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    must_be("append", ms_append(store, place, &m, NULL, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    for (int i = 0; i < 40; i++)
+        must_be("append", ms_append(store, place, &m, &later, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("\"first\":1") - 40);
+    store = must_open_log(&desc, "a writer");
+    numbers_say_it(store, place, later);
+    must_be("a note", ms_note(store, 1, MS_STR("k"), m.content, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    const ms_msg *msg;
+    must_be("the hidden one", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_NOT_FOUND);
+    ms_close(store);
+}
+
+TEST(a_message_found_by_its_number_may_lack_a_change)
+{
+    test_arena_init(&arena, NULL);
+    a_lost_change_is_reported(0);
+    a_lost_change_is_reported(MS_LOG_SEGMENT_MIN);
+    ms_arena_deinit(&arena);
+}
+
 TEST(what_a_damaged_change_was_about_is_not_shown)
 {
     changes_are_damaged(0, false);
@@ -380,8 +441,17 @@ static void a_replaced_message_is_damaged(size_t segment)
     q.types = MS_BIT(MS_T_ACTION);
     must_read(store, "its calls", q, segment != 0 ? MS_OK : MS_E_DAMAGED, PAIRS);
     q.types = 0;
+    q.after_seq = HIT; /* it is not returned again: in a segment its number is known */
+    must_read(store, "what follows it", q, segment != 0 ? MS_OK : MS_E_DAMAGED,
+              2 * (PAIRS - OF - 1));
     q.after_seq = HIT + 2;
     must_read(store, "what follows", q, MS_OK, 2 * (PAIRS - OF - 1) - 1);
+    q.after_seq = 0;
+    q.about_seq = HIT;
+    q.raw = MS_RAW_ALL;
+    must_read(store, "all records of it", q, MS_E_DAMAGED, 1);
+    q.raw = MS_RAW_AMENDS;
+    must_read(store, "its amendments", q, MS_OK, 1);
     must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
     the_model_learns_it(store, MS_E_DAMAGED);
     ms_close(store);
@@ -393,6 +463,55 @@ TEST(a_replaced_message_that_is_damaged_is_reported)
     a_replaced_message_is_damaged(0);
     a_replaced_message_is_damaged(MS_LOG_SEGMENT_MIN);
     ms_arena_deinit(&arena);
+}
+
+/* Queries with a bound or a limit beside a damaged message. header: that is damaged, too.
+ * Then nothing tells its number. */
+static void bounds_are_beside_it(size_t segment, bool header)
+{
+    enum { MANY = 40 }; /* more than a cursor keeps of those that it walks back over */
+    ms_query q = {.location = MS_STR("room"), .before_seq = HIT + 1};
+    ms_cursor it;
+    make_log(segment);
+    change_byte(place_of("<result 7>") - (header ? 40 : 0));
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    must_read(store, "all before the next one", q, MS_E_DAMAGED, 2 * OF + 1);
+    q.reverse = true;
+    q.limit = 3;
+    must_read(store, "a page before the next one", q, MS_E_DAMAGED, 3);
+    q.limit = 0;
+    q.after_seq = HIT - 1;
+    must_read(store, "that alone", q, MS_E_DAMAGED, 0);
+    q.before_seq = 0;
+    q.has_since = q.oldest = true; /* it walks to the end of the window, and turns */
+    q.limit = MANY;
+    must_read(store, "the oldest ones, the newest first", q, MS_E_DAMAGED, MANY);
+    q.limit = 2 * PAIRS; /* fewer are left: the walk meets it twice */
+    must_be("all of them", ms_query_open(store, &q, &it, &err), MS_OK);
+    while (ms_next(&it) != NULL) continue;
+    assert_int_equal(it.damaged, 1);
+    must_be("all of them", ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    if (segment != 0 && !header) {
+        q = (ms_query){.location = MS_STR("room"), .before_seq = HIT};
+        must_read(store, "all before it", q, MS_OK, 2 * OF + 1);
+        q = (ms_query){.location = MS_STR("room"), .after_seq = HIT};
+        must_read(store, "all after it", q, MS_OK, 2 * (PAIRS - OF - 1));
+    }
+    ms_close(store);
+    change_byte(place_of("<result 36>") - (header ? 40 : 0));
+    store = reader(MS_OPEN_NORMAL);
+    q = (ms_query){.location = MS_STR("room"), .before_seq = 3 * 36 + 4, .limit = MANY,
+                   .has_since = true};
+    must_read(store, "the newest ones before one", q, MS_E_DAMAGED, MANY);
+    ms_close(store);
+}
+
+TEST(a_query_reports_what_is_damaged_beside_its_bounds)
+{
+    for (int header = 0; header < 2; header++) {
+        bounds_are_beside_it(0, header != 0);
+        bounds_are_beside_it(MS_LOG_SEGMENT_MIN, header != 0);
+    }
 }
 
 /* All messages of a location are in one segment, and damaged. wipes: with their headers. */
@@ -443,6 +562,33 @@ TEST(a_listing_that_lacks_a_location_says_it)
     ms_arena_deinit(&arena);
 }
 
+/* The newest message of a location is damaged, in a sealed segment. */
+TEST(a_listing_counts_what_is_left_of_a_location)
+{
+    test_arena_init(&arena, NULL);
+    ms_listing list;
+    make_log(MS_LOG_SEGMENT_MIN);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    ms_envelope m = ms_user_message(ms_text("another"));
+    ms_store *store = must_open_log(&desc, "a writer");
+    for (int i = 0; i < 60; i++)
+        must_be("append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("<result 39>"));
+    store = reader(MS_OPEN_NORMAL);
+    for (int limited = 0; limited < 2; limited++) {
+        ms_list_query q = {.limit = limited ? 2 : 0};
+        must_be("a listing", ms_list(store, &q, &arena, &list, &err), MS_E_DAMAGED);
+        assert_int_equal(list.count, 2);
+        assert_true(ms_str_equal(list.items[1].location, MS_STR("room")));
+        assert_int_equal(list.items[1].messages, 2 * PAIRS - 1);
+        assert_int_equal(list.items[1].last_seq, 3 * PAIRS - 2);
+    }
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
 /* The file ends earlier than what was durable, before and after a writer noted that. */
 TEST(every_call_says_it_when_the_newest_messages_are_missing)
 {
@@ -472,6 +618,67 @@ TEST(every_call_says_it_when_the_newest_messages_are_missing)
         must_be("an append", ms_append(store, MS_STR("elsewhere"), &m, NULL, &err), MS_OK);
         ms_close(store);
     }
+    ms_arena_deinit(&arena);
+}
+
+/* Leaves a copy of the log of a killed writer. */
+static void make_killed_log(int messages)
+{
+    static char bytes[1 << 17];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    fflush(NULL);
+    pid_t writer = fork();
+    if (writer == 0) {
+        ms_store *store = must_open_log(&desc, "a log");
+        ms_envelope m = ms_user_message(ms_text("another"));
+        for (int i = 1; i <= messages; i++) {
+            if (i == messages) m = ms_user_message(ms_text("<newest>"));
+            if (ms_append(store, MS_STR("room"), &m, NULL, NULL) != MS_OK) _exit(1);
+        }
+        _exit(0);
+    }
+    int status;
+    assert_true(writer > 0 && waitpid(writer, &status, 0) == writer && status == 0);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    assert_true(n > 0 && n < sizeof bytes && fclose(f) == 0 && remove(path) == 0);
+    f = fopen(path, "wb");
+    assert_true(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+}
+
+/* The newest message is damaged. Where the index of its segment follows, that is known: the
+ * log counts it as damage, and what is read up to now reports it. (Else it looks torn.) */
+TEST(a_history_and_a_union_report_a_damaged_newest_message)
+{
+    size_t n, indexed = 0;
+    test_arena_init(&arena, NULL);
+    for (int messages = 5; messages < 40; messages++) {
+        ms_store *joined;
+        ms_stat stat;
+        ms_cursor it;
+        ms_memory memory;
+        make_killed_log(messages);
+        change_byte(place_of("<newest>"));
+        ms_store *store = reader(MS_OPEN_NORMAL);
+        must_be("the figures", ms_store_stat(store, &stat, &err), MS_OK);
+        ms_result wanted = stat.damaged > 0 ? MS_E_DAMAGED : MS_OK;
+        indexed += stat.damaged > 0;
+        ms_query q = {.location = MS_STR("room"), .arena = &arena};
+        must_read(store, "a location", q, wanted, (size_t)messages - 1);
+        ms_memory_init(&memory, store, q.location, MS_STR("worker"));
+        must_be("a history", ms_get_history(&memory, &it, &err), MS_OK);
+        while (ms_next(&it) != NULL) continue;
+        must_be("a history", ms_cursor_close(&it, &err), wanted);
+        ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        must_be("a union", ms_union_open(&joined, &desc, &err), MS_OK);
+        must_be("a union", reads(joined, &q, &n), wanted);
+        ms_close(joined);
+        ms_close(store);
+    }
+    assert_int_equal(indexed, 2);
     ms_arena_deinit(&arena);
 }
 

@@ -446,7 +446,7 @@ controls()
         'ms__damage_report(it);' ';'
     control number_in_a_hole_not_found gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__seek \
-        'ms__tail_lost(t, before, (uint32_t)f.from, seq)' 'false'
+        'ms__tail_lost(t, before, (uint32_t)f.place, seq)' 'false'
     control damage_before_the_newest_reported gcc test_silent \
         every_call_says_it_when_a_message_of_the_open_part_is_damaged 100 ms__damage_report \
         'if (merge->full) from' 'if (false) from'
@@ -536,13 +536,54 @@ controls()
         'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''
     control hidden_range_skipped_up_to_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 \
-        ms__list_iter_leap 's->backward ? f.from : f.past' 'f.from'
+        ms__list_iter_leap 's->backward ? f.place : f.past' 'f.place'
     control reading_begins_at_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__log_seek \
         's == first && k == 0' 'false'
     control reading_of_a_tail_begins_at_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 ms__seek \
         'ms__load32(&t->n_holes) > 0' 'false'
+    control reading_ends_at_the_first_damaged_one gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__place_of \
+        'locked, result).place' 'locked, result).from'
+    control number_of_a_damaged_body_not_compared gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__segment_numbered \
+        'offset - offset, false)) r = NULL;' 'offset - offset, true)) r = NULL;'
+    control damage_beyond_the_window_unreported gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__merge_window \
+        'if (n == q->limit) it->damaged += outer;' ''
+    control damage_within_the_window_counted_twice gcc test_silent \
+        a_query_reports_what_is_damaged_beside_its_bounds 100 ms__merge_window \
+        'if (n == q->limit) it->damaged += outer;' 'it->damaged += outer;'
+    control number_of_a_replaced_message_returned_again gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__segment_numbered \
+        'offset - offset, false)) r = NULL;' 'offset - offset, true)) r = NULL;'
+    control damaged_message_of_a_raw_query_unreported gcc test_silent \
+        a_replaced_message_that_is_damaged_is_reported 100 ms__raw_messages \
+        'if (!there && !(MS__LOG && f.damaged)) return MS_OK;' \
+        'if (!there) return MS_OK;'
+    control lost_change_of_a_number_unreported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__core_get \
+        'lost ? MS__UNSURE : MS_OK' 'MS_OK'
+    control lost_change_of_a_number_in_a_segment_unreported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__change_lost \
+        'c && c->damaged > 0' 'false'
+    control number_after_a_lost_change_reported gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__list_walk_step \
+        'w->place + 1' 'UINT64_MAX'
+    control number_after_damage_of_its_segment_reported gcc test_corrupt \
+        short_log_loses_one_message_when_a_bit_flips 20 ms__segment_report \
+        'damaged_to = ms__place(l->number, h.unit);' \
+        'damaged_to = ms__place(l->number + 1, 0);'
+    control message_with_a_lost_change_not_changeable gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change 100 ms__get \
+        'code == MS__UNSURE ? MS_OK : code' 'code == MS__UNSURE ? MS_E_DAMAGED : code'
+    control damaged_newest_of_a_history_unreported gcc test_silent \
+        a_history_and_a_union_report_a_damaged_newest_message 100 ms__store_now \
+        'now->as_of > 0 && stat.damaged > 0' 'false'
+    control damaged_message_counted_by_a_listing gcc test_silent \
+        a_listing_counts_what_is_left_of_a_location 100 ms__info_count \
+        '(MS__LOG && n->damaged)' 'false'
     control range_of_changes_and_messages_counted_twice gcc test_silent \
         each_damaged_segment_is_counted_once_whichever_view_meets_it_first 100 \
         ms__reading_report 's->announced -= known;' 'known = 0;'
@@ -1328,8 +1369,8 @@ controls()
     control another_users_key_found gcc test_session \
         user_reaches_own_sessions_only_when_names_look_alike 100 \
         ms_session_lookup 'if (ms__starts_with(place, prefix)) {' 'if (true) {' \
-        ms_session_lookup 'if (ms_str_equal(key, ms_str_n(text, len))) return MS_OK;' \
-        'return MS_OK;'
+        ms_session_lookup 'if (ms_str_equal(key, ms_str_n(text, len))) return code;' \
+        'return code;'
     control end_of_a_stream_lost gcc test_change stream/a_stream_ends_with_its_text 100 \
         ms_stream_end 'ms_str_n(stream->pending, stream->n_pending), 0, arena,' \
         'ms_str_of(NULL), 0, arena,'
@@ -1347,7 +1388,7 @@ controls()
         call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
         'if (code != MS_OK) w->last_id = last;' ''
     control another_tasks_message_found gcc test_task task/message_is_found_when_asked_by_id 100 \
-        ms_task_get 'ms_str_equal(ms__location(*msg), task_id) &&' ''
+        ms__task_numbered 'ms_str_equal(ms__location(*msg), task_id) &&' ''
     control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
         ms__view_iters 'l ? &l->conversation : NULL, err));' \
         'l ? &l->all : NULL, err));'

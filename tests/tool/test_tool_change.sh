@@ -344,6 +344,16 @@ usage $tmp/bad.log --json => "total":.*"input_tokens":100, -> 3 damaged
 info $tmp/bad.log --usage => ^ +1 +100 .* in all$ -> 3 skipped
 info $tmp/bad.log --usage --json => "total":\{"notes":1,"input_tokens":100, -> 3 skipped
 
+== what_is_left_is_counted_when_the_newest_message_of_a_segment_is_damaged
+$ pad=$(head -c 600000 /dev/zero | tr '\0' x); rm -f $tmp/big.log
+$ for i in {1..20}; do echo '{"type":"task","content":"word'$i' '$pad'"}'; done >$c
+import $tmp/big.log $c --location l => .
+append $tmp/big.log --location k <<<'{"type":"task","content":"a"}' => .
+sessions $tmp/big.log => ^- +l +- +- +20 =2> .
+$ LC_ALL=C sed 's/word20 /wore20 /' $tmp/big.log >$tmp/bad.log
+sessions $tmp/bad.log => ^- +l +- +- +19 =2> . -> 3 damaged
+$ rm $tmp/big.log; messages >$c
+
 == messages_are_counted_when_a_hidden_one_is_damaged
 $ rm $log; sed 's/}$/,"timestamp":5}/' $c | "$tool" import $log - --location l >/dev/null
 hide $log 4 => .
