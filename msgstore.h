@@ -10095,7 +10095,8 @@ static uint32_t ms__list_iter_start(const ms__reading *s)
 
 /* Notes that an iterator stands on a segment: its next run is after that, or backward
  * before it. */
-static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t segment)
+static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *li,
+                                          uint32_t segment)
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
@@ -10550,7 +10551,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
 
 /* Returns whether reading begins at the newest end. The newest n are counted from there,
  * even if they are returned oldest first. */
-static bool ms__starts_back(const ms_query *q)
+static MS__NOINLINE bool ms__starts_back(const ms_query *q)
 {
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
@@ -11186,8 +11187,9 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
                                               const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be damaged: go on without it, "
-                       "or after msgstore repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, field,
+                       "%s '%v' may be damaged: go on without it, or after msgstore "
+                       "repair", field, MS__V(name));
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
@@ -11543,7 +11545,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
 }
 
 /* Counts the visible messages of a name: lengths of its posting lists, or message by
- * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
+ * message where there are edits or damage was met. messages 0: all are hidden or
+ * damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;
@@ -17607,8 +17610,8 @@ static bool ms__may_be_of_boot(const ms__log *log)
 }
 
 /* Returns whether a sync of the last writer may have failed since the machine started,
- * and nobody knows: it was killed in one, or it was a shared one, or it had found the file
- * so. An exclusive one sets BUSY to 2^64 - 1. */
+ * and nobody knows: it was killed in one, or it was a shared one, or it had found the
+ * file so. An exclusive one sets BUSY to 2^64 - 1. */
 static bool ms__sync_unknown(const ms__log *log)
 {
     const unsigned char *h = log->map.super;
@@ -19460,8 +19463,8 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. The line
- * is loaded before the watermark, see step 4 of an opening. A watermark that is not current
- * is ignored: no writer has stored one since this handle was opened. What was loaded is
+ * is loaded before the watermark, see step 4 of an opening. One that is not current is
+ * ignored: no writer has stored one since this handle was opened. What was loaded is
  * noted as seen: the next query compares these two words (ms__log_look). */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {

@@ -38,8 +38,9 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
                                               const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field, "%s '%v' may be damaged: go on without it, "
-                       "or after msgstore repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, field,
+                       "%s '%v' may be damaged: go on without it, or after msgstore "
+                       "repair", field, MS__V(name));
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a

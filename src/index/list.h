@@ -86,7 +86,8 @@ static void ms__info_ends(ms_info *info, const ms_msg *first, const ms_msg *last
 }
 
 /* Counts the visible messages of a name: lengths of its posting lists, or message by
- * message where there are edits or damage was met. messages 0: all are hidden or damaged. */
+ * message where there are edits or damage was met. messages 0: all are hidden or
+ * damaged. */
 static ms_result ms__info_count(ms__naming *n, ms_info *info)
 {
     ms__merge *merge = &n->it->of.merge;

@@ -53,7 +53,8 @@ static uint32_t ms__list_iter_start(const ms__reading *s)
 
 /* Notes that an iterator stands on a segment: its next run is after that, or backward
  * before it. */
-static void ms__list_iter_at(const ms__reading *s, ms__list_iter *li, uint32_t segment)
+static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *li,
+                                          uint32_t segment)
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
@@ -508,7 +509,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
 
 /* Returns whether reading begins at the newest end. The newest n are counted from there,
  * even if they are returned oldest first. */
-static bool ms__starts_back(const ms_query *q)
+static MS__NOINLINE bool ms__starts_back(const ms_query *q)
 {
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }

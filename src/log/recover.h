@@ -863,8 +863,8 @@ static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t l
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. The line
- * is loaded before the watermark, see step 4 of an opening. A watermark that is not current
- * is ignored: no writer has stored one since this handle was opened. What was loaded is
+ * is loaded before the watermark, see step 4 of an opening. One that is not current is
+ * ignored: no writer has stored one since this handle was opened. What was loaded is
  * noted as seen: the next query compares these two words (ms__log_look). */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {

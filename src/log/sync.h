@@ -209,8 +209,8 @@ static bool ms__may_be_of_boot(const ms__log *log)
 }
 
 /* Returns whether a sync of the last writer may have failed since the machine started,
- * and nobody knows: it was killed in one, or it was a shared one, or it had found the file
- * so. An exclusive one sets BUSY to 2^64 - 1. */
+ * and nobody knows: it was killed in one, or it was a shared one, or it had found the
+ * file so. An exclusive one sets BUSY to 2^64 - 1. */
 static bool ms__sync_unknown(const ms__log *log)
 {
     const unsigned char *h = log->map.super;
