@@ -19809,16 +19809,17 @@ static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool
     }
 }
 
-/* Collects the segments of one group that may have a list and are read next. */
+/* Collects at most so many segments of one group that may have a list and are read
+ * next. */
 static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_iter *li,
-                                ms__run_soon *soon)
+                                ms__run_soon *soon, uint32_t most)
 {
     uint32_t first = (uint32_t)(s->from >> 32), end = ms__segments_to(s->to), n = 0;
     if (end > s->tail->segment) end = s->tail->segment;
     uint32_t at = !s->backward ? li->from : (li->from < end ? li->from : end) - 1;
     uint32_t g = at / MS__FAN;
     uint32_t mask = ms__group_find(log, g, li->list, s->locked);
-    for (; at >= first && at < end && at / MS__FAN == g && n < MS__RUNS_SOON;
+    for (; at >= first && at < end && at / MS__FAN == g && n < most;
          at = s->backward ? at - 1 : at + 1) {
         if (!(mask >> at % MS__FAN & 1)) continue;
         void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, at)->node);
@@ -19833,13 +19834,23 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
     return n;
 }
 
+/* Returns how many runs a query needs soon, if all are as long as the last one. The
+ * newest 20, mostly of one run or two, took twice as long with all of them. */
+static uint32_t ms__runs_due(const ms__reading *s, const ms__list_iter *li)
+{
+    size_t limit = s->query->limit, last = li->hi - li->lo;
+    if (limit == 0 || limit / MS__RUNS_SOON >= last) return MS__RUNS_SOON;
+    return (uint32_t)(limit / last + 1);
+}
+
 /* Prefetches the next runs of an iterator, if they were not. */
 static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
 {
     ms__run_soon soon[MS__RUNS_SOON];
+    if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
-    uint32_t n = ms__runs_wanted(log, s, li, soon);
+    uint32_t n = ms__runs_wanted(log, s, li, soon, ms__runs_due(s, li));
     for (uint32_t i = 0; i < n; i++) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
         if (soon[i].index) ms__run_soon_list(&soon[i], li->list);
@@ -22030,11 +22041,13 @@ static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. Where there is
  * none, a damaged message may be that one. */
-static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_error *err)
+static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
-    ms_cursor it;
-    const ms_memory *memory = of->history.memory;
+    ms__history kept = it->history;
+    ms__source *s = &kept.sources[i];
+    const ms_memory *memory = kept.memory;
     ms_scope_kind kind = memory->scope.kind;
+    uint64_t damaged = it->damaged;
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
@@ -22042,12 +22055,18 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_err
     q.reverse = true;
     q.before_seq = s->last + 1;
     q.as_of = s->as_of;
-    MS__TRY(ms_query_open(s->store, &q, &it, err));
-    const ms_msg *msg = ms__next_stored(&it);
-    if (msg) s->task = ms_seq(msg);
-    else of->damaged += it.damaged;
-    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
-    return ms_cursor_close(&it, err);
+    ms_result code = ms_query_open(s->store, &q, it, err);
+    if (code == MS_OK) {
+        const ms_msg *msg = ms__next_stored(it);
+        if (msg) s->task = ms_seq(msg);
+        else damaged += it->damaged;
+        if (it->result == MS_E_DAMAGED) it->result = MS_OK;
+        code = ms_cursor_close(it, err);
+    }
+    memset(it, 0, sizeof *it);
+    it->history = kept;
+    it->damaged = damaged;
+    return code;
 }
 
 /* Adds a store as a source, with its present bounds. */
@@ -22095,7 +22114,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
-        code = ms__last_task(it, &h->sources[i], err);
+        code = ms__last_task(it, i, err);
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);

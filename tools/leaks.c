@@ -428,8 +428,8 @@ static size_t name_at(const char *path)
     return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* Returns whether a name in a folder is that of a log, shortened, with an ending. A name of
- * more than NAME_MOST bytes ends with '-' and a hash; no character is divided. */
+/* Returns whether a name in a folder is that of a log, shortened, with an ending. A name
+ * of more than NAME_MOST bytes ends with '-' and a hash; no character is divided. */
 static bool is_shortened(const char *name, const char *log, const char *ending)
 {
     enum { HASH = 16, CHARACTER = 4 };
@@ -441,8 +441,8 @@ static bool is_shortened(const char *name, const char *log, const char *ending)
            strcmp(name + n - more, ending) == 0;
 }
 
-/* Looks at a file whose name is shortened: there it can be that of another log, too, whose
- * name begins as this one does. */
+/* Looks at a file whose name is shortened: there it can be that of another log, too,
+ * whose name begins as this one does. */
 static int look_shortened(leaks *l, const char *log, const char *link, size_t which)
 {
     size_t at = name_at(log);
@@ -475,7 +475,8 @@ static int look_shortened(leaks *l, const char *log, const char *link, size_t wh
 static int look_beside(leaks *l, const char *log, const char *link, size_t which)
 {
     size_t len = strlen(beside[which]);
-    if (strlen(log + name_at(log)) + len > NAME_MOST) return look_shortened(l, log, link, which);
+    if (strlen(log + name_at(log)) + len > NAME_MOST)
+        return look_shortened(l, log, link, which);
     char *path = malloc(strlen(log) + len + 1), *seen = malloc(strlen(link) + len + 1);
     int code = path == NULL || seen == NULL ? no_memory() : FINE;
     if (code == FINE) {

@@ -361,11 +361,13 @@ static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. Where there is
  * none, a damaged message may be that one. */
-static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_error *err)
+static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
-    ms_cursor it;
-    const ms_memory *memory = of->history.memory;
+    ms__history kept = it->history;
+    ms__source *s = &kept.sources[i];
+    const ms_memory *memory = kept.memory;
     ms_scope_kind kind = memory->scope.kind;
+    uint64_t damaged = it->damaged;
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
@@ -373,12 +375,18 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *of, ms__source *s, ms_err
     q.reverse = true;
     q.before_seq = s->last + 1;
     q.as_of = s->as_of;
-    MS__TRY(ms_query_open(s->store, &q, &it, err));
-    const ms_msg *msg = ms__next_stored(&it);
-    if (msg) s->task = ms_seq(msg);
-    else of->damaged += it.damaged;
-    if (it.result == MS_E_DAMAGED) it.result = MS_OK;
-    return ms_cursor_close(&it, err);
+    ms_result code = ms_query_open(s->store, &q, it, err);
+    if (code == MS_OK) {
+        const ms_msg *msg = ms__next_stored(it);
+        if (msg) s->task = ms_seq(msg);
+        else damaged += it->damaged;
+        if (it->result == MS_E_DAMAGED) it->result = MS_OK;
+        code = ms_cursor_close(it, err);
+    }
+    memset(it, 0, sizeof *it);
+    it->history = kept;
+    it->damaged = damaged;
+    return code;
 }
 
 /* Adds a store as a source, with its present bounds. */
@@ -426,7 +434,7 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     if (code == MS_OK && memory->runtime_mode == MS_RUNTIME_MERGE)
         code = ms__source_add(h, memory->runtime, err);
     for (unsigned i = 0; code == MS_OK && i < h->n_sources; i++)
-        code = ms__last_task(it, &h->sources[i], err);
+        code = ms__last_task(it, i, err);
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);

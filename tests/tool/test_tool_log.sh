@@ -543,7 +543,7 @@ view $tmp/damaged.log =$1> {1..6} {8..22} {24..41} -> 3 *
 END
 
 # The writer was killed, its machine is not known (bytes 1152 to 1191), and message 20 is
-# damaged: what follows is read, and the damage reported. If a part of message 20 is zeros,
+# damaged: what follows is read, and the damage reported. If its sector is zeros from there on,
 # as a power loss leaves it, whole messages behind that torn end are no part of the log any
 # more, but repair finds them, also in place.
 rm -f "$log" "$tmp/o.log" "$tmp/acks"
@@ -554,13 +554,14 @@ soon lines 40 "$tmp/acks"
 { kill -9 "$pid" && wait "$pid"; } 2>/dev/null
 dd if=/dev/zero of="$log" bs=1 seek=1152 count=40 conv=notrunc 2>/dev/null
 damage word20
-# zero_damage FILE: makes zeros of the range that verify reports.
+# zero_damage FILE: makes zeros of the range that verify reports, to the end of its sector.
 zero_damage()
 {
     local from upto
     read -r from upto < <("$tool" verify "$1" |
         sed -n 's/^damaged *bytes \([0-9]*\) to \([0-9]*\),.*/\1 \2/p')
-    dd if=/dev/zero of="$1" bs=1 seek="$from" count=$((upto + 1 - from)) conv=notrunc \
+    upto=$((upto / 512 * 512 + 512))
+    dd if=/dev/zero of="$1" bs=1 seek="$from" count=$((upto - from)) conv=notrunc \
         2>/dev/null
 }
 end=$("$tool" info "$tmp/whole.log" --json | sed -E 's/.*"end":([0-9]+),.*/\1/')
@@ -573,10 +574,10 @@ $ zero_damage $log
 == repair_finds_messages_after_a_torn_end
 verify $log => ^messages +19 whole => ^torn +(9[0-9]{2}|[0-9]{4,}) .
 view $log =$1> {1..19}
-repair $log $tmp/o.log => ^copied +39 . -> 3
-view $tmp/o.log =$1> {1..19} {21..40}
-repair $log $log --replace => ^copied +39 . -> 3
-view $log =$1> {1..19} {21..40}
+repair $log $tmp/o.log => ^copied +31 . -> 3
+view $tmp/o.log =$1> {1..19} {29..40}
+repair $log $log --replace => ^copied +31 . -> 3
+view $log =$1> {1..19} {29..40}
 
 == log_that_was_durable_has_lost_something_when_it_is_cut
 $ head -c $((end - 300)) $tmp/whole.log >$log; rm $tmp/o.log
