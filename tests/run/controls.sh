@@ -509,7 +509,7 @@ controls()
         'f->it.damaged > 0' 'false'
     control damaged_task_overlooked gcc test_silent \
         a_worker_whose_last_task_is_damaged_is_told 100 ms__last_task \
-        'else of->damaged += it.damaged;' ''
+        'else damaged += it->damaged;' ''
     control damage_before_the_last_task_reported gcc test_silent \
         a_worker_whose_last_task_is_damaged_is_told 100 ms_get_history \
         'if (h->views) it->damaged = 0;' ''
