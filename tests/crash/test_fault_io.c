@@ -271,8 +271,8 @@ static void holes_are_read(const limit *l)
     assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
     assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
     for (; (msg = ms_next(&it)) != NULL; n++) {
-        ms_str text = ms_content(msg).text;
-        for (size_t i = 0; i < text.len; i++) bytes += text.ptr[i] == 0;
+        ms_str shown = ms_content(msg).text;
+        for (size_t i = 0; i < shown.len; i++) bytes += shown.ptr[i] == 0;
     }
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     assert_int_equal(n, 3);
