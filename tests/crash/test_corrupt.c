@@ -225,15 +225,6 @@ static void write_changes(bench *b)
     ms_close(store);
 }
 
-static uint64_t hash_of(uint64_t hash, const ms_msg *msg)
-{
-    ms_str text = ms_content(msg).text;
-    hash = (hash ^ ms_seq(msg)) * 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.ptr[i]) * 0x100000001b3u;
-    return hash;
-}
-
 /* Reads the messages of a location: a hash of their numbers and contents. */
 static ms_result view_of(ms_store *store, ms_str location, uint64_t *hash)
 {

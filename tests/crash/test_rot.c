@@ -340,15 +340,6 @@ static uint8_t place_of(rot *t, ms_str name)
     return (uint8_t)i;
 }
 
-static uint64_t hash_of(uint64_t hash, const ms_msg *msg)
-{
-    ms_str text = ms_content(msg).text;
-    hash = (hash ^ ms_seq(msg)) * 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.ptr[i]) * 0x100000001b3u;
-    return hash;
-}
-
 static ms_arena arena;
 
 /* Reads what a location (NULL: everything) shows; records after the rot are left out. */

@@ -301,4 +301,14 @@ static inline const char *scribe_keys(const scribe *s, ms_store *store, uint64_t
     return NULL;
 }
 
+/* Takes the number and the text of a message into a hash. */
+static inline uint64_t hash_of(uint64_t hash, const ms_msg *msg)
+{
+    ms_str text = ms_content(msg).text;
+    hash = (hash ^ ms_seq(msg)) * 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.ptr[i]) * 0x100000001b3u;
+    return hash;
+}
+
 #endif /* NUMBERED_MESSAGES_H */
