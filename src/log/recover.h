@@ -298,9 +298,12 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
     if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
-    if (code == MS_OK && visible > log->end && log->append.lost_end < visible)
-        ms__lost_note(log, visible);
-    return code;
+    if (code != MS_OK || visible <= log->end || log->append.lost_end >= visible)
+        return code;
+    if (MS__CHANGES && !ms__bloom_fill(log)) /* changes of any location may be lost */
+        return ms__no_memory(err, MS__BLOOM_BITS / 8);
+    ms__lost_note(log, visible);
+    return MS_OK;
 }
 
 /* ---- Opening. */

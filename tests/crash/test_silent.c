@@ -621,6 +621,35 @@ TEST(every_call_says_it_when_the_newest_messages_are_missing)
     ms_arena_deinit(&arena);
 }
 
+/* The hiding of a message of a sealed segment is among them. Then others are appended, and
+ * the segment with the loss is sealed, too. */
+TEST(a_message_found_by_its_number_may_lack_a_change_that_was_cut_off)
+{
+    const ms_msg *msg;
+    const ms_str place = MS_STR("room");
+    ms_envelope m = ms_user_message(ms_text("said"));
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_CREATE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < 60; i++)
+        must_be("append", ms_append(store, place, &m, NULL, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    ms_close(store);
+    assert_int_equal(truncate(path, place_of("\"first\":1")), 0);
+    for (int appended = 0; appended <= 60; appended += 20) {
+        store = reader(MS_OPEN_NORMAL);
+        must_be("its number", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_DAMAGED);
+        assert_int_equal(ms_seq(msg), 1);
+        ms_close(store);
+        store = must_open_log(&desc, "a writer");
+        for (int i = 0; i < 20; i++)
+            must_be("append", ms_append(store, place, &m, NULL, &err), MS_OK);
+        must_be("in the writer", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_DAMAGED);
+        ms_close(store);
+    }
+}
+
 /* Leaves a copy of the log of a killed writer. */
 static void make_killed_log(int messages)
 {

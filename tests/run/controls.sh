@@ -383,7 +383,7 @@ controls()
         torn_bytes_are_kept_when_the_name_of_a_log_is_long 100 ms__path_kept \
         'while (n > *name &&' 'while (false &&'
     control torn_epoch_left gcc test_log_recover \
-        readers_see_all_when_the_epoch_of_a_writer_is_torn 100 \
+        damage_is_reported_when_the_epoch_of_a_writer_is_torn 100 \
         ms__writer_prepare 'if (failed != 0) /* it may be torn' 'if (false) /* it may be torn'
     control map_where_no_room_is_kept gcc test_log_state \
         log_is_written_by_calls_when_its_file_system_keeps_no_room 100 \
@@ -1255,6 +1255,9 @@ controls()
     control salvage_overlooks_a_writer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
+    control changes_cut_off_forgotten gcc test_silent \
+        a_message_found_by_its_number_may_lack_a_change_that_was_cut_off 100 \
+        ms__apply_visible 'if (MS__CHANGES && !ms__bloom_fill(log))' 'if (false)'
     control truncated_room_mapped gcc test_log_index \
         a_writer_goes_on_when_room_was_cut_off 100 \
         ms__writer_prepare 'if (log->append.stop > st.size) log->append.stop = st.size;' ''
