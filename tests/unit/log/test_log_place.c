@@ -689,13 +689,15 @@ TEST(parts_of_a_message_cost_no_time_when_its_segment_is_sealed)
     assert_int_equal(ms_stream_begin(&stream, store, MS_STR("here"), &m, &opts, NULL),
                      MS_OK);
     clock_t start = clock();
-    for (int i = 0; i < 60000; i++)
+    for (int i = 1; i <= 60000; i++) {
         assert_int_equal(ms_stream_feed(&stream, MS_STR("x"), NULL), MS_OK);
-    double took = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
+        if (i % 1000 != 0) continue;
+        double took = (double)(clock() - start) * 1e3 / CLOCKS_PER_SEC;
+        if (took > 1500) fail_msg("%d parts took %.0f ms", i, took);
+    }
     assert_true(ms__log_of(store)->index.segments.n > 2);
     assert_int_equal(ms_stream_end(&stream, NULL, NULL, NULL), MS_OK);
     ms_close(store);
-    if (took > 1500) fail_msg("60,000 parts took %.0f ms", took);
 }
 
 TEST(a_file_is_refused_when_it_has_three_exbibytes)
