@@ -274,6 +274,13 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
+    control superblock_noted_before_its_sync gcc test_power \
+        nothing_durable_is_lost_when_power_is_lost 40 \
+        ms__super_encode 'ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);' \
+        'ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD); ms__put32(h + MS__AT_MADE, 1);'
+    control superblock_synced_by_each_opening gcc test_log_writers \
+        a_log_is_opened_without_a_sync_when_its_superblock_was_synced 100 \
+        ms__log_attach_file 'ms__get32(log->map.super + MS__AT_MADE) == 0 &&' ''
     control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
