@@ -1055,8 +1055,8 @@ controls()
     control unknown_damage_changes_nothing gcc test_rot \
         rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''
-    control damage_forgotten_after_a_restart gcc test_rot \
-        rotten_images_lose_nothing_unreported_after_several_boots 50 \
+    control damage_forgotten_after_a_restart gcc test_log_recover \
+        damage_that_was_reported_stays_reported_after_a_restart 100 \
         ms__log_must_prove '|| log->durable.damage' ''
     control synced_flag_ignored gcc test_log_recover \
         damage_is_reported_when_it_is_after_the_last_checkpoint 100 \

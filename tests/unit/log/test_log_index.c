@@ -10,7 +10,11 @@
 /* Segment indexes whose segment numbers are each as far off as one may be. */
 TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)
 {
-    enum { SIZE = 248, FILE_SIZE = 128 << 10 };
+    enum { SIZE = 256, FILE_SIZE = 128 << 10 };
+    ms__segment none;
+    memset(&none, 0, sizeof none); /* without records */
+    const uint32_t size = (uint32_t)ms__segment_size(&none);
+    assert_int_equal(ms__padded(size), SIZE);
     uint64_t segment = 0;
     ms_log_info info;
     ms_log_desc desc = desc_of(MS_LOG_READ);
@@ -19,7 +23,7 @@ TEST(numbers_of_segments_cost_no_memory_when_they_are_wrong)
     for (uint64_t at = c.end; at < FILE_SIZE; at += SIZE) {
         unsigned char r[SIZE];
         memset(r, 0, sizeof r);
-        ms__own_header(r, SIZE - 4, MS__KIND_INDEX, MS__INDEX_SEGMENT, 1);
+        ms__own_header(r, size, MS__KIND_INDEX, MS__INDEX_SEGMENT, 1);
         segment += at / MS__SEGMENT_FIXED - 1;
         ms__put32(r + 136, (uint32_t)segment++);
         ms__put64(r + 144, MS__FIRST_RECORD);
