@@ -15104,6 +15104,14 @@ static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *pat
     return code;
 }
 
+/* Syncs the folder of a file. path: no symbolic link. */
+static int ms__folder_sync(const ms_os *os, const char *path)
+{
+    int code = os->sync_folder(os->ctx, path);
+    while (code == EINTR) code = os->sync_folder(os->ctx, path);
+    return code;
+}
+
 /* Syncs the folder of the file that a path leads to. */
 static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char *path)
 {
@@ -15111,8 +15119,7 @@ static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char
     size_t size;
     int code = ms__path_real(os, alloc, path, &real, &size);
     if (code != 0) return code;
-    do code = os->sync_folder(os->ctx, real);
-    while (code == EINTR);
+    code = ms__folder_sync(os, real);
     (void)ms__resize(alloc, real, size, 0);
     return code;
 }
@@ -20026,7 +20033,7 @@ static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_q
     const ms__segment *l = ms__segment_valid(log, segment, true, false);
     ms__run run;
     if (!l) return MS_E_NO_MEMORY;
-    uint32_t where = ms__where_of(&log->core.tail->names, q->location);
+    uint32_t where = ms__where_of(&log->edits.names, q->location);
     for (uint32_t i = 0; i < l->n_holes; i++) {
         ms__hole h = ms__segment_hole(l, i);
         if (ms__hole_concerns(&h, where, 0)) ((ms__naming *)naming)->damaged = true;
@@ -21121,6 +21128,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     ms_rewrite w;
     ms_store *fresh = NULL;
     bool more = true;
+    char *real = NULL;
+    size_t size;
     memset(&w, 0, sizeof w);
     w.source = source;
     w.to = to;
@@ -21135,13 +21144,19 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
     /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    /* step 12 must not fail for want of memory: then the new log has the path */
+    int failed = 0;
+    if (code == MS_OK)
+        failed = ms__path_real(w.state->to.os, &to->alloc, to->path, &real, &size);
+    if (failed != 0) code = ms__os_fail(err, failed, "following", to->path);
     /* 8 to 11; w.state is freed */
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
-    if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
+    if (fresh) failed = ms__folder_sync(ms__log_of(fresh)->os, real);
+    if (real) (void)ms__resize(&to->alloc, real, size, 0);
+    if (!fresh) return code;
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

@@ -10,7 +10,7 @@ static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_q
     const ms__segment *l = ms__segment_valid(log, segment, true, false);
     ms__run run;
     if (!l) return MS_E_NO_MEMORY;
-    uint32_t where = ms__where_of(&log->core.tail->names, q->location);
+    uint32_t where = ms__where_of(&log->edits.names, q->location);
     for (uint32_t i = 0; i < l->n_holes; i++) {
         ms__hole h = ms__segment_hole(l, i);
         if (ms__hole_concerns(&h, where, 0)) ((ms__naming *)naming)->damaged = true;

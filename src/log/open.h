@@ -1035,6 +1035,8 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     ms_rewrite w;
     ms_store *fresh = NULL;
     bool more = true;
+    char *real = NULL;
+    size_t size;
     memset(&w, 0, sizeof w);
     w.source = source;
     w.to = to;
@@ -1049,13 +1051,19 @@ MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool re
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
     /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);
+    /* step 12 must not fail for want of memory: then the new log has the path */
+    int failed = 0;
+    if (code == MS_OK)
+        failed = ms__path_real(w.state->to.os, &to->alloc, to->path, &real, &size);
+    if (failed != 0) code = ms__os_fail(err, failed, "following", to->path);
     /* 8 to 11; w.state is freed */
     if (code == MS_OK) code = ms_rewrite_end(&w, &fresh, err);
     else (void)ms_rewrite_end(&w, NULL, NULL);
     if (report) *report = w.report;
-    if (!fresh) return code;
     /* 12: no call syncs the new log later, so its name becomes durable here */
-    int failed = ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path);
+    if (fresh) failed = ms__folder_sync(ms__log_of(fresh)->os, real);
+    if (real) (void)ms__resize(&to->alloc, real, size, 0);
+    if (!fresh) return code;
     ms__log_of(fresh)->file.folder_synced = true;
     ms_close(fresh);
     if (failed == 0) return code;

@@ -861,6 +861,14 @@ static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *pat
     return code;
 }
 
+/* Syncs the folder of a file. path: no symbolic link. */
+static int ms__folder_sync(const ms_os *os, const char *path)
+{
+    int code = os->sync_folder(os->ctx, path);
+    while (code == EINTR) code = os->sync_folder(os->ctx, path);
+    return code;
+}
+
 /* Syncs the folder of the file that a path leads to. */
 static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char *path)
 {
@@ -868,8 +876,7 @@ static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char
     size_t size;
     int code = ms__path_real(os, alloc, path, &real, &size);
     if (code != 0) return code;
-    do code = os->sync_folder(os->ctx, real);
-    while (code == EINTR);
+    code = ms__folder_sync(os, real);
     (void)ms__resize(alloc, real, size, 0);
     return code;
 }

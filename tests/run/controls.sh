@@ -276,8 +276,10 @@ controls()
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
     control superblock_noted_before_its_sync gcc test_power \
         nothing_durable_is_lost_when_power_is_lost 40 \
-        ms__super_encode 'ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);' \
-        'ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD); ms__put32(h + MS__AT_MADE, 1);'
+        ms__super_durable 'ms__os_write_all(log->os, log->file.handle, 0, h, size);' \
+        'ms__os_write_all(log->os, log->file.handle, 0, h, size);
+        if (failed == 0)
+            failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MADE, made, 4);'
     control superblock_synced_by_each_opening gcc test_log_writers \
         a_log_is_opened_without_a_sync_when_its_superblock_was_synced 100 \
         ms__log_attach_file 'ms__get32(log->map.super + MS__AT_MADE) == 0 &&' ''
@@ -293,7 +295,7 @@ controls()
         '0'
     control name_of_a_rewrite_not_synced gcc test_log_sync \
         a_rewrite_keeps_its_place_when_power_is_lost 100 \
-        ms_log_rewrite 'ms__os_folder_done(ms__log_of(fresh)->os, &to->alloc, to->path)' '0'
+        ms_log_rewrite 'ms__folder_sync(ms__log_of(fresh)->os, real)' '0'
     control rewrite_not_synced gcc test_power \
         nothing_durable_is_lost_when_power_is_lost_in_a_rewrite 100 \
         ms__rewrite_sync 'ms_result code = ms_sync(fresh, NULL, err);' \
@@ -373,7 +375,7 @@ controls()
         '!log->recovery.told && !ms__log_in_place(log)' '!log->recovery.told'
     control folder_of_a_link_synced gcc test_log_sync \
         durable_messages_stay_when_a_log_was_created_through_a_symbolic_link 100 \
-        ms__os_folder_done 'os->sync_folder(os->ctx, real)' 'os->sync_folder(os->ctx, path)'
+        ms__os_folder_done 'ms__folder_sync(os, real)' 'ms__folder_sync(os, path)'
     control link_replaced_by_a_rewrite gcc test_log_place \
         a_rewrite_through_a_symbolic_link_replaces_the_file 100 ms__rewrite_place \
         'os->rename(os->ctx, w->part, w->path)' 'os->rename(os->ctx, w->part, w->to.path)'
@@ -1017,8 +1019,8 @@ controls()
         'if (offset < s.trusted || (r[7] & MS_FLAG_COMMIT)) committed = s.at;' 'committed = s.at;'
     control commit_on_every_record gcc test_power nothing_durable_is_lost_when_power_is_lost 20 \
         ms__run_seal '(flags | (i == last ? MS_FLAG_COMMIT : 0))' '(flags | MS_FLAG_COMMIT)'
-    control damage_taken_for_the_end gcc test_corrupt \
-        log_loses_one_message_when_a_bit_flips 50 \
+    control damage_taken_for_the_end gcc test_log_recover \
+        damage_that_was_reported_stays_reported_after_a_restart 100 \
         ms__record_walk_next 'if (s->at >= s->trusted) return MS__FOUND_END;' \
         'return MS__FOUND_END;'
     control durable_end_not_believed gcc test_corrupt \
@@ -1144,7 +1146,7 @@ controls()
         ms__os_sync_done 'while (code == EINTR) code = os->sync(os->ctx, file);' ''
     control interrupted_folder_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
-        ms__os_folder_done 'while (code == EINTR);' 'while (false);'
+        ms__folder_sync 'while (code == EINTR)' 'while (false)'
     control interrupted_lock_given_up gcc test_fault_io \
         script_stays_whole_when_a_call_is_interrupted 100 \
         ms__log_lock 'if (code == EINTR) continue;' ''
