@@ -274,8 +274,8 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
-    control superblock_noted_before_its_sync gcc test_power \
-        nothing_durable_is_lost_when_power_is_lost 40 \
+    control superblock_noted_before_its_sync gcc test_log_sync \
+        a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
         ms__super_durable 'ms__os_write_all(log->os, log->file.handle, 0, h, size);' \
         'ms__os_write_all(log->os, log->file.handle, 0, h, size);
         if (failed == 0)
