@@ -3456,20 +3456,15 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
     v[2] = key[0] ^ 0x6c7967656e657261u;
     v[3] = (key[1] ^ salt) ^ 0x7465646279746573u;
     uint64_t last = (uint64_t)n << 56;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t word = ms__get64(p);
+    size_t words = n / 8;
+    for (size_t i = 0; i < n % 8; i++) last |= (uint64_t)p[words * 8 + i] << (8 * i);
+    for (size_t i = 0; i < words + 4; i++) { /* the last three rounds take no word */
+        uint64_t word = i < words ? ms__get64(p + 8 * i) : i == words ? last : 0;
+        if (i == words + 1) v[2] ^= 0xff;
         v[3] ^= word;
         ms__sip_round(v);
         v[0] ^= word;
     }
-    for (size_t i = 0; i < n; i++) last |= (uint64_t)p[i] << (8 * i);
-    v[3] ^= last;
-    ms__sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    ms__sip_round(v);
-    ms__sip_round(v);
-    ms__sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
@@ -3703,6 +3698,37 @@ MS_API bool ms_str_equal(ms_str a, ms_str b)
 {
     if (!a.ptr || !b.ptr) return !a.ptr && !b.ptr;
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* ---- Names and other short texts have 8 to 16 bytes mostly: two words, which may
+ * overlap, are a third of the instructions of a call. */
+
+static bool ms__is_short(size_t n) { return !MS__SMALL && n - 8 <= 8; }
+
+static void ms__text_copy(unsigned char *to, ms_str s)
+{
+    uint64_t first, last;
+    if (ms__is_short(s.len)) {
+        memcpy(&first, s.ptr, 8);
+        memcpy(&last, s.ptr + s.len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + s.len - 8, &last, 8);
+    } else if (s.len > 0) {
+        memcpy(to, s.ptr, s.len);
+    }
+}
+
+/* Returns whether two texts that are there are equal. */
+static bool ms__same_name(ms_str a, ms_str b)
+{
+    uint64_t words[4];
+    if (a.len != b.len) return false;
+    if (!ms__is_short(a.len)) return a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0;
+    memcpy(&words[0], a.ptr, 8);
+    memcpy(&words[1], b.ptr, 8);
+    memcpy(&words[2], a.ptr + a.len - 8, 8);
+    memcpy(&words[3], b.ptr + a.len - 8, 8);
+    return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
 }
 
 static bool ms__starts_with(ms_str s, ms_str prefix)
@@ -5463,10 +5489,11 @@ static bool ms__is_plain_name(ms_str name)
     uint64_t seen = 0, word = ones, last = ones;
     if (MS__SMALL) return false;
     if (name.len >= 8) {
-        for (size_t i = 0; i + 8 <= name.len && i < MS_KEY_MAX; i += 8) {
+        for (size_t i = 8; i + 8 < name.len && i < MS_KEY_MAX; i += 8) {
             memcpy(&word, name.ptr + i, 8);
             seen |= (word - ones) | word;
         }
+        memcpy(&word, name.ptr, 8);
         memcpy(&last, name.ptr + name.len - 8, 8);
     } else if (name.len >= 4) {
         memcpy(&word, name.ptr, 4);
@@ -5624,7 +5651,8 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * inside a message are not valid.
  *
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
- * The first read waits for memory: a third of an append in a profile.
+ * The first read waits for memory: a third of an append in a profile. A scan within the
+ * copy would wait there.
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
@@ -5693,13 +5721,12 @@ static const char *const ms__kind_words[MS__KIND_COUNT] = {
 typedef struct ms__part {
     ms_str text; /* as given */
     uint32_t len; /* as stored, after repair */
-    unsigned char field, tag;
-    bool repaired;
+    uint32_t tag; /* with the field */
 } ms__part;
 
 typedef struct ms__layout {
-    uint64_t values; /* bytes */
-    uint32_t present, repaired; /* fields, by bit */
+    uint64_t values;   /* bytes */
+    uint32_t repaired; /* fields, by bit */
     uint32_t dir;  /* bytes of directory */
     uint32_t size; /* of the record without padding */
     uint32_t n_parts;
@@ -5709,24 +5736,10 @@ typedef struct ms__layout {
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
-/* Adds a field, in rising order. utf8: its text is known to be valid. */
-static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json,
-                           bool utf8)
+/* Returns whether the text of a part is not UTF-8, and is stored repaired. */
+static bool ms__is_repaired(const ms__layout *l, const ms__part *part)
 {
-    ms__part alone, *part = l->parts ? &l->parts[l->n_parts++] : &alone;
-    part->text = text;
-    part->len = (uint32_t)text.len;
-    part->repaired = !json && !utf8 && !ms_utf8_check(text, NULL);
-    if (part->repaired) {
-        part->len = (uint32_t)ms__utf8_repair(text, NULL);
-        l->repaired |= (uint32_t)1 << field;
-    }
-    unsigned code = part->len < 256 ? 0 : part->len < 65536 ? 1 : 2;
-    part->field = (unsigned char)field;
-    part->tag = (unsigned char)(field | (json ? MS__TAG_JSON : 0u) | code << 6);
-    l->present |= (uint32_t)1 << field;
-    l->values += part->len;
-    l->dir += 1 + (1u << code);
+    return l->repaired != 0 && (l->repaired >> (part->tag & 31) & 1);
 }
 
 static ms_result ms__size_check(uint64_t size, uint64_t limit, ms_error *err)
@@ -5764,21 +5777,37 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
                                ms__layout *l, ms_error *err)
 {
     bool given = !ms__is_empty(location);
-    l->values = l->present = l->repaired = l->n_parts = l->size = 0;
-    l->dir = 1;
+    uint64_t values = 0;
+    uint32_t dir = 1, repaired = 0, n = 0;
     if (known == MS__UNKNOWN) MS__TRY(ms__envelope_head_check(m, err));
-    if (known == MS__UNKNOWN && given)
+    bool same = m->location.ptr == location.ptr && m->location.len == location.len;
+    if (known == MS__UNKNOWN && given && !same)
         MS__TRY(ms__key_check(m->location, "location", false, err));
     uint32_t set = ms__fields_of(m) | (given ? (uint32_t)1 << MS_F_LOCATION : 0u);
-    for (; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
+    for (uint32_t left = set; left; left &= left - 1, n++) {
+        unsigned f = ms__lowest(left);
         bool json = ms__field_is_json(m, f), valid = known == MS__VALID;
         ms_str text = given && f == MS_F_LOCATION ? location : ms__field_text(m, f);
         if (known == MS__UNKNOWN)
             MS__TRY(ms__measure_field(m, f, text, json, &valid, err));
-        ms__layout_add(l, f, text, json, valid);
+        uint32_t len = (uint32_t)text.len;
+        if (!json && !valid && !ms_utf8_check(text, NULL)) {
+            len = (uint32_t)ms__utf8_repair(text, NULL);
+            repaired |= (uint32_t)1 << f;
+        }
+        unsigned code = len < 256 ? 0 : len < 65536 ? 1 : 2;
+        values += len;
+        dir += 1 + (1u << code);
+        if (!l->parts) continue;
+        l->parts[n].text = text;
+        l->parts[n].len = len;
+        l->parts[n].tag = f | (json ? MS__TAG_JSON : 0u) | code << 6;
     }
-    if (known == MS__UNKNOWN) MS__TRY(ms__required_check(m, l->present, err));
+    if (known == MS__UNKNOWN) MS__TRY(ms__required_check(m, set, err));
+    l->n_parts = n;
+    l->repaired = repaired;
+    l->values = values;
+    l->dir = dir;
     return ms__layout_end(l, err);
 }
 
@@ -5803,20 +5832,20 @@ static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 static void ms__encode_body(const ms__layout *l, unsigned char *body)
 {
     unsigned char *dir = body + 1, *value = body + l->dir;
+    ms__put64(body + ms__padded(l->size) - MS__HEADER - 8, 0); /* the padding */
     body[0] = (unsigned char)l->dir;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
         unsigned code = part->tag >> 6;
-        *dir++ = part->tag;
+        *dir++ = (unsigned char)part->tag;
         *dir++ = (unsigned char)part->len;
         if (code > 0) *dir++ = (unsigned char)(part->len >> 8);
         if (code > 1) *dir++ = (unsigned char)(part->len >> 16);
         if (code > 1) *dir++ = (unsigned char)(part->len >> 24);
-        if (part->repaired) (void)ms__utf8_repair(part->text, (char *)value);
-        else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
+        if (ms__is_repaired(l, part)) (void)ms__utf8_repair(part->text, (char *)value);
+        else ms__text_copy(value, part->text);
         value += part->len;
     }
-    for (uint32_t i = l->size; i < ms__padded(l->size); i++) *value++ = 0;
 }
 
 static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,
@@ -5882,18 +5911,26 @@ static ms__field_iter ms__field_iter_of(const unsigned char *r)
     return w;
 }
 
+/* Returns the length of the value of a directory entry, and moves to the next entry. */
+static uint32_t ms__entry_length(const unsigned char **dir)
+{
+    const unsigned char *at = *dir;
+    unsigned code = at[0] >> 6;
+    uint32_t len = at[1];
+    if (code > 0) len |= (uint32_t)at[2] << 8;
+    if (code > 1) len |= (uint32_t)at[3] << 16 | (uint32_t)at[4] << 24;
+    *dir = at + 1 + ((size_t)1 << code);
+    return len;
+}
+
 static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
-    unsigned tag = w->dir[0], code = tag >> 6;
-    uint32_t len = w->dir[1];
-    if (code > 0) len |= (uint32_t)w->dir[2] << 8;
-    if (code > 1) len |= (uint32_t)w->dir[3] << 16 | (uint32_t)w->dir[4] << 24;
+    unsigned tag = w->dir[0];
     e->field = tag & 31;
     e->json = (tag & MS__TAG_JSON) != 0;
-    e->text = ms_str_n((const char *)w->value, len);
-    w->dir += 1 + ((size_t)1 << code);
-    w->value += len;
+    e->text = ms_str_n((const char *)w->value, ms__entry_length(&w->dir));
+    w->value += e->text.len;
     return true;
 }
 
@@ -6013,15 +6050,15 @@ MS_API bool ms_time(const ms_msg *msg, int64_t *ns)
 
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field)
 {
-    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
-    ms__entry e;
+    const unsigned char *body = ms__bytes(msg) + MS__HEADER, *dir = body + 1;
+    const unsigned char *end = body + body[0], *value = end;
+    unsigned tag = 0;
+    while (dir < end && ((tag = *dir) & 31) < (unsigned)field)
+        value += ms__entry_length(&dir);
     ms_value v = ms_text_n(ms__absent());
-    while (ms__field_iter_next(&w, &e) && e.field <= (unsigned)field) {
-        if (e.field != (unsigned)field) continue;
-        v.text = e.text;
-        v.json = e.json;
-        break;
-    }
+    if (dir >= end || (tag & 31) != (unsigned)field) return v;
+    v.text = ms_str_n((const char *)value, ms__entry_length(&dir));
+    v.json = (tag & MS__TAG_JSON) != 0;
     return v;
 }
 
@@ -6761,7 +6798,8 @@ static ms_result ms__append_all(ms_store *store, const ms_envelope *messages, si
         MS__TRY(code);
         repaired |= layout.repaired;
     }
-    MS__TRY(ms__key_check(opts->location, "location", false, err));
+    if (ms__is_empty(opts->location)) /* or it was checked with each message */
+        MS__TRY(ms__key_check(opts->location, "location", false, err));
     run.location = opts->location;
     run.messages = messages;
     run.n = n;
@@ -8943,7 +8981,7 @@ static void ms__recent_make(ms__tail_names *names)
 
 static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
 {
-    return n->loc == loc && ms_str_equal(n->text, text);
+    return n->loc == loc && ms__same_name(n->text, text);
 }
 
 static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc,
@@ -9015,12 +9053,13 @@ static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uin
     return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
-static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
+/* hash: of the key in its location. */
+static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, uint64_t hash,
                              uint32_t entry)
 {
     ms__key *k = (ms__key *)ms__tail_names_zeroed(names, sizeof *k);
     if (!k) return NULL;
-    k->node.hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    k->node.hash = hash;
     k->loc = loc;
     k->entry = entry;
     ms__chain_add(&names->fresh[MS__KEYS], &k->node);
@@ -9367,7 +9406,7 @@ static void ms__plans_undo(ms__tail_names *names, const ms__plan *plans, size_t 
 static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 {
     size_t n = 0;
-    if (!repaired) return ms_str_equal(text, stored);
+    if (!repaired) return ms__same_name(text, stored);
     for (size_t i = 0; i < text.len;) {
         unsigned bad,
             len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
@@ -9393,9 +9432,9 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
-        if (!ms__field_iter_next(&w, &at) || at.field != part->field ||
+        if (!ms__field_iter_next(&w, &at) || at.field != (part->tag & 31) ||
             at.json != ((part->tag & MS__TAG_JSON) != 0) ||
-            !ms__same_text(part->text, at.text, part->repaired))
+            !ms__same_text(part->text, at.text, ms__is_repaired(l, part)))
             return false;
     }
     return !ms__field_iter_next(&w, &at);
@@ -9426,7 +9465,8 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
                                  ms_error *err)
 {
     *l = run->layout;
-    if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
+    const ms_str *of = *l ? &(*l)->parts[0].text : NULL;
+    if (of && of->ptr == location.ptr && of->len == location.len) return MS_OK;
     *l = room;
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
@@ -9578,7 +9618,7 @@ typedef struct ms__sealed {
     /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
      * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
-                                ms_result *result);
+                                uint64_t hash, ms_result *result);
     /* Returns whether a message of a location may be lost from a place on; under the
      * lock. */
     bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
@@ -9883,17 +9923,17 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
 /* Returns the record of a location that has a key, in the tail, in the running append
  * (run; NULL outside of one), or in a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
-                                         const ms__loc *loc, ms_str key,
+                                         const ms__loc *loc, ms_str key, uint64_t hash,
                                          ms_result *result)
 {
     const ms__tail *t = core->tail;
     ms__tail_names *names = &core->tail->names;
     const unsigned char *r;
-    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
     void **linked = &names->linked[MS__KEYS].root, **fresh = &names->fresh[MS__KEYS].root;
     if (ms__key_in(core, t, NULL, linked, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
-    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
+    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, hash, result)
+                               : NULL;
 }
 
 /* ---- Edits. */
@@ -9993,7 +10033,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
         uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
         void **keys = &names->linked[MS__KEYS].root;
         if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
-            !ms__key_make(names, loc, key, p->entry))
+            !ms__key_make(names, loc, hash, p->entry))
             return false;
     }
     ms__names_link(names);
@@ -11195,11 +11235,11 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
  * damaged message may have the key: to store it again may be to act twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
-                               const ms__loc *loc, ms_str key,
+                               const ms__loc *loc, ms_str key, uint64_t hash,
                                const unsigned char **known, ms_error *err)
 {
     ms_result result = MS_OK;
-    *known = ms__key_find(core, run, loc, key, &result);
+    *known = ms__key_find(core, run, loc, key, hash, &result);
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
@@ -11221,11 +11261,13 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__size_check(l->size, run->max_message, err));
     ms__loc *loc = ms__loc_get(names, location, true);
     ms__agent *agent = NULL;
+    uint64_t hash = 0;
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
         const unsigned char *known;
-        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
+        hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, e->key);
+        MS__TRY(ms__key_known(core, run, loc, e->key, hash, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -11237,7 +11279,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
-    if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
+    if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
         return core->home->no_room(
@@ -17211,11 +17253,10 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
 }
 
 static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_str key,
-                                        ms_result *result)
+                                        uint64_t hash, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint64_t list = ms__list_number(
-        ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+    uint64_t list = ms__list_number(hash, MS__P_KEY);
     uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
     bool lost = false;
     ms__run run;

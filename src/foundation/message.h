@@ -228,10 +228,11 @@ static bool ms__is_plain_name(ms_str name)
     uint64_t seen = 0, word = ones, last = ones;
     if (MS__SMALL) return false;
     if (name.len >= 8) {
-        for (size_t i = 0; i + 8 <= name.len && i < MS_KEY_MAX; i += 8) {
+        for (size_t i = 8; i + 8 < name.len && i < MS_KEY_MAX; i += 8) {
             memcpy(&word, name.ptr + i, 8);
             seen |= (word - ones) | word;
         }
+        memcpy(&word, name.ptr, 8);
         memcpy(&last, name.ptr + name.len - 8, 8);
     } else if (name.len >= 4) {
         memcpy(&word, name.ptr, 4);

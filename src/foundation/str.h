@@ -18,6 +18,37 @@ MS_API bool ms_str_equal(ms_str a, ms_str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
+/* ---- Names and other short texts have 8 to 16 bytes mostly: two words, which may
+ * overlap, are a third of the instructions of a call. */
+
+static bool ms__is_short(size_t n) { return !MS__SMALL && n - 8 <= 8; }
+
+static void ms__text_copy(unsigned char *to, ms_str s)
+{
+    uint64_t first, last;
+    if (ms__is_short(s.len)) {
+        memcpy(&first, s.ptr, 8);
+        memcpy(&last, s.ptr + s.len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + s.len - 8, &last, 8);
+    } else if (s.len > 0) {
+        memcpy(to, s.ptr, s.len);
+    }
+}
+
+/* Returns whether two texts that are there are equal. */
+static bool ms__same_name(ms_str a, ms_str b)
+{
+    uint64_t words[4];
+    if (a.len != b.len) return false;
+    if (!ms__is_short(a.len)) return a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0;
+    memcpy(&words[0], a.ptr, 8);
+    memcpy(&words[1], b.ptr, 8);
+    memcpy(&words[2], a.ptr + a.len - 8, 8);
+    memcpy(&words[3], b.ptr + a.len - 8, 8);
+    return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+}
+
 static bool ms__starts_with(ms_str s, ms_str prefix)
 {
     return s.len >= prefix.len &&

@@ -349,7 +349,8 @@ static ms_result ms__append_all(ms_store *store, const ms_envelope *messages, si
         MS__TRY(code);
         repaired |= layout.repaired;
     }
-    MS__TRY(ms__key_check(opts->location, "location", false, err));
+    if (ms__is_empty(opts->location)) /* or it was checked with each message */
+        MS__TRY(ms__key_check(opts->location, "location", false, err));
     run.location = opts->location;
     run.messages = messages;
     run.n = n;
