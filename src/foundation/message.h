@@ -170,7 +170,7 @@ MS_API ms_role ms_role_of_word(ms_str word)
     return MS_ROLE_OTHER;
 }
 
-MS_API ms_envelope ms_message(ms_type type, ms_value content)
+MS_API MS__ONCE ms_envelope ms_message(ms_type type, ms_value content)
 {
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -215,7 +215,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out)
     return ms_str_n(name.ptr ? out : NULL, name.len);
 }
 
-static ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
+static MS__RARE ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
 {
     return ms__fail_in(err, code, "%s", name);
 }

@@ -198,7 +198,7 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
     return ms__layout_end(l, err);
 }
 
-static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
+static MS__ONCE ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
@@ -344,7 +344,7 @@ static const char *ms__body_fault(const unsigned char *body, uint32_t size)
     return values == size - dir ? NULL : "its fields do not fill its body";
 }
 
-static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
+static MS__RARE ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
 {
     ms_result code = ms__fail(err, MS_E_DAMAGED, "record at %u: %s", offset, what);
     if (err) err->offset = offset;
@@ -369,7 +369,8 @@ static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_
     return MS_OK;
 }
 
-static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char *r)
+static MS__RARE ms_result ms__foreign(ms_error *err, uint64_t offset,
+                                      const unsigned char *r)
 {
     return ms__fail(err, MS_E_FOREIGN, "record at %u: kind %u (%s), type %u, codec %u: "
                     "not a message, or of a newer version", offset, (uint64_t)r[4],

@@ -12,7 +12,7 @@ MS_API ms_str ms_str_of(const char *text)
 static ms_str ms__absent(void) { return ms_str_n(NULL, 0); }
 static bool ms__is_empty(ms_str s) { return s.len == 0; }
 
-MS_API bool ms_str_equal(ms_str a, ms_str b)
+MS_API MS__ONCE bool ms_str_equal(ms_str a, ms_str b)
 {
     if (!a.ptr || !b.ptr) return !a.ptr && !b.ptr;
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
@@ -55,7 +55,7 @@ static bool ms__starts_with(ms_str s, ms_str prefix)
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-static int ms__str_order(ms_str a, ms_str b)
+static MS__ONCE int ms__str_order(ms_str a, ms_str b)
 {
     size_t n = ms__min(a.len, b.len);
     int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
@@ -258,7 +258,7 @@ static size_t ms__utf8_repair(ms_str s, char *out)
     return n;
 }
 
-static size_t ms__u64_write(uint64_t v, char *out)
+static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
 {
     char digits[20];
     size_t n = 0;

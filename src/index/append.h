@@ -34,8 +34,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Refuses an append that could not look for a message: it may be a damaged one. */
-static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                              const char *field, ms_str name)
+static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                                       const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
     return ms__fail_at(err, MS_E_DAMAGED, field,

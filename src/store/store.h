@@ -568,8 +568,8 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
     return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
 }
 
-MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
-                         uint64_t *last_seq, ms_error *err)
+MS_API MS__RARE ms_result ms_wait(ms_store *store, uint64_t after_seq,
+                                  uint32_t timeout_ms, uint64_t *last_seq, ms_error *err)
 {
     ms__now before, now;
     uint64_t pause = 50;
