@@ -2949,6 +2949,11 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
  *
  * Atomics are 32-bit words and pointers: every target has them without a lock. A compiler
  * may turn a 64-bit load on a 32-bit machine into a write.
+ *
+ * What compiling costs follows the code that comes out (bash bench/compile.sh). At -O2
+ * gcc inlined 72 and more bytes of errors into 90 callers. MS__ONCE keeps such functions
+ * out of callers, and MS__RARE has errors and openings compiled for size: 8 % less code.
+ * Neither is for what runs for each message; with -Os the compiler chooses well itself.
  * ================================================================================== */
 
 #include <float.h>
@@ -3053,6 +3058,13 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #if MS__GNUC
 #define MS__UNUSED __attribute__((unused))
 #define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
+#if MS__SMALL
+#define MS__ONCE /* the compiler inlines what that makes smaller */
+#define MS__RARE
+#else
+#define MS__ONCE __attribute__((noinline)) /* many call it: compiled once, not in each */
+#define MS__RARE __attribute__((cold, noinline)) /* compiled for size, apart */
+#endif
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define MS__PREFETCH(p) (MS__SMALL ? (void)0 : __builtin_prefetch(p))
@@ -3060,6 +3072,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #else
 #define MS__UNUSED
 #define MS__NOINLINE
+#define MS__ONCE
+#define MS__RARE
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
 #define MS__PREFETCH(p) ((void)(p))
@@ -3225,7 +3239,7 @@ static void ms__pause(uint64_t micros)
 
 /* Returns nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay
  * short. */
-static int64_t ms__system_time(void)
+static MS__ONCE int64_t ms__system_time(void)
 {
 #ifdef MSGSTORE_FREESTANDING
     return MS_TIME_NONE;
@@ -3456,20 +3470,15 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
     v[2] = key[0] ^ 0x6c7967656e657261u;
     v[3] = (key[1] ^ salt) ^ 0x7465646279746573u;
     uint64_t last = (uint64_t)n << 56;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t word = ms__get64(p);
+    size_t words = n / 8;
+    for (size_t i = 0; i < n % 8; i++) last |= (uint64_t)p[words * 8 + i] << (8 * i);
+    for (size_t i = 0; i < words + 4; i++) { /* the last three rounds take no word */
+        uint64_t word = i < words ? ms__get64(p + 8 * i) : i == words ? last : 0;
+        if (i == words + 1) v[2] ^= 0xff;
         v[3] ^= word;
         ms__sip_round(v);
         v[0] ^= word;
     }
-    for (size_t i = 0; i < n; i++) last |= (uint64_t)p[i] << (8 * i);
-    v[3] ^= last;
-    ms__sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    ms__sip_round(v);
-    ms__sip_round(v);
-    ms__sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
@@ -3533,7 +3542,8 @@ static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 #define MS__BLOCK_FIRST ((size_t)2048)
 #define MS__BLOCK_LAST ((size_t)1 << 15)
 
-static void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size, size_t new_size)
+static MS__ONCE void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size,
+                                 size_t new_size)
 {
     if (a->resize) return a->resize(a->ctx, ptr, old_size, new_size);
 #ifdef MSGSTORE_FREESTANDING
@@ -3555,7 +3565,7 @@ typedef struct ms__block {
 
 #define MS__BLOCK_HEADER ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
 
-static void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
+static MS__ONCE void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
 {
     memset(a, 0, sizeof *a);
     if (alloc) a->alloc = *alloc;
@@ -3652,7 +3662,7 @@ MS_API void ms_arena_reset(ms_arena *a)
     while (a->block) ms__block_spare(a, &a->block);
 }
 
-MS_API void ms_arena_deinit(ms_arena *a)
+MS_API MS__ONCE void ms_arena_deinit(ms_arena *a)
 {
     if (!a) return;
     ms_arena_reset(a);
@@ -3664,8 +3674,8 @@ MS_API void ms_arena_deinit(ms_arena *a)
 }
 
 /* Returns the items with room for one more; NULL: the arena has none. */
-static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
-                           size_t size)
+static MS__ONCE void *ms__list_room(ms_arena *arena, void *items, size_t count,
+                                    size_t *cap, size_t size)
 {
     if (count < *cap) return items;
     size_t wider = *cap ? *cap * 2 : 16;
@@ -3699,10 +3709,41 @@ MS_API ms_str ms_str_of(const char *text)
 static ms_str ms__absent(void) { return ms_str_n(NULL, 0); }
 static bool ms__is_empty(ms_str s) { return s.len == 0; }
 
-MS_API bool ms_str_equal(ms_str a, ms_str b)
+MS_API MS__ONCE bool ms_str_equal(ms_str a, ms_str b)
 {
     if (!a.ptr || !b.ptr) return !a.ptr && !b.ptr;
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* ---- Names and other short texts have 8 to 16 bytes mostly: two words, which may
+ * overlap, are a third of the instructions of a call. */
+
+static bool ms__is_short(size_t n) { return !MS__SMALL && n - 8 <= 8; }
+
+static void ms__text_copy(unsigned char *to, ms_str s)
+{
+    uint64_t first, last;
+    if (ms__is_short(s.len)) {
+        memcpy(&first, s.ptr, 8);
+        memcpy(&last, s.ptr + s.len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + s.len - 8, &last, 8);
+    } else if (s.len > 0) {
+        memcpy(to, s.ptr, s.len);
+    }
+}
+
+/* Returns whether two texts that are there are equal. */
+static bool ms__same_name(ms_str a, ms_str b)
+{
+    uint64_t words[4];
+    if (a.len != b.len) return false;
+    if (!ms__is_short(a.len)) return a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0;
+    memcpy(&words[0], a.ptr, 8);
+    memcpy(&words[1], b.ptr, 8);
+    memcpy(&words[2], a.ptr + a.len - 8, 8);
+    memcpy(&words[3], b.ptr + a.len - 8, 8);
+    return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
 }
 
 static bool ms__starts_with(ms_str s, ms_str prefix)
@@ -3711,7 +3752,7 @@ static bool ms__starts_with(ms_str s, ms_str prefix)
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-static int ms__str_order(ms_str a, ms_str b)
+static MS__ONCE int ms__str_order(ms_str a, ms_str b)
 {
     size_t n = ms__min(a.len, b.len);
     int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
@@ -3914,7 +3955,7 @@ static size_t ms__utf8_repair(ms_str s, char *out)
     return n;
 }
 
-static size_t ms__u64_write(uint64_t v, char *out)
+static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
 {
     char digits[20];
     size_t n = 0;
@@ -4013,7 +4054,7 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 }
 
 /* Reads n decimal digits; false: there are fewer. */
-static bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
+static MS__ONCE bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
 {
     *out = 0;
     if (s->len < n) return false;
@@ -4175,8 +4216,8 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
 }
 
 /* Fills err; `field`, shorter than err->path, becomes its path. */
-static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
-                             const char *format, va_list args)
+static MS__RARE ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
+                                      const char *format, va_list args)
 {
     ms__line l;
     (void)ms__fail_code(err, code);
@@ -4190,7 +4231,7 @@ static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
 }
 
 /* Fills err, which may be NULL, and returns the code. */
-static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
+static MS__RARE ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -4200,8 +4241,8 @@ static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...
 }
 
 /* As ms__fail, with the name of a field. */
-static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
-                             const char *format, ...)
+static MS__RARE ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
+                                      const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -4211,7 +4252,8 @@ static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
 }
 
 /* Puts a parent such as "messages[3]" before the path of an error. */
-static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, ...)
+static MS__RARE ms_result ms__fail_in(ms_error *err, ms_result code, const char *format,
+                                      ...)
 {
     char whole[sizeof err->path];
     va_list args;
@@ -4236,19 +4278,19 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
-static ms_result ms__no_memory(ms_error *err, uint64_t size)
+static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
 {
     return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
 }
 
-static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
+static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
                                        : "an arena is needed for %u bytes", size);
 }
 
-static ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
 {
     return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
 }
@@ -4291,8 +4333,8 @@ static const char *ms__skip_space(const char *p, const char *end)
     return p;
 }
 
-static bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
-                          const char *expected)
+static MS__RARE bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
+                                   const char *expected)
 {
     s->p = at;
     s->code = code;
@@ -4668,7 +4710,7 @@ static bool ms__string_between(ms_str value, ms_str *between)
     return true;
 }
 
-static unsigned ms__utf8_write(uint32_t c, char out[4])
+static MS__ONCE unsigned ms__utf8_write(uint32_t c, char out[4])
 {
     static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
     unsigned n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -4766,7 +4808,7 @@ MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value)
     return found;
 }
 
-MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value)
+MS_API MS__ONCE bool ms_json_element(ms_str array, size_t index, ms_str *value)
 {
     ms_json_iter it = ms_json_iterate(array);
     if (it.object) return false;
@@ -4908,7 +4950,7 @@ static ms_result ms__json_integer(ms_str value, uint64_t *magnitude, bool *negat
     return ms__number_whole(&d, 0, magnitude, &exact) && exact ? MS_OK : MS_E_RANGE;
 }
 
-MS_API ms_result ms_json_u64(ms_str value, uint64_t *out)
+MS_API MS__ONCE ms_result ms_json_u64(ms_str value, uint64_t *out)
 {
     uint64_t v;
     bool negative;
@@ -4918,7 +4960,7 @@ MS_API ms_result ms_json_u64(ms_str value, uint64_t *out)
     return MS_OK;
 }
 
-MS_API ms_result ms_json_i64(ms_str value, int64_t *out)
+MS_API MS__ONCE ms_result ms_json_i64(ms_str value, int64_t *out)
 {
     uint64_t v;
     bool negative;
@@ -4949,7 +4991,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
     return MS_OK;
 }
 
-MS_API ms_str ms_buf_text(const ms_buf *buf)
+MS_API MS__ONCE ms_str ms_buf_text(const ms_buf *buf)
 {
     return ms_str_n(buf->len ? buf->ptr : "", buf->len);
 }
@@ -4982,7 +5024,7 @@ static void ms__json_bytes(ms_json_writer *w, const char *p, size_t n)
 
 static void ms__json_byte(ms_json_writer *w, char c) { ms__json_bytes(w, &c, 1); }
 
-static void ms__json_newline(ms_json_writer *w)
+static MS__ONCE void ms__json_newline(ms_json_writer *w)
 {
     if (!w->pretty) return;
     ms__json_byte(w, '\n');
@@ -5405,7 +5447,7 @@ MS_API ms_role ms_role_of_word(ms_str word)
     return MS_ROLE_OTHER;
 }
 
-MS_API ms_envelope ms_message(ms_type type, ms_value content)
+MS_API MS__ONCE ms_envelope ms_message(ms_type type, ms_value content)
 {
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -5450,7 +5492,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out)
     return ms_str_n(name.ptr ? out : NULL, name.len);
 }
 
-static ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
+static MS__RARE ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
 {
     return ms__fail_in(err, code, "%s", name);
 }
@@ -5463,10 +5505,11 @@ static bool ms__is_plain_name(ms_str name)
     uint64_t seen = 0, word = ones, last = ones;
     if (MS__SMALL) return false;
     if (name.len >= 8) {
-        for (size_t i = 0; i + 8 <= name.len && i < MS_KEY_MAX; i += 8) {
+        for (size_t i = 8; i + 8 < name.len && i < MS_KEY_MAX; i += 8) {
             memcpy(&word, name.ptr + i, 8);
             seen |= (word - ones) | word;
         }
+        memcpy(&word, name.ptr, 8);
         memcpy(&last, name.ptr + name.len - 8, 8);
     } else if (name.len >= 4) {
         memcpy(&word, name.ptr, 4);
@@ -5624,7 +5667,10 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * inside a message are not valid.
  *
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
- * The first read waits for memory: a third of an append in a profile.
+ * The first read waits for memory: a third of an append in a profile. A scan within the
+ * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an append
+ * of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a location
+ * was checked three times and a layout was kept in memory.
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
@@ -5693,13 +5739,12 @@ static const char *const ms__kind_words[MS__KIND_COUNT] = {
 typedef struct ms__part {
     ms_str text; /* as given */
     uint32_t len; /* as stored, after repair */
-    unsigned char field, tag;
-    bool repaired;
+    uint32_t tag; /* with the field */
 } ms__part;
 
 typedef struct ms__layout {
-    uint64_t values; /* bytes */
-    uint32_t present, repaired; /* fields, by bit */
+    uint64_t values;   /* bytes */
+    uint32_t repaired; /* fields, by bit */
     uint32_t dir;  /* bytes of directory */
     uint32_t size; /* of the record without padding */
     uint32_t n_parts;
@@ -5709,24 +5754,10 @@ typedef struct ms__layout {
 #define MS__NAME_FIELDS                                                            \
     (1u << MS_F_LOCATION | 1u << MS_F_AGENT_KEY | 1u << MS_F_TURN_ID | 1u << MS_F_KEY)
 
-/* Adds a field, in rising order. utf8: its text is known to be valid. */
-static void ms__layout_add(ms__layout *l, unsigned field, ms_str text, bool json,
-                           bool utf8)
+/* Returns whether the text of a part is not UTF-8, and is stored repaired. */
+static bool ms__is_repaired(const ms__layout *l, const ms__part *part)
 {
-    ms__part alone, *part = l->parts ? &l->parts[l->n_parts++] : &alone;
-    part->text = text;
-    part->len = (uint32_t)text.len;
-    part->repaired = !json && !utf8 && !ms_utf8_check(text, NULL);
-    if (part->repaired) {
-        part->len = (uint32_t)ms__utf8_repair(text, NULL);
-        l->repaired |= (uint32_t)1 << field;
-    }
-    unsigned code = part->len < 256 ? 0 : part->len < 65536 ? 1 : 2;
-    part->field = (unsigned char)field;
-    part->tag = (unsigned char)(field | (json ? MS__TAG_JSON : 0u) | code << 6);
-    l->present |= (uint32_t)1 << field;
-    l->values += part->len;
-    l->dir += 1 + (1u << code);
+    return l->repaired != 0 && (l->repaired >> (part->tag & 31) & 1);
 }
 
 static ms_result ms__size_check(uint64_t size, uint64_t limit, ms_error *err)
@@ -5764,25 +5795,41 @@ static ms_result ms__layout_of(const ms_envelope *m, ms_str location, ms__known 
                                ms__layout *l, ms_error *err)
 {
     bool given = !ms__is_empty(location);
-    l->values = l->present = l->repaired = l->n_parts = l->size = 0;
-    l->dir = 1;
+    uint64_t values = 0;
+    uint32_t dir = 1, repaired = 0, n = 0;
     if (known == MS__UNKNOWN) MS__TRY(ms__envelope_head_check(m, err));
-    if (known == MS__UNKNOWN && given)
+    bool same = m->location.ptr == location.ptr && m->location.len == location.len;
+    if (known == MS__UNKNOWN && given && !same)
         MS__TRY(ms__key_check(m->location, "location", false, err));
     uint32_t set = ms__fields_of(m) | (given ? (uint32_t)1 << MS_F_LOCATION : 0u);
-    for (; set; set &= set - 1) {
-        unsigned f = ms__lowest(set);
+    for (uint32_t left = set; left; left &= left - 1, n++) {
+        unsigned f = ms__lowest(left);
         bool json = ms__field_is_json(m, f), valid = known == MS__VALID;
         ms_str text = given && f == MS_F_LOCATION ? location : ms__field_text(m, f);
         if (known == MS__UNKNOWN)
             MS__TRY(ms__measure_field(m, f, text, json, &valid, err));
-        ms__layout_add(l, f, text, json, valid);
+        uint32_t len = (uint32_t)text.len;
+        if (!json && !valid && !ms_utf8_check(text, NULL)) {
+            len = (uint32_t)ms__utf8_repair(text, NULL);
+            repaired |= (uint32_t)1 << f;
+        }
+        unsigned code = len < 256 ? 0 : len < 65536 ? 1 : 2;
+        values += len;
+        dir += 1 + (1u << code);
+        if (!l->parts) continue;
+        l->parts[n].text = text;
+        l->parts[n].len = len;
+        l->parts[n].tag = f | (json ? MS__TAG_JSON : 0u) | code << 6;
     }
-    if (known == MS__UNKNOWN) MS__TRY(ms__required_check(m, l->present, err));
+    if (known == MS__UNKNOWN) MS__TRY(ms__required_check(m, set, err));
+    l->n_parts = n;
+    l->repaired = repaired;
+    l->values = values;
+    l->dir = dir;
     return ms__layout_end(l, err);
 }
 
-static ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
+static MS__ONCE ms_result ms__envelope_check(const ms_envelope *m, ms_error *err)
 {
     ms__layout l;
     l.parts = NULL;
@@ -5803,20 +5850,20 @@ static uint32_t ms__padded(uint32_t size) { return (uint32_t)ms__align8(size); }
 static void ms__encode_body(const ms__layout *l, unsigned char *body)
 {
     unsigned char *dir = body + 1, *value = body + l->dir;
+    ms__put64(body + ms__padded(l->size) - MS__HEADER - 8, 0); /* the padding */
     body[0] = (unsigned char)l->dir;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
         unsigned code = part->tag >> 6;
-        *dir++ = part->tag;
+        *dir++ = (unsigned char)part->tag;
         *dir++ = (unsigned char)part->len;
         if (code > 0) *dir++ = (unsigned char)(part->len >> 8);
         if (code > 1) *dir++ = (unsigned char)(part->len >> 16);
         if (code > 1) *dir++ = (unsigned char)(part->len >> 24);
-        if (part->repaired) (void)ms__utf8_repair(part->text, (char *)value);
-        else if (part->len > 0) memcpy(value, part->text.ptr, part->len);
+        if (ms__is_repaired(l, part)) (void)ms__utf8_repair(part->text, (char *)value);
+        else ms__text_copy(value, part->text);
         value += part->len;
     }
-    for (uint32_t i = l->size; i < ms__padded(l->size); i++) *value++ = 0;
 }
 
 static void ms__encode_header(const ms_envelope *m, unsigned kind, const ms__layout *l,
@@ -5882,18 +5929,26 @@ static ms__field_iter ms__field_iter_of(const unsigned char *r)
     return w;
 }
 
+/* Returns the length of the value of a directory entry, and moves to the next entry. */
+static uint32_t ms__entry_length(const unsigned char **dir)
+{
+    const unsigned char *at = *dir;
+    unsigned code = at[0] >> 6;
+    uint32_t len = at[1];
+    if (code > 0) len |= (uint32_t)at[2] << 8;
+    if (code > 1) len |= (uint32_t)at[3] << 16 | (uint32_t)at[4] << 24;
+    *dir = at + 1 + ((size_t)1 << code);
+    return len;
+}
+
 static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
-    unsigned tag = w->dir[0], code = tag >> 6;
-    uint32_t len = w->dir[1];
-    if (code > 0) len |= (uint32_t)w->dir[2] << 8;
-    if (code > 1) len |= (uint32_t)w->dir[3] << 16 | (uint32_t)w->dir[4] << 24;
+    unsigned tag = w->dir[0];
     e->field = tag & 31;
     e->json = (tag & MS__TAG_JSON) != 0;
-    e->text = ms_str_n((const char *)w->value, len);
-    w->dir += 1 + ((size_t)1 << code);
-    w->value += len;
+    e->text = ms_str_n((const char *)w->value, ms__entry_length(&w->dir));
+    w->value += e->text.len;
     return true;
 }
 
@@ -5920,7 +5975,7 @@ static const char *ms__body_fault(const unsigned char *body, uint32_t size)
     return values == size - dir ? NULL : "its fields do not fill its body";
 }
 
-static ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
+static MS__RARE ms_result ms__damaged(ms_error *err, uint64_t offset, const char *what)
 {
     ms_result code = ms__fail(err, MS_E_DAMAGED, "record at %u: %s", offset, what);
     if (err) err->offset = offset;
@@ -5945,7 +6000,8 @@ static ms_result ms__check_header(const unsigned char *r, uint64_t left, uint32_
     return MS_OK;
 }
 
-static ms_result ms__foreign(ms_error *err, uint64_t offset, const unsigned char *r)
+static MS__RARE ms_result ms__foreign(ms_error *err, uint64_t offset,
+                                      const unsigned char *r)
 {
     return ms__fail(err, MS_E_FOREIGN, "record at %u: kind %u (%s), type %u, codec %u: "
                     "not a message, or of a newer version", offset, (uint64_t)r[4],
@@ -6013,15 +6069,15 @@ MS_API bool ms_time(const ms_msg *msg, int64_t *ns)
 
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field)
 {
-    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
-    ms__entry e;
+    const unsigned char *body = ms__bytes(msg) + MS__HEADER, *dir = body + 1;
+    const unsigned char *end = body + body[0], *value = end;
+    unsigned tag = 0;
+    while (dir < end && ((tag = *dir) & 31) < (unsigned)field)
+        value += ms__entry_length(&dir);
     ms_value v = ms_text_n(ms__absent());
-    while (ms__field_iter_next(&w, &e) && e.field <= (unsigned)field) {
-        if (e.field != (unsigned)field) continue;
-        v.text = e.text;
-        v.json = e.json;
-        break;
-    }
+    if (dir >= end || (tag & 31) != (unsigned)field) return v;
+    v.text = ms_str_n((const char *)value, ms__entry_length(&dir));
+    v.json = (tag & MS__TAG_JSON) != 0;
     return v;
 }
 
@@ -6252,7 +6308,7 @@ MS_API ms_result ms_decode(const void *bytes, size_t size, const ms_msg **out,
  * messages. Both parts of the library use them.
  * ================================================================================== */
 
-static ms_result ms__open_check(const ms_store *store, ms_error *err)
+static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
@@ -6306,7 +6362,7 @@ static size_t ms__lower(const uint64_t *numbers, size_t n, uint64_t number)
     return low;
 }
 
-static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
+static MS__ONCE ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
 {
     ms_query q;
     memset(&q, 0, sizeof q);
@@ -6761,7 +6817,8 @@ static ms_result ms__append_all(ms_store *store, const ms_envelope *messages, si
         MS__TRY(code);
         repaired |= layout.repaired;
     }
-    MS__TRY(ms__key_check(opts->location, "location", false, err));
+    if (ms__is_empty(opts->location)) /* or it was checked with each message */
+        MS__TRY(ms__key_check(opts->location, "location", false, err));
     run.location = opts->location;
     run.messages = messages;
     run.n = n;
@@ -6979,8 +7036,8 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
     return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
 }
 
-MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
-                         uint64_t *last_seq, ms_error *err)
+MS_API MS__RARE ms_result ms_wait(ms_store *store, uint64_t after_seq,
+                                  uint32_t timeout_ms, uint64_t *last_seq, ms_error *err)
 {
     ms__now before, now;
     uint64_t pause = 50;
@@ -7044,7 +7101,7 @@ MS_API void ms_close(ms_store *store)
  * (CH4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
-static ms_result ms__can_change(const ms_store *store, ms_error *err)
+static MS__ONCE ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
@@ -7065,7 +7122,7 @@ static ms_result ms__can_change_at(ms_store *store, ms_str location, ms_error *e
 }
 
 /* Begins a record of a kind, and returns its envelope. */
-static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
+static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
 {
     memset(record, 0, sizeof *record);
     record->kind = kind;
@@ -7469,8 +7526,8 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
                     seq);
 }
 
-MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
-                         ms_arena *arena, ms_error *err)
+MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                                  ms_arena *arena, ms_error *err)
 {
     ms_arena own;
     ms__fork f;
@@ -8943,7 +9000,7 @@ static void ms__recent_make(ms__tail_names *names)
 
 static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
 {
-    return n->loc == loc && ms_str_equal(n->text, text);
+    return n->loc == loc && ms__same_name(n->text, text);
 }
 
 static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc,
@@ -9015,12 +9072,13 @@ static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uin
     return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
-static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
+/* hash: of the key in its location. */
+static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, uint64_t hash,
                              uint32_t entry)
 {
     ms__key *k = (ms__key *)ms__tail_names_zeroed(names, sizeof *k);
     if (!k) return NULL;
-    k->node.hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    k->node.hash = hash;
     k->loc = loc;
     k->entry = entry;
     ms__chain_add(&names->fresh[MS__KEYS], &k->node);
@@ -9367,7 +9425,7 @@ static void ms__plans_undo(ms__tail_names *names, const ms__plan *plans, size_t 
 static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 {
     size_t n = 0;
-    if (!repaired) return ms_str_equal(text, stored);
+    if (!repaired) return ms__same_name(text, stored);
     for (size_t i = 0; i < text.len;) {
         unsigned bad,
             len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
@@ -9393,9 +9451,9 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
-        if (!ms__field_iter_next(&w, &at) || at.field != part->field ||
+        if (!ms__field_iter_next(&w, &at) || at.field != (part->tag & 31) ||
             at.json != ((part->tag & MS__TAG_JSON) != 0) ||
-            !ms__same_text(part->text, at.text, part->repaired))
+            !ms__same_text(part->text, at.text, ms__is_repaired(l, part)))
             return false;
     }
     return !ms__field_iter_next(&w, &at);
@@ -9426,7 +9484,8 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
                                  ms_error *err)
 {
     *l = run->layout;
-    if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
+    const ms_str *of = *l ? &(*l)->parts[0].text : NULL;
+    if (of && of->ptr == location.ptr && of->len == location.len) return MS_OK;
     *l = room;
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }
@@ -9578,7 +9637,7 @@ typedef struct ms__sealed {
     /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
      * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
-                                ms_result *result);
+                                uint64_t hash, ms_result *result);
     /* Returns whether a message of a location may be lost from a place on; under the
      * lock. */
     bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
@@ -9883,17 +9942,17 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
 /* Returns the record of a location that has a key, in the tail, in the running append
  * (run; NULL outside of one), or in a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
-                                         const ms__loc *loc, ms_str key,
+                                         const ms__loc *loc, ms_str key, uint64_t hash,
                                          ms_result *result)
 {
     const ms__tail *t = core->tail;
     ms__tail_names *names = &core->tail->names;
     const unsigned char *r;
-    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
     void **linked = &names->linked[MS__KEYS].root, **fresh = &names->fresh[MS__KEYS].root;
     if (ms__key_in(core, t, NULL, linked, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
-    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
+    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, hash, result)
+                               : NULL;
 }
 
 /* ---- Edits. */
@@ -9993,7 +10052,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
         uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
         void **keys = &names->linked[MS__KEYS].root;
         if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
-            !ms__key_make(names, loc, key, p->entry))
+            !ms__key_make(names, loc, hash, p->entry))
             return false;
     }
     ms__names_link(names);
@@ -11183,8 +11242,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Refuses an append that could not look for a message: it may be a damaged one. */
-static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                              const char *field, ms_str name)
+static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                                       const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
     return ms__fail_at(err, MS_E_DAMAGED, field,
@@ -11195,11 +11254,11 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
  * damaged message may have the key: to store it again may be to act twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
-                               const ms__loc *loc, ms_str key,
+                               const ms__loc *loc, ms_str key, uint64_t hash,
                                const unsigned char **known, ms_error *err)
 {
     ms_result result = MS_OK;
-    *known = ms__key_find(core, run, loc, key, &result);
+    *known = ms__key_find(core, run, loc, key, hash, &result);
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
@@ -11221,11 +11280,13 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__size_check(l->size, run->max_message, err));
     ms__loc *loc = ms__loc_get(names, location, true);
     ms__agent *agent = NULL;
+    uint64_t hash = 0;
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
         const unsigned char *known;
-        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
+        hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, e->key);
+        MS__TRY(ms__key_known(core, run, loc, e->key, hash, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -11237,7 +11298,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
-    if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
+    if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
         return core->home->no_room(
@@ -12075,7 +12136,7 @@ typedef struct ms__image {
     uint64_t damaged;
 } ms__image;
 
-static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
+static MS__RARE ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
 {
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)
@@ -13410,7 +13471,8 @@ static void ms__image_begin(ms__mem *m)
 
 MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
 
-MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc,
+                                      ms_error *err)
 {
     ms_mem_desc defaults;
     ms__mem *m;
@@ -13795,8 +13857,8 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
 }
 
 /* Compares the version before the check: a newer version may check otherwise. */
-static ms_result ms__super_decode(const unsigned char *h, const char *path,
-                                  ms__file_id *f, ms_error *err)
+static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *path,
+                                           ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",
@@ -14392,8 +14454,8 @@ static OVERLAPPED ms__win_at(uint64_t offset)
     return at;
 }
 
-static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
-                       size_t size, size_t *done)
+static MS__ONCE int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                                void *to, size_t size, size_t *done)
 {
     OVERLAPPED at = ms__win_at(offset);
     DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
@@ -14629,8 +14691,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     return 0;
 }
 
-static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
-                       size_t size, size_t *done)
+static MS__ONCE int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                                void *to, size_t size, size_t *done)
 {
     ssize_t n = pread((int)file, to, size, (off_t)offset);
     *done = n < 0 ? 0 : (size_t)n;
@@ -14924,7 +14986,8 @@ MS_API const ms_os *ms_os_default(void)
  * text, a short transfer is continued, and a call that a signal interrupted is made
  * again. */
 
-static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
+static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
+                                      const char *path)
 {
     ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
                        : code == EEXIST                  ? MS_E_CONFLICT
@@ -15014,7 +15077,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
 }
 
 /* An interrupted sync has failed nothing: unlike another error it may be repeated. */
-static int ms__os_sync_done(const ms_os *os, ms_file file)
+static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);
     while (code == EINTR) code = os->sync(os->ctx, file);
@@ -15124,7 +15187,8 @@ static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char
     return code;
 }
 
-static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+static MS__ONCE int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from,
+                                     uint64_t size)
 {
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
@@ -15145,8 +15209,8 @@ static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64
     return ms__os_no_allocate(code) ? 0 : code;
 }
 
-static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
-                             const unsigned char *from, size_t size)
+static MS__ONCE int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                                      const unsigned char *from, size_t size)
 {
     int code = ms__os_may_write(os, file, offset, size);
     return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);
@@ -15434,7 +15498,8 @@ static ms__log *ms__log_in(ms__core *core) { return (ms__log *)(void *)core; }
 
 /* ---- Memory, counted. */
 
-static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
+static MS__ONCE void *ms__log_resize(ms__log *log, void *p, size_t old_size,
+                                     size_t new_size)
 {
     void *q = ms__resize(&log->opts.alloc, p, old_size, new_size);
     if (q || new_size == 0) log->map.memory = log->map.memory - old_size + new_size;
@@ -15454,8 +15519,9 @@ static ms_alloc ms__log_alloc(ms__log *log)
     return counted;
 }
 
-static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
-                         uint64_t length, uint64_t after, uint64_t before, int code)
+static MS__ONCE void ms__log_event(const ms__log *log, ms_log_event_kind kind,
+                                   uint64_t offset, uint64_t length, uint64_t after,
+                                   uint64_t before, int code)
 {
     ms_log_event e;
     if (!log->opts.events.event) return;
@@ -15494,7 +15560,8 @@ static void ms__staging_trim(ms__log *log)
  * modes and for file systems that write pages elsewhere (btrfs), writes them by a call: a
  * mapped store that finds no room on the disk is a signal, a call returns an error. */
 
-static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
+static MS__ONCE int ms__super_write(ms__log *log, uint32_t at, const void *bytes,
+                                    size_t n)
 {
     if (log->append.engine != MS_ENGINE_MAP)
         return ms__os_write_all(log->os, log->file.handle, at,
@@ -15713,7 +15780,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
     return t;
 }
 
-static void ms__tail_free(ms__log *log, ms__tail *t)
+static MS__ONCE void ms__tail_free(ms__log *log, ms__tail *t)
 {
     ms_arena_deinit(&t->names.nodes);
     (void)ms__log_resize(log, t, sizeof *t, 0);
@@ -15917,7 +15984,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 }
 
 /* Returns the newest valid checkpoint; zeros if none is valid, or page 0 is lost. */
-static ms__checkpoint ms__log_checkpoint(const ms__log *log)
+static MS__ONCE ms__checkpoint ms__log_checkpoint(const ms__log *log)
 {
     static const ms__checkpoint none = {0, 0, 0, 0};
     return log->file.super_lost ? none : ms__checkpoint_newest(log->map.super);
@@ -16325,7 +16392,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
 /* ---- What was read, by number. */
 
 /* Makes room for number i. */
-static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
+static MS__ONCE bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
     ms_alloc counted = ms__log_alloc(log);
     return ms__table_reach(&counted, &table->table, &table->entries,
@@ -16495,7 +16562,8 @@ static bool ms__record_walk_candidate(ms__record_walk *s, uint64_t at, uint64_t 
 }
 
 /* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
-static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t limit)
+static MS__ONCE uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from,
+                                              uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
         if (ms__record_walk_candidate(s, at, limit)) return at;
@@ -17220,11 +17288,10 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
 }
 
 static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_str key,
-                                        ms_result *result)
+                                        uint64_t hash, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint64_t list = ms__list_number(
-        ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+    uint64_t list = ms__list_number(hash, MS__P_KEY);
     uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
     bool lost = false;
     ms__run run;
@@ -17468,7 +17535,7 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
 
-static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
+static MS__ONCE ms_result ms__log_may_write(const ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer) return MS_OK;
@@ -17691,7 +17758,7 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
 
 static unsigned char ms__zeros[MS__SUPPLY];
 
-static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
+static MS__ONCE int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
     int failed = 0;
     while (failed == 0 && from < upto) {
@@ -17856,7 +17923,8 @@ static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
  * bytes before them need not be: they may be many. Where a sync may have failed the file
  * is synced. The caller holds both locks; nothing visible changes, and the durable end
  * stays. */
-static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dead,
+                                                      ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
@@ -17883,7 +17951,7 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
 }
 
 /* Waits for the running sync to end. The caller holds the lock. */
-static void ms__log_await_sync(ms__log *log)
+static MS__ONCE void ms__log_await_sync(ms__log *log)
 {
     while (log->durable.syncing) {
         log->durable.waiting++;
@@ -18206,7 +18274,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 }
 
 /* Returns the end of the last byte that is not zero, from x on; x if all are zero. */
-static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
+static MS__ONCE uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
 {
     if (log->append.stop <= x) return x;
     const unsigned char *p = ms__log_at(log, x);
@@ -18238,7 +18306,7 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 /* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
  * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
  * each opening, and would make a torn append look damaged. */
-static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
@@ -18252,7 +18320,7 @@ static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
 /* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
  * blocks with the original until they are written; a call, other than a store, can report
  * a full disk. */
-static int ms__blocks_own(ms__log *log)
+static MS__RARE int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
     if (log->append.engine != MS_ENGINE_MAP) return 0;
@@ -18267,7 +18335,7 @@ static int ms__blocks_own(ms__log *log)
 /* Allocates the page of the superblock, and the holes of a sparse copy, before anything
  * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
  * may, too. A file with larger holes, by accident, is written by calls. */
-static ms_result ms__holes_fill(ms__log *log, ms_error *err)
+static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 {
     uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
     if (holes > 0 && holes <= MS__HOLES_MOST) size = log->file.stat.size;
@@ -18281,7 +18349,7 @@ static ms_result ms__holes_fill(ms__log *log, ms_error *err)
 
 /* Allocates the bytes after the end, which the handle reads through a map and stores to:
  * the system may not tell of a small hole. */
-static ms_result ms__room_fill(ms__log *log, ms_error *err)
+static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
 {
     uint64_t from = log->end & ~(uint64_t)4095;
     if (log->append.stop <= from || log->append.stop - from > MS__HOLES_MOST)
@@ -18295,7 +18363,7 @@ static ms_result ms__room_fill(ms__log *log, ms_error *err)
 
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
  * are those of the essay. */
-static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;
@@ -19301,7 +19369,8 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
-static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *empty,
+                                                          ms_error *err)
 {
     const size_t all = MS__FIRST_RECORD + MS__HEADER; /* of the first record, too */
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
@@ -19471,8 +19540,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 
 /* Fails with MS_E_CONFLICT if a writer has been at work since a handle was opened for
  * salvage. mark and line: what the file has. */
-static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t line,
-                                   ms_error *err)
+static MS__ONCE ms_result ms__salvage_holds(const ms__log *log, uint64_t mark,
+                                            uint32_t line, ms_error *err)
 {
     if (mark == log->map.marked && line == log->map.seen_line) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
@@ -19586,7 +19655,7 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
-static void ms__log_leave(ms__log *log)
+static MS__ONCE void ms__log_leave(ms__log *log)
 {
     if (!log->opts.shared || !log->recovery.holds_lock) return;
     log->recovery.holds_lock = false;
@@ -20408,7 +20477,7 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     return code;
 }
 
-static void ms__log_free(ms__log *log)
+static MS__RARE void ms__log_free(ms__log *log)
 {
     ms_alloc alloc = log->opts.alloc;
     ms__summary_build_end(log);
@@ -20667,7 +20736,8 @@ static MS__NOINLINE ms_result ms__log_strict(ms__log *log, ms_error *err)
                     log->file.path, log->end);
 }
 
-MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_log_open(ms_store **store, const ms_log_desc *desc,
+                                      ms_error *err)
 {
     *store = NULL;
     MS__TRY(ms__log_desc_check(desc, err));
@@ -20699,7 +20769,7 @@ static ms_result ms__log_only(ms_store *store, ms_error *err)
     return ms__fail(err, MS_E_UNSUPPORTED, "this store is not a log");
 }
 
-MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
+MS_API MS__RARE ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
 {
     ms_os_stat st;
     memset(out, 0, sizeof *out);
@@ -20853,8 +20923,9 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
 }
 
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
-static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
-                                               bool replace, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
+                                                        ms_store *source, bool replace,
+                                                        ms_error *err)
 {
     ms_store *store;
     int failed =
@@ -20931,7 +21002,7 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 
 /* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
  * (LO3). */
-static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
+static MS__ONCE ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
@@ -21031,7 +21102,7 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
 
 /* Returns whether the copy on the disk contains all that the source has reported as
  * durable. In MS_SYNC_EACH another thread's sync may be about to return. */
-static bool ms__rewrite_covers(const ms__rewriting *w)
+static MS__ONCE bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
     ms__lock_acquire(&w->old->lock);
@@ -21102,7 +21173,8 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     return MS_OK;
 }
 
-MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err)
+MS_API MS__RARE ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
+                                         ms_error *err)
 {
     ms__rewriting *w = rewrite->state;
     ms_result code = MS_OK, copied = MS_OK;
@@ -21121,9 +21193,9 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     return code != MS_OK ? code : copied;
 }
 
-MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
-                                const ms_keep *keep, ms_copy_report *report,
-                                ms_error *err)
+MS_API MS__RARE ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to,
+                                         bool replace, const ms_keep *keep,
+                                         ms_copy_report *report, ms_error *err)
 {
     ms_rewrite w;
     ms_store *fresh = NULL;
@@ -21684,7 +21756,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     return MS_OK;
 }
 
-MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
+                                        ms_error *err)
 {
     *store = NULL;
     if (!desc)
@@ -21739,8 +21812,8 @@ enum {
     MS__BLOCK_COUNT
 };
 
-MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
-                           ms_str agent_key)
+MS_API MS__RARE void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
+                                    ms_str agent_key)
 {
     memset(memory, 0, sizeof *memory);
     memory->store = store;
@@ -22534,10 +22607,10 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 
 /* Checks one posting list: its postings rise, their records belong there, its chunks are
  * linked. Adds its length to *entries. */
-static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
-                                const ms__loc *loc, const ms__agent *agent,
-                                unsigned kinds, ms_type_set types, uint64_t *entries,
-                                ms_error *err)
+static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
+                                         const ms__loc *loc, const ms__agent *agent,
+                                         unsigned kinds, ms_type_set types,
+                                         uint64_t *entries, ms_error *err)
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
@@ -22731,7 +22804,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
 
 #endif /* MSGSTORE_NO_LOG */
 
-MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
+MS_API MS__RARE ms_result ms_selfcheck(ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
 #ifndef MSGSTORE_NO_LOG
@@ -23046,7 +23119,7 @@ static bool ms__value_is(ms_value v, ms_json_kind kind)
 /* ---- A message in chat formats: a role and a value. */
 
 /* Returns the role under which chat formats write a message; TOOL for a result. */
-static ms_role ms__chat_role(const ms_envelope *m)
+static MS__ONCE ms_role ms__chat_role(const ms_envelope *m)
 {
     switch ((ms__projection)ms__type_row_of(m->type)->projection) {
     case MS__AS_CALL:
@@ -23071,7 +23144,7 @@ static bool ms__is_answer(const ms_envelope *m)
 }
 
 /* Returns the word of a role that ms__chat_role has returned. */
-static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
+static MS__ONCE ms_str ms__chat_word(const ms_envelope *m, ms_role role)
 {
     return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
 }
@@ -23220,7 +23293,7 @@ static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expe
                        MS__V(found), expected);
 }
 
-static ms_result ms__read_missing(ms__reader *r, const char *name)
+static MS__ONCE ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
@@ -23228,7 +23301,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 }
 
 /* Sets *out to the text of a JSON string. */
-static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
+static MS__ONCE ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
 {
     ms_result code = ms_json_string(value, r->arena, out);
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
@@ -23354,7 +23427,7 @@ static bool ms__placeholder_needed(const ms__reader *r, const ms__placeholder *p
      (uint32_t)1 << MS_F_TURN_ID | (uint32_t)1 << MS_F_KEY)
 
 /* Returns the error for a value that does not fit; a GUEST stays in the template. */
-static ms_result ms__fit_refuse(const ms__fit *f)
+static MS__RARE ms_result ms__fit_refuse(const ms__fit *f)
 {
     if (f->r->lenient || (f->h->flags & MS__GUEST)) return MS_OK;
     return ms__read_kind(f->r, f->h->name, f->h->as->expected, f->value);
@@ -23716,8 +23789,8 @@ static bool ms__token_find(ms_str tokens, char letter)
 
 /* Finds the last member of that name in the outermost object. `same` compares a key of
  * the template with the name. */
-static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name),
-                             ms_str name, ms_str *value)
+static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
+                                      ms_str name), ms_str name, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;
@@ -24067,8 +24140,9 @@ static ms_result ms__source_set(ms__reader *r, const ms__format_tables *f, ms_en
 }
 
 /* Returns whether the tokens that were read are the canonical ones. */
-static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *own,
-                             const ms_envelope *m, size_t n, ms_str tokens)
+static MS__ONCE bool ms__is_canonical(const ms__object_form *s,
+                                      const ms__object_form *own, const ms_envelope *m,
+                                      size_t n, ms_str tokens)
 {
     char room[3 * MS__PLACEHOLDERS_MAX];
     if (s != own) return false;
@@ -25078,7 +25152,7 @@ static bool ms__env_is_text(ms_str value)
     return ms_json_kind_of(value) == MS_JSON_STRING;
 }
 
-static bool ms__env_is_word(ms_str value)
+static MS__ONCE bool ms__env_is_word(ms_str value)
 {
     return ms__env_is_text(value) && !ms_json_string_is(value, MS_STR(""));
 }
@@ -25926,7 +26000,7 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
  * ================================================================================== */
 
 /* Returns a member of an object, or an absent view. */
-static ms_str ms__row_in(ms_str object, const char *name)
+static MS__ONCE ms_str ms__row_in(ms_str object, const char *name)
 {
     ms_str value = ms__absent();
     if (object.ptr) (void)ms_json_member(object, ms_str_of(name), &value);
@@ -26726,13 +26800,13 @@ static const ms__format_row ms__formats[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
 };
 
-MS_API const ms_format *ms_format_at(size_t index)
+MS_API MS__RARE const ms_format *ms_format_at(size_t index)
 {
     bool is = index < sizeof ms__formats / sizeof ms__formats[0];
     return is ? &ms__formats[index].shown : NULL;
 }
 
-MS_API const ms_format *ms_format_find(ms_str name)
+MS_API MS__RARE const ms_format *ms_format_find(ms_str name)
 {
     const ms_format *d;
     for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)
@@ -27401,13 +27475,13 @@ static const ms__wire_template ms__wire_templates[] = {
      true, true, false, true}, /* pydantic-ai */
 };
 
-MS_API const ms_profile *ms_profile_at(size_t index)
+MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
 {
     return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
                                                                 : NULL;
 }
 
-MS_API const ms_profile *ms_profile_find(ms_str name)
+MS_API MS__RARE const ms_profile *ms_profile_find(ms_str name)
 {
     const ms_profile *p;
     for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
@@ -27537,7 +27611,7 @@ typedef struct ms__projector {
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
 
-static void *ms__project_alloc(ms__projector *p, size_t size)
+static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
     if (room) memset(room, 0, size);
@@ -27609,7 +27683,7 @@ static ms_str ms__trim_end(ms_str s)
 }
 
 /* Returns the decoded text of a JSON string. */
-static ms_str ms__decoded(ms__projector *p, ms_str json)
+static MS__ONCE ms_str ms__decoded(ms__projector *p, ms_str json)
 {
     ms_str text = MS_STR("");
     if (ms_json_string(json, p->arena, &text) != MS_OK) p->no_memory = json.len + 1;
@@ -28858,7 +28932,7 @@ static void ms__out(ms__projector *p, const char *literal)
     ms__json_bytes(&p->json, literal, strlen(literal));
 }
 
-static void ms__out_text(ms__projector *p, ms_str text)
+static MS__ONCE void ms__out_text(ms__projector *p, ms_str text)
 {
     ms__json_byte(&p->json, '"');
     ms__json_escaped(&p->json, text);
@@ -29334,8 +29408,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
 }
 
 /* Checks that a caller's JSON is absent or a value of that kind. */
-static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
-                           ms_error *err)
+static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+                                    ms_error *err)
 {
     if (!json.ptr) return MS_OK;
     MS__TRY(ms_json_check(json, NULL, NULL, err));
@@ -29428,7 +29502,7 @@ static ms_arena *ms__answer_arena(ms_answer_stream *a)
     return a->desc.arena ? a->desc.arena : &a->own;
 }
 
-static void ms__answer_no_memory(ms_answer_stream *a, size_t size)
+static MS__RARE void ms__answer_no_memory(ms_answer_stream *a, size_t size)
 {
     if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
 }
@@ -29477,8 +29551,9 @@ static ms_str ms__json_path(ms_str v, const char *path)
 /* Returns the place in the trie of a part of that kind and index, empty if there is none.
  * A branch takes one bit of the product, which another index does not have: no choice of
  * indexes makes the trie deeper than 64. */
-static ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
-                                               ms__answer_part_kind kind, int64_t index)
+static MS__ONCE ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
+                                                        ms__answer_part_kind kind,
+                                                        int64_t index)
 {
     ms__answer_part **at = &a->tries[kind];
     uint64_t bits = (uint64_t)index * 0x9E3779B97F4A7C15u;
@@ -30235,8 +30310,8 @@ static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
-MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
-                             const ms_msg **msg, ms_error *err)
+MS_API MS__RARE ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id,
+                                      ms_arena *arena, const ms_msg **msg, ms_error *err)
 {
     uint64_t seq = ms__task_number(id);
     *msg = NULL;
@@ -30320,9 +30395,9 @@ static ms_result ms__task_appended(ms_envelope *m, ms_error *err)
     return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
 }
 
-MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
-                                const ms_task_change *change, ms_arena *arena,
-                                const ms_msg **msg, ms_error *err)
+MS_API MS__RARE ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
+                                         const ms_task_change *change, ms_arena *arena,
+                                         const ms_msg **msg, ms_error *err)
 {
     const ms_msg *old;
     ms_str status = ms__absent();
@@ -30394,8 +30469,9 @@ static ms_result ms__session_prefix(ms_str user_id, size_t more, ms_arena *arena
     return MS_OK;
 }
 
-MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
-                                 ms_str session_id, ms_arena *arena, ms_error *err)
+MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
+                                          ms_str user_id, ms_str session_id,
+                                          ms_arena *arena, ms_error *err)
 {
     ms_str place;
     memset(session, 0, sizeof *session);

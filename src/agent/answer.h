@@ -53,7 +53,7 @@ static ms_arena *ms__answer_arena(ms_answer_stream *a)
     return a->desc.arena ? a->desc.arena : &a->own;
 }
 
-static void ms__answer_no_memory(ms_answer_stream *a, size_t size)
+static MS__RARE void ms__answer_no_memory(ms_answer_stream *a, size_t size)
 {
     if (a->code == MS_OK) a->code = ms__no_arena(a->err, ms__answer_arena(a), size);
 }
@@ -102,8 +102,9 @@ static ms_str ms__json_path(ms_str v, const char *path)
 /* Returns the place in the trie of a part of that kind and index, empty if there is none.
  * A branch takes one bit of the product, which another index does not have: no choice of
  * indexes makes the trie deeper than 64. */
-static ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
-                                               ms__answer_part_kind kind, int64_t index)
+static MS__ONCE ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
+                                                        ms__answer_part_kind kind,
+                                                        int64_t index)
 {
     ms__answer_part **at = &a->tries[kind];
     uint64_t bits = (uint64_t)index * 0x9E3779B97F4A7C15u;

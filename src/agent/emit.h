@@ -277,7 +277,7 @@ static void ms__out(ms__projector *p, const char *literal)
     ms__json_bytes(&p->json, literal, strlen(literal));
 }
 
-static void ms__out_text(ms__projector *p, ms_str text)
+static MS__ONCE void ms__out_text(ms__projector *p, ms_str text)
 {
     ms__json_byte(&p->json, '"');
     ms__json_escaped(&p->json, text);

@@ -196,13 +196,13 @@ static const ms__wire_template ms__wire_templates[] = {
      true, true, false, true}, /* pydantic-ai */
 };
 
-MS_API const ms_profile *ms_profile_at(size_t index)
+MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
 {
     return index < sizeof ms__profiles / sizeof ms__profiles[0] ? &ms__profiles[index]
                                                                 : NULL;
 }
 
-MS_API const ms_profile *ms_profile_find(ms_str name)
+MS_API MS__RARE const ms_profile *ms_profile_find(ms_str name)
 {
     const ms_profile *p;
     for (size_t i = 0; (p = ms_profile_at(i)) != NULL; i++)
@@ -332,7 +332,7 @@ typedef struct ms__projector {
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
 
-static void *ms__project_alloc(ms__projector *p, size_t size)
+static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)
 {
     void *room = ms_arena_alloc(p->arena, size);
     if (room) memset(room, 0, size);
@@ -404,7 +404,7 @@ static ms_str ms__trim_end(ms_str s)
 }
 
 /* Returns the decoded text of a JSON string. */
-static ms_str ms__decoded(ms__projector *p, ms_str json)
+static MS__ONCE ms_str ms__decoded(ms__projector *p, ms_str json)
 {
     ms_str text = MS_STR("");
     if (ms_json_string(json, p->arena, &text) != MS_OK) p->no_memory = json.len + 1;

@@ -184,8 +184,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
 }
 
 /* Checks that a caller's JSON is absent or a value of that kind. */
-static ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
-                           ms_error *err)
+static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+                                    ms_error *err)
 {
     if (!json.ptr) return MS_OK;
     MS__TRY(ms_json_check(json, NULL, NULL, err));

@@ -44,8 +44,9 @@ static ms_result ms__session_prefix(ms_str user_id, size_t more, ms_arena *arena
     return MS_OK;
 }
 
-MS_API ms_result ms_session_init(ms_session *session, ms_store *store, ms_str user_id,
-                                 ms_str session_id, ms_arena *arena, ms_error *err)
+MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
+                                          ms_str user_id, ms_str session_id,
+                                          ms_arena *arena, ms_error *err)
 {
     ms_str place;
     memset(session, 0, sizeof *session);

@@ -60,8 +60,8 @@ static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
     return code == MS_E_NOT_FOUND ? MS_OK : code;
 }
 
-MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
-                             const ms_msg **msg, ms_error *err)
+MS_API MS__RARE ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id,
+                                      ms_arena *arena, const ms_msg **msg, ms_error *err)
 {
     uint64_t seq = ms__task_number(id);
     *msg = NULL;
@@ -145,9 +145,9 @@ static ms_result ms__task_appended(ms_envelope *m, ms_error *err)
     return code == MS_OK ? MS_OK : ms__at_field(err, code, "content");
 }
 
-MS_API ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
-                                const ms_task_change *change, ms_arena *arena,
-                                const ms_msg **msg, ms_error *err)
+MS_API MS__RARE ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str id,
+                                         const ms_task_change *change, ms_arena *arena,
+                                         const ms_msg **msg, ms_error *err)
 {
     const ms_msg *old;
     ms_str status = ms__absent();

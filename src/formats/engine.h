@@ -254,8 +254,9 @@ static ms_result ms__source_set(ms__reader *r, const ms__format_tables *f, ms_en
 }
 
 /* Returns whether the tokens that were read are the canonical ones. */
-static bool ms__is_canonical(const ms__object_form *s, const ms__object_form *own,
-                             const ms_envelope *m, size_t n, ms_str tokens)
+static MS__ONCE bool ms__is_canonical(const ms__object_form *s,
+                                      const ms__object_form *own, const ms_envelope *m,
+                                      size_t n, ms_str tokens)
 {
     char room[3 * MS__PLACEHOLDERS_MAX];
     if (s != own) return false;

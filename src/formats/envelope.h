@@ -51,7 +51,7 @@ static bool ms__env_is_text(ms_str value)
     return ms_json_kind_of(value) == MS_JSON_STRING;
 }
 
-static bool ms__env_is_word(ms_str value)
+static MS__ONCE bool ms__env_is_word(ms_str value)
 {
     return ms__env_is_text(value) && !ms_json_string_is(value, MS_STR(""));
 }

@@ -26,13 +26,13 @@ static const ms__format_row ms__formats[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
 };
 
-MS_API const ms_format *ms_format_at(size_t index)
+MS_API MS__RARE const ms_format *ms_format_at(size_t index)
 {
     bool is = index < sizeof ms__formats / sizeof ms__formats[0];
     return is ? &ms__formats[index].shown : NULL;
 }
 
-MS_API const ms_format *ms_format_find(ms_str name)
+MS_API MS__RARE const ms_format *ms_format_find(ms_str name)
 {
     const ms_format *d;
     for (size_t i = 0; (d = ms_format_at(i)) != NULL; i++)

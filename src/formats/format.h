@@ -105,7 +105,7 @@ static bool ms__value_is(ms_value v, ms_json_kind kind)
 /* ---- A message in chat formats: a role and a value. */
 
 /* Returns the role under which chat formats write a message; TOOL for a result. */
-static ms_role ms__chat_role(const ms_envelope *m)
+static MS__ONCE ms_role ms__chat_role(const ms_envelope *m)
 {
     switch ((ms__projection)ms__type_row_of(m->type)->projection) {
     case MS__AS_CALL:
@@ -130,7 +130,7 @@ static bool ms__is_answer(const ms_envelope *m)
 }
 
 /* Returns the word of a role that ms__chat_role has returned. */
-static ms_str ms__chat_word(const ms_envelope *m, ms_role role)
+static MS__ONCE ms_str ms__chat_word(const ms_envelope *m, ms_role role)
 {
     return role == MS_ROLE_OTHER ? m->role_name : ms_str_of(ms_role_word(role));
 }

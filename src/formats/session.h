@@ -23,7 +23,7 @@
  * ================================================================================== */
 
 /* Returns a member of an object, or an absent view. */
-static ms_str ms__row_in(ms_str object, const char *name)
+static MS__ONCE ms_str ms__row_in(ms_str object, const char *name)
 {
     ms_str value = ms__absent();
     if (object.ptr) (void)ms_json_member(object, ms_str_of(name), &value);

@@ -92,7 +92,7 @@ static ms_result ms__read_kind(ms__reader *r, const char *name, const char *expe
                        MS__V(found), expected);
 }
 
-static ms_result ms__read_missing(ms__reader *r, const char *name)
+static MS__ONCE ms_result ms__read_missing(ms__reader *r, const char *name)
 {
     return ms__fail_at(r->err, MS_E_MISSING, name, "the member %s is missing%s", name,
                        strcmp(name, "type") == 0
@@ -100,7 +100,7 @@ static ms_result ms__read_missing(ms__reader *r, const char *name)
 }
 
 /* Sets *out to the text of a JSON string. */
-static ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
+static MS__ONCE ms_result ms__read_text(ms__reader *r, ms_str value, ms_str *out)
 {
     ms_result code = ms_json_string(value, r->arena, out);
     return code == MS_OK ? MS_OK : ms__no_arena(r->err, r->arena, value.len);
@@ -226,7 +226,7 @@ static bool ms__placeholder_needed(const ms__reader *r, const ms__placeholder *p
      (uint32_t)1 << MS_F_TURN_ID | (uint32_t)1 << MS_F_KEY)
 
 /* Returns the error for a value that does not fit; a GUEST stays in the template. */
-static ms_result ms__fit_refuse(const ms__fit *f)
+static MS__RARE ms_result ms__fit_refuse(const ms__fit *f)
 {
     if (f->r->lenient || (f->h->flags & MS__GUEST)) return MS_OK;
     return ms__read_kind(f->r, f->h->name, f->h->as->expected, f->value);
@@ -588,8 +588,8 @@ static bool ms__token_find(ms_str tokens, char letter)
 
 /* Finds the last member of that name in the outermost object. `same` compares a key of
  * the template with the name. */
-static bool ms__token_member(ms_str tokens, bool (*same)(ms_str key, ms_str name),
-                             ms_str name, ms_str *value)
+static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
+                                      ms_str name), ms_str name, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;

@@ -12,7 +12,8 @@
 #define MS__BLOCK_FIRST ((size_t)2048)
 #define MS__BLOCK_LAST ((size_t)1 << 15)
 
-static void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size, size_t new_size)
+static MS__ONCE void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size,
+                                 size_t new_size)
 {
     if (a->resize) return a->resize(a->ctx, ptr, old_size, new_size);
 #ifdef MSGSTORE_FREESTANDING
@@ -34,7 +35,7 @@ typedef struct ms__block {
 
 #define MS__BLOCK_HEADER ((sizeof(ms__block) + MS__ALIGN - 1) / MS__ALIGN * MS__ALIGN)
 
-static void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
+static MS__ONCE void ms__arena_init(ms_arena *a, const ms_alloc *alloc)
 {
     memset(a, 0, sizeof *a);
     if (alloc) a->alloc = *alloc;
@@ -131,7 +132,7 @@ MS_API void ms_arena_reset(ms_arena *a)
     while (a->block) ms__block_spare(a, &a->block);
 }
 
-MS_API void ms_arena_deinit(ms_arena *a)
+MS_API MS__ONCE void ms_arena_deinit(ms_arena *a)
 {
     if (!a) return;
     ms_arena_reset(a);
@@ -143,8 +144,8 @@ MS_API void ms_arena_deinit(ms_arena *a)
 }
 
 /* Returns the items with room for one more; NULL: the arena has none. */
-static void *ms__list_room(ms_arena *arena, void *items, size_t count, size_t *cap,
-                           size_t size)
+static MS__ONCE void *ms__list_room(ms_arena *arena, void *items, size_t count,
+                                    size_t *cap, size_t size)
 {
     if (count < *cap) return items;
     size_t wider = *cap ? *cap * 2 : 16;

@@ -214,20 +214,15 @@ static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text,
     v[2] = key[0] ^ 0x6c7967656e657261u;
     v[3] = (key[1] ^ salt) ^ 0x7465646279746573u;
     uint64_t last = (uint64_t)n << 56;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t word = ms__get64(p);
+    size_t words = n / 8;
+    for (size_t i = 0; i < n % 8; i++) last |= (uint64_t)p[words * 8 + i] << (8 * i);
+    for (size_t i = 0; i < words + 4; i++) { /* the last three rounds take no word */
+        uint64_t word = i < words ? ms__get64(p + 8 * i) : i == words ? last : 0;
+        if (i == words + 1) v[2] ^= 0xff;
         v[3] ^= word;
         ms__sip_round(v);
         v[0] ^= word;
     }
-    for (size_t i = 0; i < n; i++) last |= (uint64_t)p[i] << (8 * i);
-    v[3] ^= last;
-    ms__sip_round(v);
-    v[0] ^= last;
-    v[2] ^= 0xff;
-    ms__sip_round(v);
-    ms__sip_round(v);
-    ms__sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 

@@ -88,7 +88,7 @@ MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 }
 
 /* Reads n decimal digits; false: there are fewer. */
-static bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
+static MS__ONCE bool ms__get_digits(ms_str *s, unsigned n, uint32_t *out)
 {
     *out = 0;
     if (s->len < n) return false;

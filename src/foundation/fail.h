@@ -93,8 +93,8 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
 }
 
 /* Fills err; `field`, shorter than err->path, becomes its path. */
-static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
-                             const char *format, va_list args)
+static MS__RARE ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
+                                      const char *format, va_list args)
 {
     ms__line l;
     (void)ms__fail_code(err, code);
@@ -108,7 +108,7 @@ static ms_result ms__fail_va(ms_error *err, ms_result code, const char *field,
 }
 
 /* Fills err, which may be NULL, and returns the code. */
-static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
+static MS__RARE ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -118,8 +118,8 @@ static ms_result ms__fail(ms_error *err, ms_result code, const char *format, ...
 }
 
 /* As ms__fail, with the name of a field. */
-static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
-                             const char *format, ...)
+static MS__RARE ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
+                                      const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -129,7 +129,8 @@ static ms_result ms__fail_at(ms_error *err, ms_result code, const char *field,
 }
 
 /* Puts a parent such as "messages[3]" before the path of an error. */
-static ms_result ms__fail_in(ms_error *err, ms_result code, const char *format, ...)
+static MS__RARE ms_result ms__fail_in(ms_error *err, ms_result code, const char *format,
+                                      ...)
 {
     char whole[sizeof err->path];
     va_list args;
@@ -154,19 +155,19 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
-static ms_result ms__no_memory(ms_error *err, uint64_t size)
+static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
 {
     return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
 }
 
-static ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
+static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
                                        : "an arena is needed for %u bytes", size);
 }
 
-static ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
 {
     return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
 }

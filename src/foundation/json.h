@@ -31,8 +31,8 @@ static const char *ms__skip_space(const char *p, const char *end)
     return p;
 }
 
-static bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
-                          const char *expected)
+static MS__RARE bool ms__scan_fail(ms__scan *s, const char *at, ms_result code,
+                                   const char *expected)
 {
     s->p = at;
     s->code = code;
@@ -408,7 +408,7 @@ static bool ms__string_between(ms_str value, ms_str *between)
     return true;
 }
 
-static unsigned ms__utf8_write(uint32_t c, char out[4])
+static MS__ONCE unsigned ms__utf8_write(uint32_t c, char out[4])
 {
     static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
     unsigned n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -506,7 +506,7 @@ MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value)
     return found;
 }
 
-MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value)
+MS_API MS__ONCE bool ms_json_element(ms_str array, size_t index, ms_str *value)
 {
     ms_json_iter it = ms_json_iterate(array);
     if (it.object) return false;
@@ -648,7 +648,7 @@ static ms_result ms__json_integer(ms_str value, uint64_t *magnitude, bool *negat
     return ms__number_whole(&d, 0, magnitude, &exact) && exact ? MS_OK : MS_E_RANGE;
 }
 
-MS_API ms_result ms_json_u64(ms_str value, uint64_t *out)
+MS_API MS__ONCE ms_result ms_json_u64(ms_str value, uint64_t *out)
 {
     uint64_t v;
     bool negative;
@@ -658,7 +658,7 @@ MS_API ms_result ms_json_u64(ms_str value, uint64_t *out)
     return MS_OK;
 }
 
-MS_API ms_result ms_json_i64(ms_str value, int64_t *out)
+MS_API MS__ONCE ms_result ms_json_i64(ms_str value, int64_t *out)
 {
     uint64_t v;
     bool negative;
@@ -689,7 +689,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
     return MS_OK;
 }
 
-MS_API ms_str ms_buf_text(const ms_buf *buf)
+MS_API MS__ONCE ms_str ms_buf_text(const ms_buf *buf)
 {
     return ms_str_n(buf->len ? buf->ptr : "", buf->len);
 }
@@ -722,7 +722,7 @@ static void ms__json_bytes(ms_json_writer *w, const char *p, size_t n)
 
 static void ms__json_byte(ms_json_writer *w, char c) { ms__json_bytes(w, &c, 1); }
 
-static void ms__json_newline(ms_json_writer *w)
+static MS__ONCE void ms__json_newline(ms_json_writer *w)
 {
     if (!w->pretty) return;
     ms__json_byte(w, '\n');

@@ -170,7 +170,7 @@ MS_API ms_role ms_role_of_word(ms_str word)
     return MS_ROLE_OTHER;
 }
 
-MS_API ms_envelope ms_message(ms_type type, ms_value content)
+MS_API MS__ONCE ms_envelope ms_message(ms_type type, ms_value content)
 {
     ms_envelope m;
     memset(&m, 0, sizeof m);
@@ -215,7 +215,7 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out)
     return ms_str_n(name.ptr ? out : NULL, name.len);
 }
 
-static ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
+static MS__RARE ms_result ms__at_field(ms_error *err, ms_result code, const char *name)
 {
     return ms__fail_in(err, code, "%s", name);
 }
@@ -228,10 +228,11 @@ static bool ms__is_plain_name(ms_str name)
     uint64_t seen = 0, word = ones, last = ones;
     if (MS__SMALL) return false;
     if (name.len >= 8) {
-        for (size_t i = 0; i + 8 <= name.len && i < MS_KEY_MAX; i += 8) {
+        for (size_t i = 8; i + 8 < name.len && i < MS_KEY_MAX; i += 8) {
             memcpy(&word, name.ptr + i, 8);
             seen |= (word - ones) | word;
         }
+        memcpy(&word, name.ptr, 8);
         memcpy(&last, name.ptr + name.len - 8, 8);
     } else if (name.len >= 4) {
         memcpy(&word, name.ptr, 4);

@@ -5,7 +5,7 @@
  * messages. Both parts of the library use them.
  * ================================================================================== */
 
-static ms_result ms__open_check(const ms_store *store, ms_error *err)
+static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
@@ -59,7 +59,7 @@ static size_t ms__lower(const uint64_t *numbers, size_t n, uint64_t number)
     return low;
 }
 
-static ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
+static MS__ONCE ms_query ms__view_query(ms_str location, unsigned view, size_t limit)
 {
     ms_query q;
     memset(&q, 0, sizeof q);

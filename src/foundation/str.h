@@ -12,10 +12,41 @@ MS_API ms_str ms_str_of(const char *text)
 static ms_str ms__absent(void) { return ms_str_n(NULL, 0); }
 static bool ms__is_empty(ms_str s) { return s.len == 0; }
 
-MS_API bool ms_str_equal(ms_str a, ms_str b)
+MS_API MS__ONCE bool ms_str_equal(ms_str a, ms_str b)
 {
     if (!a.ptr || !b.ptr) return !a.ptr && !b.ptr;
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* ---- Names and other short texts have 8 to 16 bytes mostly: two words, which may
+ * overlap, are a third of the instructions of a call. */
+
+static bool ms__is_short(size_t n) { return !MS__SMALL && n - 8 <= 8; }
+
+static void ms__text_copy(unsigned char *to, ms_str s)
+{
+    uint64_t first, last;
+    if (ms__is_short(s.len)) {
+        memcpy(&first, s.ptr, 8);
+        memcpy(&last, s.ptr + s.len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + s.len - 8, &last, 8);
+    } else if (s.len > 0) {
+        memcpy(to, s.ptr, s.len);
+    }
+}
+
+/* Returns whether two texts that are there are equal. */
+static bool ms__same_name(ms_str a, ms_str b)
+{
+    uint64_t words[4];
+    if (a.len != b.len) return false;
+    if (!ms__is_short(a.len)) return a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0;
+    memcpy(&words[0], a.ptr, 8);
+    memcpy(&words[1], b.ptr, 8);
+    memcpy(&words[2], a.ptr + a.len - 8, 8);
+    memcpy(&words[3], b.ptr + a.len - 8, 8);
+    return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
 }
 
 static bool ms__starts_with(ms_str s, ms_str prefix)
@@ -24,7 +55,7 @@ static bool ms__starts_with(ms_str s, ms_str prefix)
            (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-static int ms__str_order(ms_str a, ms_str b)
+static MS__ONCE int ms__str_order(ms_str a, ms_str b)
 {
     size_t n = ms__min(a.len, b.len);
     int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
@@ -227,7 +258,7 @@ static size_t ms__utf8_repair(ms_str s, char *out)
     return n;
 }
 
-static size_t ms__u64_write(uint64_t v, char *out)
+static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
 {
     char digits[20];
     size_t n = 0;

@@ -34,8 +34,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
 }
 
 /* Refuses an append that could not look for a message: it may be a damaged one. */
-static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                              const char *field, ms_str name)
+static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
+                                                       const char *field, ms_str name)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
     return ms__fail_at(err, MS_E_DAMAGED, field,
@@ -46,11 +46,11 @@ static MS__NOINLINE ms_result ms__sought_fail(ms_error *err, ms_result code,
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
  * damaged message may have the key: to store it again may be to act twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
-                               const ms__loc *loc, ms_str key,
+                               const ms__loc *loc, ms_str key, uint64_t hash,
                                const unsigned char **known, ms_error *err)
 {
     ms_result result = MS_OK;
-    *known = ms__key_find(core, run, loc, key, &result);
+    *known = ms__key_find(core, run, loc, key, hash, &result);
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
@@ -72,11 +72,13 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__size_check(l->size, run->max_message, err));
     ms__loc *loc = ms__loc_get(names, location, true);
     ms__agent *agent = NULL;
+    uint64_t hash = 0;
     unsigned char *r;
     if (!loc) return core->home->no_room(core, sizeof *loc + location.len, err);
     if (e->key.ptr) {
         const unsigned char *known;
-        MS__TRY(ms__key_known(core, run, loc, e->key, &known, err));
+        hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, e->key);
+        MS__TRY(ms__key_known(core, run, loc, e->key, hash, &known, err));
         if (known) return ms__plan_repeat(p, e, l, known, err);
     }
     if (e->agent_key.ptr) {
@@ -88,7 +90,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
-    if (e->key.ptr && !ms__key_make(names, loc, e->key, p->entry))
+    if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
         return core->home->no_room(

@@ -77,7 +77,7 @@ typedef struct ms__sealed {
     /* Returns the message of a location with that key, or NULL (MS_E_DAMAGED: it may be
      * a damaged one). */
     const unsigned char *(*key)(struct ms__core *core, const ms__loc *loc, ms_str key,
-                                ms_result *result);
+                                uint64_t hash, ms_result *result);
     /* Returns whether a message of a location may be lost from a place on; under the
      * lock. */
     bool (*lacks)(struct ms__core *core, ms_str location, uint64_t from,
@@ -382,17 +382,17 @@ static ms__key *ms__key_in(const ms__core *core, const ms__tail *t,
 /* Returns the record of a location that has a key, in the tail, in the running append
  * (run; NULL outside of one), or in a sealed segment. */
 static const unsigned char *ms__key_find(ms__core *core, const ms__append_run *run,
-                                         const ms__loc *loc, ms_str key,
+                                         const ms__loc *loc, ms_str key, uint64_t hash,
                                          ms_result *result)
 {
     const ms__tail *t = core->tail;
     ms__tail_names *names = &core->tail->names;
     const unsigned char *r;
-    uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
     void **linked = &names->linked[MS__KEYS].root, **fresh = &names->fresh[MS__KEYS].root;
     if (ms__key_in(core, t, NULL, linked, hash, loc, key, &r)) return r;
     if (ms__key_in(core, t, run, fresh, hash, loc, key, &r)) return r;
-    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, result) : NULL;
+    return ms__sealed_of(core) ? ms__sealed_of(core)->key(core, loc, key, hash, result)
+                               : NULL;
 }
 
 /* ---- Edits. */
@@ -492,7 +492,7 @@ static bool ms__adopt_message(ms__core *core, ms__tail *t, ms__plan *p,
         uint64_t hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
         void **keys = &names->linked[MS__KEYS].root;
         if (!ms__key_in(core, t, NULL, keys, hash, loc, key, &known) &&
-            !ms__key_make(names, loc, key, p->entry))
+            !ms__key_make(names, loc, hash, p->entry))
             return false;
     }
     ms__names_link(names);

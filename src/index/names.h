@@ -470,7 +470,7 @@ static void ms__recent_make(ms__tail_names *names)
 
 static bool ms__is_name(const ms__name_node *n, const ms__loc *loc, ms_str text)
 {
-    return n->loc == loc && ms_str_equal(n->text, text);
+    return n->loc == loc && ms__same_name(n->text, text);
 }
 
 static ms__name_node *ms__name_in(void **root, uint64_t hash, const ms__loc *loc,
@@ -542,12 +542,13 @@ static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uin
     return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
-static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, ms_str key,
+/* hash: of the key in its location. */
+static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, uint64_t hash,
                              uint32_t entry)
 {
     ms__key *k = (ms__key *)ms__tail_names_zeroed(names, sizeof *k);
     if (!k) return NULL;
-    k->node.hash = ms__name_hash(names, MS__KEYS, loc->name.node.hash, key);
+    k->node.hash = hash;
     k->loc = loc;
     k->entry = entry;
     ms__chain_add(&names->fresh[MS__KEYS], &k->node);

@@ -323,7 +323,7 @@ static void ms__plans_undo(ms__tail_names *names, const ms__plan *plans, size_t 
 static bool ms__same_text(ms_str text, ms_str stored, bool repaired)
 {
     size_t n = 0;
-    if (!repaired) return ms_str_equal(text, stored);
+    if (!repaired) return ms__same_name(text, stored);
     for (size_t i = 0; i < text.len;) {
         unsigned bad,
             len = ms__utf8_char((const unsigned char *)text.ptr + i, text.len - i, &bad);
@@ -349,9 +349,9 @@ static bool ms__same_message(const unsigned char *r, const ms_envelope *e,
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
         const ms__part *part = &l->parts[i];
-        if (!ms__field_iter_next(&w, &at) || at.field != part->field ||
+        if (!ms__field_iter_next(&w, &at) || at.field != (part->tag & 31) ||
             at.json != ((part->tag & MS__TAG_JSON) != 0) ||
-            !ms__same_text(part->text, at.text, part->repaired))
+            !ms__same_text(part->text, at.text, ms__is_repaired(l, part)))
             return false;
     }
     return !ms__field_iter_next(&w, &at);
@@ -382,7 +382,8 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
                                  ms_error *err)
 {
     *l = run->layout;
-    if (*l && ms_str_equal((*l)->parts[0].text, location)) return MS_OK;
+    const ms_str *of = *l ? &(*l)->parts[0].text : NULL;
+    if (of && of->ptr == location.ptr && of->len == location.len) return MS_OK;
     *l = room;
     return ms__layout_of(e, location, run->utf8 ? MS__VALID : MS__CHECKED, room, err);
 }

@@ -241,7 +241,7 @@ static ms_result ms__log_publish(ms__log *log, uint64_t end, ms_error *err)
 }
 
 /* Returns the end of the last byte that is not zero, from x on; x if all are zero. */
-static uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
+static MS__ONCE uint64_t ms__log_dead_end(const ms__log *log, uint64_t x)
 {
     if (log->append.stop <= x) return x;
     const unsigned char *p = ms__log_at(log, x);
@@ -273,7 +273,7 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
 /* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
  * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
  * each opening, and would make a torn append look damaged. */
-static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *err)
 {
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
@@ -287,7 +287,7 @@ static MS__NOINLINE ms_result ms__lost_write(ms__log *log, ms_error *err)
 /* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
  * blocks with the original until they are written; a call, other than a store, can report
  * a full disk. */
-static int ms__blocks_own(ms__log *log)
+static MS__RARE int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
     if (log->append.engine != MS_ENGINE_MAP) return 0;
@@ -302,7 +302,7 @@ static int ms__blocks_own(ms__log *log)
 /* Allocates the page of the superblock, and the holes of a sparse copy, before anything
  * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
  * may, too. A file with larger holes, by accident, is written by calls. */
-static ms_result ms__holes_fill(ms__log *log, ms_error *err)
+static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 {
     uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
     if (holes > 0 && holes <= MS__HOLES_MOST) size = log->file.stat.size;
@@ -316,7 +316,7 @@ static ms_result ms__holes_fill(ms__log *log, ms_error *err)
 
 /* Allocates the bytes after the end, which the handle reads through a map and stores to:
  * the system may not tell of a small hole. */
-static ms_result ms__room_fill(ms__log *log, ms_error *err)
+static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
 {
     uint64_t from = log->end & ~(uint64_t)4095;
     if (log->append.stop <= from || log->append.stop - from > MS__HOLES_MOST)
@@ -330,7 +330,7 @@ static ms_result ms__room_fill(ms__log *log, ms_error *err)
 
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
  * are those of the essay. */
-static MS__NOINLINE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__writer_prepare(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
     ms__writer_line w;

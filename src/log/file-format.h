@@ -260,8 +260,8 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
 }
 
 /* Compares the version before the check: a newer version may check otherwise. */
-static ms_result ms__super_decode(const unsigned char *h, const char *path,
-                                  ms__file_id *f, ms_error *err)
+static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *path,
+                                           ms__file_id *f, ms_error *err)
 {
     if (memcmp(h, ms__log_magic, 8) != 0)
         return ms__fail(err, MS_E_FOREIGN, "'%s' is not a log: its first 8 bytes differ",

@@ -169,11 +169,10 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
 }
 
 static const unsigned char *ms__log_key(ms__core *core, const ms__loc *loc, ms_str key,
-                                        ms_result *result)
+                                        uint64_t hash, ms_result *result)
 {
     ms__log *log = ms__log_in(core);
-    uint64_t list = ms__list_number(
-        ms__name_hash(&core->tail->names, MS__KEYS, loc->name.node.hash, key), MS__P_KEY);
+    uint64_t list = ms__list_number(hash, MS__P_KEY);
     uint32_t s = core->tail->segment, where = (uint32_t)(loc->name.node.hash >> 32);
     bool lost = false;
     ms__run run;

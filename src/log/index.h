@@ -374,7 +374,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t,
 /* ---- What was read, by number. */
 
 /* Makes room for number i. */
-static bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
+static MS__ONCE bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
     ms_alloc counted = ms__log_alloc(log);
     return ms__table_reach(&counted, &table->table, &table->entries,
@@ -544,7 +544,8 @@ static bool ms__record_walk_candidate(ms__record_walk *s, uint64_t at, uint64_t 
 }
 
 /* Returns the next place on the 8-byte grid where a valid record begins, else limit. */
-static uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from, uint64_t limit)
+static MS__ONCE uint64_t ms__record_walk_seek(ms__record_walk *s, uint64_t from,
+                                              uint64_t limit)
 {
     for (uint64_t at = from; at < limit && limit - at >= MS__HEADER; at += 8)
         if (ms__record_walk_candidate(s, at, limit)) return at;

@@ -238,7 +238,8 @@ static ms__log *ms__log_in(ms__core *core) { return (ms__log *)(void *)core; }
 
 /* ---- Memory, counted. */
 
-static void *ms__log_resize(ms__log *log, void *p, size_t old_size, size_t new_size)
+static MS__ONCE void *ms__log_resize(ms__log *log, void *p, size_t old_size,
+                                     size_t new_size)
 {
     void *q = ms__resize(&log->opts.alloc, p, old_size, new_size);
     if (q || new_size == 0) log->map.memory = log->map.memory - old_size + new_size;
@@ -258,8 +259,9 @@ static ms_alloc ms__log_alloc(ms__log *log)
     return counted;
 }
 
-static void ms__log_event(const ms__log *log, ms_log_event_kind kind, uint64_t offset,
-                         uint64_t length, uint64_t after, uint64_t before, int code)
+static MS__ONCE void ms__log_event(const ms__log *log, ms_log_event_kind kind,
+                                   uint64_t offset, uint64_t length, uint64_t after,
+                                   uint64_t before, int code)
 {
     ms_log_event e;
     if (!log->opts.events.event) return;
@@ -298,7 +300,8 @@ static void ms__staging_trim(ms__log *log)
  * modes and for file systems that write pages elsewhere (btrfs), writes them by a call: a
  * mapped store that finds no room on the disk is a signal, a call returns an error. */
 
-static int ms__super_write(ms__log *log, uint32_t at, const void *bytes, size_t n)
+static MS__ONCE int ms__super_write(ms__log *log, uint32_t at, const void *bytes,
+                                    size_t n)
 {
     if (log->append.engine != MS_ENGINE_MAP)
         return ms__os_write_all(log->os, log->file.handle, at,
@@ -517,7 +520,7 @@ static ms__tail *ms__tail_new(ms__log *log, uint64_t base, uint32_t segment)
     return t;
 }
 
-static void ms__tail_free(ms__log *log, ms__tail *t)
+static MS__ONCE void ms__tail_free(ms__log *log, ms__tail *t)
 {
     ms_arena_deinit(&t->names.nodes);
     (void)ms__log_resize(log, t, sizeof *t, 0);
@@ -721,7 +724,7 @@ static ms_result ms__log_ready(const ms__log *log, ms_error *err)
 }
 
 /* Returns the newest valid checkpoint; zeros if none is valid, or page 0 is lost. */
-static ms__checkpoint ms__log_checkpoint(const ms__log *log)
+static MS__ONCE ms__checkpoint ms__log_checkpoint(const ms__log *log)
 {
     static const ms__checkpoint none = {0, 0, 0, 0};
     return log->file.super_lost ? none : ms__checkpoint_newest(log->map.super);

@@ -315,7 +315,7 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     return code;
 }
 
-static void ms__log_free(ms__log *log)
+static MS__RARE void ms__log_free(ms__log *log)
 {
     ms_alloc alloc = log->opts.alloc;
     ms__summary_build_end(log);
@@ -574,7 +574,8 @@ static MS__NOINLINE ms_result ms__log_strict(ms__log *log, ms_error *err)
                     log->file.path, log->end);
 }
 
-MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_log_open(ms_store **store, const ms_log_desc *desc,
+                                      ms_error *err)
 {
     *store = NULL;
     MS__TRY(ms__log_desc_check(desc, err));
@@ -606,7 +607,7 @@ static ms_result ms__log_only(ms_store *store, ms_error *err)
     return ms__fail(err, MS_E_UNSUPPORTED, "this store is not a log");
 }
 
-MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
+MS_API MS__RARE ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err)
 {
     ms_os_stat st;
     memset(out, 0, sizeof *out);
@@ -760,8 +761,9 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
 }
 
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
-static MS__NOINLINE ms_result ms__rewrite_open(ms__rewriting *w, ms_store *source,
-                                               bool replace, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
+                                                        ms_store *source, bool replace,
+                                                        ms_error *err)
 {
     ms_store *store;
     int failed =
@@ -838,7 +840,7 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
 
 /* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
  * (LO3). */
-static ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
+static MS__ONCE ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "a message of '%s' was redacted during the "
@@ -938,7 +940,7 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
 
 /* Returns whether the copy on the disk contains all that the source has reported as
  * durable. In MS_SYNC_EACH another thread's sync may be about to return. */
-static bool ms__rewrite_covers(const ms__rewriting *w)
+static MS__ONCE bool ms__rewrite_covers(const ms__rewriting *w)
 {
     if (!w->own) return true;
     ms__lock_acquire(&w->old->lock);
@@ -1009,7 +1011,8 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     return MS_OK;
 }
 
-MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err)
+MS_API MS__RARE ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh,
+                                         ms_error *err)
 {
     ms__rewriting *w = rewrite->state;
     ms_result code = MS_OK, copied = MS_OK;
@@ -1028,9 +1031,9 @@ MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error 
     return code != MS_OK ? code : copied;
 }
 
-MS_API ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to, bool replace,
-                                const ms_keep *keep, ms_copy_report *report,
-                                ms_error *err)
+MS_API MS__RARE ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to,
+                                         bool replace, const ms_keep *keep,
+                                         ms_copy_report *report, ms_error *err)
 {
     ms_rewrite w;
     ms_store *fresh = NULL;

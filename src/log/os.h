@@ -149,8 +149,8 @@ static OVERLAPPED ms__win_at(uint64_t offset)
     return at;
 }
 
-static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
-                       size_t size, size_t *done)
+static MS__ONCE int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                                void *to, size_t size, size_t *done)
 {
     OVERLAPPED at = ms__win_at(offset);
     DWORD n = 0, most = size > 1u << 30 ? 1u << 30 : (DWORD)size;
@@ -386,8 +386,8 @@ static int ms__os_stat(MS__UNUSED void *ctx, ms_file file, ms_os_stat *out)
     return 0;
 }
 
-static int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset, void *to,
-                       size_t size, size_t *done)
+static MS__ONCE int ms__os_read(MS__UNUSED void *ctx, ms_file file, uint64_t offset,
+                                void *to, size_t size, size_t *done)
 {
     ssize_t n = pread((int)file, to, size, (off_t)offset);
     *done = n < 0 ? 0 : (size_t)n;
@@ -681,7 +681,8 @@ MS_API const ms_os *ms_os_default(void)
  * text, a short transfer is continued, and a call that a signal interrupted is made
  * again. */
 
-static ms_result ms__os_fail(ms_error *err, int code, const char *what, const char *path)
+static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
+                                      const char *path)
 {
     ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
                        : code == EEXIST                  ? MS_E_CONFLICT
@@ -771,7 +772,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
 }
 
 /* An interrupted sync has failed nothing: unlike another error it may be repeated. */
-static int ms__os_sync_done(const ms_os *os, ms_file file)
+static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);
     while (code == EINTR) code = os->sync(os->ctx, file);
@@ -881,7 +882,8 @@ static int ms__os_folder_done(const ms_os *os, const ms_alloc *alloc, const char
     return code;
 }
 
-static int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
+static MS__ONCE int ms__os_allocated(const ms_os *os, ms_file file, uint64_t from,
+                                     uint64_t size)
 {
     int code = os->allocate(os->ctx, file, from, size);
     while (code == EINTR) code = os->allocate(os->ctx, file, from, size);
@@ -902,8 +904,8 @@ static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64
     return ms__os_no_allocate(code) ? 0 : code;
 }
 
-static int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
-                             const unsigned char *from, size_t size)
+static MS__ONCE int ms__os_write_anew(const ms_os *os, ms_file file, uint64_t offset,
+                                      const unsigned char *from, size_t size)
 {
     int code = ms__os_may_write(os, file, offset, size);
     return code != 0 ? code : ms__os_write_all(os, file, offset, from, size);

@@ -692,7 +692,8 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
-static MS__NOINLINE ms_result ms__log_super_read(ms__log *log, bool *empty, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *empty,
+                                                          ms_error *err)
 {
     const size_t all = MS__FIRST_RECORD + MS__HEADER; /* of the first record, too */
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
@@ -862,8 +863,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
 
 /* Fails with MS_E_CONFLICT if a writer has been at work since a handle was opened for
  * salvage. mark and line: what the file has. */
-static ms_result ms__salvage_holds(const ms__log *log, uint64_t mark, uint32_t line,
-                                   ms_error *err)
+static MS__ONCE ms_result ms__salvage_holds(const ms__log *log, uint64_t mark,
+                                            uint32_t line, ms_error *err)
 {
     if (mark == log->map.marked && line == log->map.seen_line) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "'%s' was written to after it was opened for "
@@ -977,7 +978,7 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
-static void ms__log_leave(ms__log *log)
+static MS__ONCE void ms__log_leave(ms__log *log)
 {
     if (!log->opts.shared || !log->recovery.holds_lock) return;
     log->recovery.holds_lock = false;

@@ -58,7 +58,7 @@
  *      (ms__append_begin); ms__writer_prepare is refused beside one.
  * ================================================================================== */
 
-static ms_result ms__log_may_write(const ms__log *log, ms_error *err)
+static MS__ONCE ms_result ms__log_may_write(const ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_ready(log, err));
     if (log->writer) return MS_OK;
@@ -281,7 +281,7 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
 
 static unsigned char ms__zeros[MS__SUPPLY];
 
-static int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
+static MS__ONCE int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
     int failed = 0;
     while (failed == 0 && from < upto) {
@@ -446,7 +446,8 @@ static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
  * bytes before them need not be: they may be many. Where a sync may have failed the file
  * is synced. The caller holds both locks; nothing visible changes, and the durable end
  * stays. */
-static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_error *err)
+static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dead,
+                                                      ms_error *err)
 {
     bool torn = dead > log->end && !log->append.refused; /* of another writer */
     if (torn && (log->opts.keep_torn || ms__holds_record(log, log->end, dead)))
@@ -473,7 +474,7 @@ static MS__NOINLINE ms_result ms__log_settle(ms__log *log, uint64_t dead, ms_err
 }
 
 /* Waits for the running sync to end. The caller holds the lock. */
-static void ms__log_await_sync(ms__log *log)
+static MS__ONCE void ms__log_await_sync(ms__log *log)
 {
     while (log->durable.syncing) {
         log->durable.waiting++;

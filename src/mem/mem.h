@@ -208,7 +208,7 @@ typedef struct ms__image {
     uint64_t damaged;
 } ms__image;
 
-static ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
+static MS__RARE ms_result ms__image_header(ms__image *im, bool salvage, ms_error *err)
 {
     const unsigned char *h = im->base;
     if (memcmp(h, ms__image_magic, 8) != 0)

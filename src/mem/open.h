@@ -132,7 +132,8 @@ static void ms__image_begin(ms__mem *m)
 
 MS__STATIC_ASSERT(store_fits_the_smallest_buffer, sizeof(ms__mem) + 64 < MS_MEM_MIN / 2);
 
-MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc,
+                                      ms_error *err)
 {
     ms_mem_desc defaults;
     ms__mem *m;

@@ -33,7 +33,7 @@
  * (CH4) A change never applies to a message appended after it, whatever is damaged.
  * ================================================================================== */
 
-static ms_result ms__can_change(const ms_store *store, ms_error *err)
+static MS__ONCE ms_result ms__can_change(const ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
     if (store->backend->change) return MS_OK;
@@ -54,7 +54,7 @@ static ms_result ms__can_change_at(ms_store *store, ms_str location, ms_error *e
 }
 
 /* Begins a record of a kind, and returns its envelope. */
-static ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
+static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
 {
     memset(record, 0, sizeof *record);
     record->kind = kind;
@@ -458,8 +458,8 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
                     seq);
 }
 
-MS_API ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
-                         ms_arena *arena, ms_error *err)
+MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
+                                  ms_arena *arena, ms_error *err)
 {
     ms_arena own;
     ms__fork f;

@@ -349,7 +349,8 @@ static ms_result ms__append_all(ms_store *store, const ms_envelope *messages, si
         MS__TRY(code);
         repaired |= layout.repaired;
     }
-    MS__TRY(ms__key_check(opts->location, "location", false, err));
+    if (ms__is_empty(opts->location)) /* or it was checked with each message */
+        MS__TRY(ms__key_check(opts->location, "location", false, err));
     run.location = opts->location;
     run.messages = messages;
     run.n = n;
@@ -567,8 +568,8 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err)
     return store->backend->tick ? store->backend->tick(store, budget_us, err) : MS_OK;
 }
 
-MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
-                         uint64_t *last_seq, ms_error *err)
+MS_API MS__RARE ms_result ms_wait(ms_store *store, uint64_t after_seq,
+                                  uint32_t timeout_ms, uint64_t *last_seq, ms_error *err)
 {
     ms__now before, now;
     uint64_t pause = 50;

@@ -34,8 +34,8 @@ enum {
     MS__BLOCK_COUNT
 };
 
-MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
-                           ms_str agent_key)
+MS_API MS__RARE void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
+                                    ms_str agent_key)
 {
     memset(memory, 0, sizeof *memory);
     memory->store = store;

@@ -33,10 +33,10 @@ static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t las
 
 /* Checks one posting list: its postings rise, their records belong there, its chunks are
  * linked. Adds its length to *entries. */
-static ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
-                                const ms__loc *loc, const ms__agent *agent,
-                                unsigned kinds, ms_type_set types, uint64_t *entries,
-                                ms_error *err)
+static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s,
+                                         const ms__loc *loc, const ms__agent *agent,
+                                         unsigned kinds, ms_type_set types,
+                                         uint64_t *entries, ms_error *err)
 {
     uint32_t last = 0;
     const ms__chunk *before = NULL;
@@ -230,7 +230,7 @@ static ms_result ms__check_log(ms__log *log, ms_error *err)
 
 #endif /* MSGSTORE_NO_LOG */
 
-MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err)
+MS_API MS__RARE ms_result ms_selfcheck(ms_store *store, ms_error *err)
 {
     MS__TRY(ms__open_check(store, err));
 #ifndef MSGSTORE_NO_LOG

@@ -510,7 +510,8 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     return MS_OK;
 }
 
-MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc, ms_error *err)
+MS_API MS__RARE ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
+                                        ms_error *err)
 {
     *store = NULL;
     if (!desc)
