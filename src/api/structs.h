@@ -30,6 +30,9 @@ typedef struct ms__list_iter {
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
+    uint32_t which;           /* an item of the heap, not of this iterator: an iterator, */
+    uint64_t due;             /* and its place, turned round where reading goes backward */
+    ms__index proven;         /* names of this run were compared last */
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
@@ -38,7 +41,9 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
+    uint64_t place[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
+    uint32_t which[MS__AHEAD]; /* the iterators that they came from */
 } ms__queue;
 
 struct ms__edits;
@@ -78,12 +83,11 @@ typedef struct ms__merge {
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
-    ms__index proven;         /* plain: names of this run were compared last */
     uint32_t pin;             /* of a log */
     uint32_t n_iters, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
-    bool plain;               /* one list, and the query returns all its messages */
+    bool plain;               /* the query returns all messages of its lists */
     bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
