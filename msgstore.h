@@ -2736,6 +2736,7 @@ typedef struct ms__list_iter {
     const unsigned char *record; /* the record that is next, */
     uint64_t place;           /* its position in the store, */
     uint32_t entry;           /* and its entry in the list */
+    uint32_t known;           /* 0, or it was found valid and has room for so many bytes */
     uint32_t types;           /* of the query, by bits */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t agent;           /* index of the agent's name in the query */
@@ -2757,7 +2758,7 @@ typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
-    uint32_t entry[MS__AHEAD];
+    uint32_t entry[MS__AHEAD], known[MS__AHEAD];
     uint32_t which[MS__AHEAD]; /* the iterators that they came from */
 } ms__queue;
 
@@ -6707,7 +6708,7 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
 
 /* Returns the next message as stored. The newest few are kept at the opening, and all
  * that belongs to them was reported there. */
-static const ms_msg *ms__next_stored(ms_cursor *it)
+static inline const ms_msg *ms__next_stored(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     if (!MS__SMALL && it->kept && !it->history.memory && it->result == MS_OK) {
@@ -9587,6 +9588,10 @@ typedef struct ms__sealed {
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
     bool (*offer)(struct ms__core *core, ms__reading *s, ms__list_iter *h, uint32_t i);
+    /* Moves an iterator on, and adds its records to the queue, up to so many in it or to
+     * the end of the run. */
+    void (*take)(struct ms__core *core, ms__merge *merge, ms__list_iter *h,
+                 uint32_t most);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */
@@ -10210,6 +10215,7 @@ static bool ms__list_iter_offer(ms__core *core, ms__reading *s, ms__list_iter *l
 {
     const ms__tail *t = s->tail;
     if (MS__LOG && li->index) return ms__sealed_of(core)->offer(core, s, li, i);
+    li->known = 0;
     li->entry = ms__list_iter_entry(li, i);
     li->place = ms__place(t->segment, li->entry);
     li->record = core->home->at(core, ms__tail_offset(t, li->entry));
@@ -10519,6 +10525,7 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     merge->queue.index[last] = li->index;
     merge->queue.place[last] = li->place;
     merge->queue.entry[last] = li->entry;
+    merge->queue.known[last] = li->known;
     merge->queue.which[last] = which;
 }
 
@@ -10535,6 +10542,10 @@ static void ms__look_ahead_one(ms__core *core, ms_cursor *it, uint32_t most)
             return;
         }
         if (li->agent & MS__FOR_COMPARE) return;
+        if (MS__LOG && li->index) {
+            ms__sealed_of(core)->take(core, merge, li, most);
+            continue;
+        }
         (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
         ms__queue_add(merge, li, 0);
     }
@@ -10546,7 +10557,6 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     uint32_t most = merge->left < MS__AHEAD ? (uint32_t)merge->left : MS__AHEAD;
-    if (merge->n_queue > MS__AHEAD / 2 || merge->n_live == 0) return;
     if (merge->n_iters == 1) {
         ms__look_ahead_one(core, it, most);
         return;
@@ -10569,47 +10579,91 @@ static void ms__prefetch_rest(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
     if (size > MS__AHEAD_LONG) return;
-    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+    if (size > MS__AHEAD_BYTES) size = MS__AHEAD_BYTES;
+    for (uint32_t i = 128; i < size; i += 64) MS__PREFETCH(r + i);
+}
+
+/* Returns whether a record of the queue was found valid before, and one of its run has
+ * the names of the list. */
+static bool ms__queue_known(ms_cursor *it, uint32_t at)
+{
+    const ms__queue *q = &it->of.merge.queue;
+    const unsigned char *r = q->record[at];
+    uint32_t known = q->known[at], size = known > 0 ? ms__get32(r) : 0;
+    return size > MS__HEADER && size <= known && ms__padded(size) <= known &&
+           r[4] == MS__KIND_MESSAGE &&
+           q->index[at] == ms__list_iters(it)[q->which[at]].proven;
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
  * is compared, the first that is valid: it is in the cache then. Comparing when the run
  * was found took a cache miss, and a check of the whole record. */
-static bool ms__queue_own(ms_cursor *it, ms__index index, uint32_t which,
-                          const unsigned char *r)
+static bool ms__queue_own(ms_cursor *it, uint32_t at)
 {
-    ms__list_iter *li = &ms__list_iters(it)[which];
-    if (!MS__LOG || !index || index == li->proven) return true;
-    if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(r))) return false;
-    li->proven = index;
+    const ms__queue *q = &it->of.merge.queue;
+    ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
+    if (!MS__LOG || !q->index[at] || q->index[at] == li->proven) return true;
+    if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
+        return false;
+    li->proven = q->index[at];
     return true;
 }
 
-/* Returns the next message of a plain cursor's queue, or NULL. */
-static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+/* Checks a record of the queue. False: it is damaged, which is counted, or of another
+ * name. */
+static MS__NOINLINE bool ms__queue_check(ms__core *core, ms_cursor *it, uint32_t at)
+{
+    const ms__queue *q = &it->of.merge.queue;
+    bool whole = ms__entry_state(core, &it->of.merge.reading, q->index[at], q->entry[at],
+                                 q->record[at]) == MS__WHOLE;
+    if (whole && !ms__queue_own(it, at)) return false;
+    it->of.merge.last_place = q->place[at];
+    if (!whole) it->damaged++;
+    return whole;
+}
+
+/* Returns the next message of the queue, or NULL. */
+static inline const unsigned char *ms__queue_next(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
     const ms__queue *q = &merge->queue;
-    ms__look_ahead(core, it);
     while (merge->n_queue > 0) {
         uint32_t at = merge->first;
         merge->first = (uint8_t)((at + 1) % MS__AHEAD);
-        if (--merge->n_queue >= MS__AHEAD_NEAR)
-            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = q->record[at];
+        merge->n_queue--;
         if (q->place[at] == merge->last_place) continue; /* two lists have it */
-        bool whole = ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE;
-        if (whole && !ms__queue_own(it, q->index[at], q->which[at], r)) continue;
+        if (!ms__queue_known(it, at) && !ms__queue_check(core, it, at)) continue;
         merge->last_place = q->place[at];
-        if (whole) return r;
-        it->damaged++;
+        return q->record[at];
     }
-    /* in this run names have to be compared */
-    if (merge->n_iters == 1 && merge->n_live > 0 &&
-        !ms__list_iter_load(core, s, &merge->iters[0]))
-        merge->n_live = 0;
     return NULL;
+}
+
+/* Fills the queue if it is half empty. False: it stays empty; the list is at its end, or
+ * in a run in which names have to be compared. */
+static bool ms__queue_fill(ms__core *core, ms_cursor *it, uint32_t low)
+{
+    ms__merge *merge = &it->of.merge;
+    if (merge->n_queue <= low && merge->n_live > 0) ms__look_ahead(core, it);
+    if (merge->n_queue > 0) return true;
+    if (merge->n_iters == 1 && merge->n_live > 0 &&
+        !ms__list_iter_load(core, &merge->reading, &merge->iters[0]))
+        merge->n_live = 0;
+    return false;
+}
+
+/* Returns the next message of a plain cursor; NULL: the queue stays empty. */
+static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    const unsigned char *r = NULL;
+    while (!r && ms__queue_fill(core, it, MS__AHEAD / 2)) {
+        if (merge->n_queue > MS__AHEAD_NEAR)
+            ms__prefetch_rest(
+                merge->queue.record[(merge->first + MS__AHEAD_NEAR) % MS__AHEAD]);
+        r = ms__queue_next(core, it);
+    }
+    return r;
 }
 
 /* ---- Where reading begins. */
@@ -10651,22 +10705,25 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
     return true;
 }
 
-/* Keeps the newest n records. In a plain list they are read ahead: the newest 20 of a
+/* Keeps the newest n records. In plain lists they are read ahead: the newest 20 of a
  * conversation take 573 instructions a message, and took 669 through the heap. */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    const unsigned char *kept[MS__KEPT], *r;
-    uint32_t n = 0;
+    const unsigned char *kept[MS__KEPT], *r = NULL;
+    uint32_t n = 0, most = (uint32_t)merge->left;
     ms__list_iters_turn(core, it, true);
-    for (; merge->left > 0; merge->left--) {
-        r = merge->plain ? ms__plain_step(core, it) : NULL;
-        if (!r) r = ms__merge_step(core, it, &it->damaged);
+    for (; n < most; merge->left = most - n) {
+        if (merge->plain && ms__queue_fill(core, it, 0)) {
+            while ((r = ms__queue_next(core, it)) != NULL) kept[n++] = r;
+            continue;
+        }
+        r = ms__merge_step(core, it, &it->damaged);
         if (!r) break;
         kept[n++] = r;
     }
     it->kept = true;
-    merge->full = merge->left == 0;
+    merge->full = n == most;
     merge->left = n;
     memcpy(merge->queue.record, kept, n * sizeof *kept);
 }
@@ -11024,8 +11081,9 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 {
     ms__core *core = ms__core_of(store);
     ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
-    merge->reading.query = &it->query;
+    s->query = &it->query;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
@@ -11034,7 +11092,8 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
-    ms__reading_report(it);
+    if (s->damaged_ranges | s->damaged_records | it->damaged | (uint64_t)s->result)
+        ms__reading_report(it);
     if (!r) return NULL;
     merge->left--;
     return ms__msg(r);
@@ -15904,6 +15963,7 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     uint64_t at = (uint64_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK);
     uint32_t end = (uint32_t)((at + n + MS__BLOCK - 1) / MS__BLOCK);
+    if (end - b == 1 && ms__bit_get(l->sound, b)) return true;
     if (end - b > 2 && !ms__bit_get(l->sound, b + 1)) /* not shared with others */
         ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
     for (; b < end; b++) {
@@ -19752,7 +19812,8 @@ static bool ms__log_run(const ms__reading *s, ms__list_iter *li, const ms__run *
     if (li->lo >= li->hi) return false;
     /* the number of a list has 61 bits: the names may be others */
     li->agent |= !listed || run->mixed ? MS__FOR_COMPARE : MS__FOR_DOUBT;
-    if (li->run) ms__places_soon(s, li);
+    size_t limit = s->query->limit; /* of the newest few most are in the cache */
+    if (li->run && (limit == 0 || limit > MS__KEPT)) ms__places_soon(s, li);
     return true;
 }
 
@@ -19898,6 +19959,8 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
     return n;
 }
 
+#define MS__RUNS_FEW 4u /* so few are read one after the other as soon */
+
 /* Returns how many runs a query needs soon, if all are as long as the last one. The
  * newest 20, mostly of one run or two, took twice as long with all of them. */
 static uint32_t ms__runs_due(const ms__reading *s, const ms__list_iter *li)
@@ -19914,7 +19977,9 @@ static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
     if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
-    uint32_t n = ms__runs_wanted(log, s, li, soon, ms__runs_due(s, li));
+    uint32_t due = ms__runs_due(s, li);
+    if (due <= MS__RUNS_FEW) return;
+    uint32_t n = ms__runs_wanted(log, s, li, soon, due);
     for (uint32_t i = 0; i < n; i++) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
         if (soon[i].index) ms__run_soon_list(&soon[i], li->list);
@@ -19998,27 +20063,67 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
-/* Reads nothing of the record, which would wait for it. A record that was checked needs
- * no look; of another one the header's page is populated. */
+/* Returns the address of a record of a segment, sets its unit, and `known` as of an
+ * iterator. Reads nothing of the record, which would wait for it. A record that was
+ * checked needs no look; of another one the header's page is populated. */
+static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment *l,
+                                                 uint32_t entry, uint32_t *unit,
+                                                 uint32_t *known)
+{
+    *unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
+    *known = 0;
+    uint64_t offset = l->base + (uint64_t)*unit * 8, left = l->offset - offset;
+    if (offset >= l->offset) return log->map.super; /* it is counted as damaged */
+    if (ms__bit_get(l->checked, entry)) {
+        *known = (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX);
+    } else {
+        ms__log_populate(log, offset, MS__HEADER);
+        ms__log_first_look(log, offset);
+    }
+    return ms__log_address(log, offset);
+}
+
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
 {
     ms__log *log = ms__log_in(core);
     const ms__segment *l = li->index;
-    uint32_t entry = ms__run_entry(li, i);
+    uint32_t entry = ms__run_entry(li, i), unit;
     uint32_t soon = s->backward ? i - MS__PLACES_SOON : i + MS__PLACES_SOON;
     if (li->run && soon < li->hi) ms__place_soon(li, soon); /* backward, it may wrap */
-    uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
-    uint64_t offset = l->base + (uint64_t)unit * 8;
+    li->record = ms__log_entry(log, l, entry, &unit, &li->known);
     li->entry = entry;
     li->place = ms__place(l->number, unit);
-    li->record = log->map.super;
-    if (offset >= l->offset) return true; /* it is counted as damaged */
-    li->record = ms__log_address(log, offset);
-    if (!ms__bit_get(l->checked, entry)) {
-        ms__log_populate(log, offset, MS__HEADER);
-        ms__log_first_look(log, offset);
-    }
+    if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
+}
+
+static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
+                         uint32_t most)
+{
+    ms__log *log = ms__log_in(core);
+    ms__queue *q = &merge->queue;
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run;
+    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
+    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi;
+    uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
+    if (n > most - merge->n_queue) n = most - merge->n_queue;
+    at += merge->n_queue;
+    li->pos += step * n;
+    merge->n_queue = (uint8_t)(merge->n_queue + n);
+    for (; n > 0; n--, i += step, at++) {
+        uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
+        uint32_t entry = ms__posting(run, i, width);
+        if (soon < hi) MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+        const unsigned char *r = ms__log_entry(log, l, entry, &unit, &q->known[k]);
+        MS__PREFETCH(r);
+        MS__PREFETCH(r + 64);
+        q->record[k] = r;
+        q->index[k] = l;
+        q->place[k] = ms__place(l->number, unit);
+        q->entry[k] = entry;
+        q->which[k] = 0;
+    }
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,
@@ -20509,9 +20614,9 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_state_of, ms__log_below,
-    ms__log_seek,     ms__log_key,   ms__log_lacks,    ms__log_edits_of,
-    ms__log_edit,     ms__log_record, ms__log_names};
+    ms__log_next_run, ms__log_offer, ms__log_take,     ms__log_state_of,
+    ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
+    ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
                                       ms__run_publish, ms__log_no_room, &ms__log_sealed};

@@ -21,6 +21,7 @@ typedef struct ms__list_iter {
     const unsigned char *record; /* the record that is next, */
     uint64_t place;           /* its position in the store, */
     uint32_t entry;           /* and its entry in the list */
+    uint32_t known;           /* 0, or it was found valid and has room for so many bytes */
     uint32_t types;           /* of the query, by bits */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t agent;           /* index of the agent's name in the query */
@@ -42,7 +43,7 @@ typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
-    uint32_t entry[MS__AHEAD];
+    uint32_t entry[MS__AHEAD], known[MS__AHEAD];
     uint32_t which[MS__AHEAD]; /* the iterators that they came from */
 } ms__queue;
 

@@ -149,6 +149,7 @@ static bool ms__list_iter_offer(ms__core *core, ms__reading *s, ms__list_iter *l
 {
     const ms__tail *t = s->tail;
     if (MS__LOG && li->index) return ms__sealed_of(core)->offer(core, s, li, i);
+    li->known = 0;
     li->entry = ms__list_iter_entry(li, i);
     li->place = ms__place(t->segment, li->entry);
     li->record = core->home->at(core, ms__tail_offset(t, li->entry));
@@ -458,6 +459,7 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     merge->queue.index[last] = li->index;
     merge->queue.place[last] = li->place;
     merge->queue.entry[last] = li->entry;
+    merge->queue.known[last] = li->known;
     merge->queue.which[last] = which;
 }
 
@@ -474,6 +476,10 @@ static void ms__look_ahead_one(ms__core *core, ms_cursor *it, uint32_t most)
             return;
         }
         if (li->agent & MS__FOR_COMPARE) return;
+        if (MS__LOG && li->index) {
+            ms__sealed_of(core)->take(core, merge, li, most);
+            continue;
+        }
         (void)ms__list_iter_offer(core, s, li, s->backward ? --li->pos : li->pos++);
         ms__queue_add(merge, li, 0);
     }
@@ -485,7 +491,6 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     uint32_t most = merge->left < MS__AHEAD ? (uint32_t)merge->left : MS__AHEAD;
-    if (merge->n_queue > MS__AHEAD / 2 || merge->n_live == 0) return;
     if (merge->n_iters == 1) {
         ms__look_ahead_one(core, it, most);
         return;
@@ -508,47 +513,91 @@ static void ms__prefetch_rest(const unsigned char *r)
 {
     uint32_t size = ms__get32(r);
     if (size > MS__AHEAD_LONG) return;
-    for (uint32_t i = 128; i < size && i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(r + i);
+    if (size > MS__AHEAD_BYTES) size = MS__AHEAD_BYTES;
+    for (uint32_t i = 128; i < size; i += 64) MS__PREFETCH(r + i);
+}
+
+/* Returns whether a record of the queue was found valid before, and one of its run has
+ * the names of the list. */
+static bool ms__queue_known(ms_cursor *it, uint32_t at)
+{
+    const ms__queue *q = &it->of.merge.queue;
+    const unsigned char *r = q->record[at];
+    uint32_t known = q->known[at], size = known > 0 ? ms__get32(r) : 0;
+    return size > MS__HEADER && size <= known && ms__padded(size) <= known &&
+           r[4] == MS__KIND_MESSAGE &&
+           q->index[at] == ms__list_iters(it)[q->which[at]].proven;
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
  * is compared, the first that is valid: it is in the cache then. Comparing when the run
  * was found took a cache miss, and a check of the whole record. */
-static bool ms__queue_own(ms_cursor *it, ms__index index, uint32_t which,
-                          const unsigned char *r)
+static bool ms__queue_own(ms_cursor *it, uint32_t at)
 {
-    ms__list_iter *li = &ms__list_iters(it)[which];
-    if (!MS__LOG || !index || index == li->proven) return true;
-    if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(r))) return false;
-    li->proven = index;
+    const ms__queue *q = &it->of.merge.queue;
+    ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
+    if (!MS__LOG || !q->index[at] || q->index[at] == li->proven) return true;
+    if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
+        return false;
+    li->proven = q->index[at];
     return true;
 }
 
-/* Returns the next message of a plain cursor's queue, or NULL. */
-static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+/* Checks a record of the queue. False: it is damaged, which is counted, or of another
+ * name. */
+static MS__NOINLINE bool ms__queue_check(ms__core *core, ms_cursor *it, uint32_t at)
+{
+    const ms__queue *q = &it->of.merge.queue;
+    bool whole = ms__entry_state(core, &it->of.merge.reading, q->index[at], q->entry[at],
+                                 q->record[at]) == MS__WHOLE;
+    if (whole && !ms__queue_own(it, at)) return false;
+    it->of.merge.last_place = q->place[at];
+    if (!whole) it->damaged++;
+    return whole;
+}
+
+/* Returns the next message of the queue, or NULL. */
+static inline const unsigned char *ms__queue_next(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__reading *s = &merge->reading;
     const ms__queue *q = &merge->queue;
-    ms__look_ahead(core, it);
     while (merge->n_queue > 0) {
         uint32_t at = merge->first;
         merge->first = (uint8_t)((at + 1) % MS__AHEAD);
-        if (--merge->n_queue >= MS__AHEAD_NEAR)
-            ms__prefetch_rest(q->record[(at + MS__AHEAD_NEAR) % MS__AHEAD]);
-        const unsigned char *r = q->record[at];
+        merge->n_queue--;
         if (q->place[at] == merge->last_place) continue; /* two lists have it */
-        bool whole = ms__entry_state(core, s, q->index[at], q->entry[at], r) == MS__WHOLE;
-        if (whole && !ms__queue_own(it, q->index[at], q->which[at], r)) continue;
+        if (!ms__queue_known(it, at) && !ms__queue_check(core, it, at)) continue;
         merge->last_place = q->place[at];
-        if (whole) return r;
-        it->damaged++;
+        return q->record[at];
     }
-    /* in this run names have to be compared */
-    if (merge->n_iters == 1 && merge->n_live > 0 &&
-        !ms__list_iter_load(core, s, &merge->iters[0]))
-        merge->n_live = 0;
     return NULL;
+}
+
+/* Fills the queue if it is half empty. False: it stays empty; the list is at its end, or
+ * in a run in which names have to be compared. */
+static bool ms__queue_fill(ms__core *core, ms_cursor *it, uint32_t low)
+{
+    ms__merge *merge = &it->of.merge;
+    if (merge->n_queue <= low && merge->n_live > 0) ms__look_ahead(core, it);
+    if (merge->n_queue > 0) return true;
+    if (merge->n_iters == 1 && merge->n_live > 0 &&
+        !ms__list_iter_load(core, &merge->reading, &merge->iters[0]))
+        merge->n_live = 0;
+    return false;
+}
+
+/* Returns the next message of a plain cursor; NULL: the queue stays empty. */
+static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    const unsigned char *r = NULL;
+    while (!r && ms__queue_fill(core, it, MS__AHEAD / 2)) {
+        if (merge->n_queue > MS__AHEAD_NEAR)
+            ms__prefetch_rest(
+                merge->queue.record[(merge->first + MS__AHEAD_NEAR) % MS__AHEAD]);
+        r = ms__queue_next(core, it);
+    }
+    return r;
 }
 
 /* ---- Where reading begins. */
@@ -590,22 +639,25 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
     return true;
 }
 
-/* Keeps the newest n records. In a plain list they are read ahead: the newest 20 of a
+/* Keeps the newest n records. In plain lists they are read ahead: the newest 20 of a
  * conversation take 573 instructions a message, and took 669 through the heap. */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    const unsigned char *kept[MS__KEPT], *r;
-    uint32_t n = 0;
+    const unsigned char *kept[MS__KEPT], *r = NULL;
+    uint32_t n = 0, most = (uint32_t)merge->left;
     ms__list_iters_turn(core, it, true);
-    for (; merge->left > 0; merge->left--) {
-        r = merge->plain ? ms__plain_step(core, it) : NULL;
-        if (!r) r = ms__merge_step(core, it, &it->damaged);
+    for (; n < most; merge->left = most - n) {
+        if (merge->plain && ms__queue_fill(core, it, 0)) {
+            while ((r = ms__queue_next(core, it)) != NULL) kept[n++] = r;
+            continue;
+        }
+        r = ms__merge_step(core, it, &it->damaged);
         if (!r) break;
         kept[n++] = r;
     }
     it->kept = true;
-    merge->full = merge->left == 0;
+    merge->full = n == most;
     merge->left = n;
     memcpy(merge->queue.record, kept, n * sizeof *kept);
 }
@@ -963,8 +1015,9 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
 {
     ms__core *core = ms__core_of(store);
     ms__merge *merge = &it->of.merge;
+    ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
-    merge->reading.query = &it->query;
+    s->query = &it->query;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
@@ -973,7 +1026,8 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
-    ms__reading_report(it);
+    if (s->damaged_ranges | s->damaged_records | it->damaged | (uint64_t)s->result)
+        ms__reading_report(it);
     if (!r) return NULL;
     merge->left--;
     return ms__msg(r);
