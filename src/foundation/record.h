@@ -300,8 +300,10 @@ static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0], code = tag >> 6;
-    uint32_t len = w->dir[1];
-    if (code > 0) len |= (uint32_t)w->dir[2] << 8;
+    uint32_t len = w->dir[1], two = code > 0;
+    len |= (uint32_t)w->dir[1 + two] << 8 & (0 - two); /* a branch is guessed wrong: texts
+                                                          below 256 bytes take turns with
+                                                          longer ones */
     if (code > 1) len |= (uint32_t)w->dir[3] << 16 | (uint32_t)w->dir[4] << 24;
     e->field = tag & 31;
     e->json = (tag & MS__TAG_JSON) != 0;
