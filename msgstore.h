@@ -2734,11 +2734,10 @@ typedef struct ms__list_iter {
     const struct ms__postings *in_tail; /* the tail's part of the list; NULL: it has
                                            none */
     const unsigned char *record; /* the record that is next, */
-    uint64_t place;           /* its position in the store, */
-    uint32_t entry;           /* and its entry in the list */
-    uint32_t known;           /* 0, or it was found valid and has room for so many bytes */
-    uint32_t types;           /* of the query, by bits */
+    uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t entry;           /* of the next record in the list; */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -2746,9 +2745,10 @@ typedef struct ms__list_iter {
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
-    uint32_t which;           /* an item of the heap, not of this iterator: an iterator, */
-    uint64_t due;             /* and its place, turned round where reading goes backward */
-    ms__index proven;         /* names of this run were compared last */
+    uint32_t proven;          /* segment of the run whose names were compared last, plus
+                                 one */
+    uint32_t which;           /* an item of the heap, not of this iterator: the number of
+                                 one */
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
@@ -2758,8 +2758,9 @@ typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
-    uint32_t entry[MS__AHEAD], known[MS__AHEAD];
-    uint32_t which[MS__AHEAD]; /* the iterators that they came from */
+    uint32_t entry[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator */
+    uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
 struct ms__edits;
@@ -10250,6 +10251,7 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
     return ms__holds_at(core->seed, offset, r) ? MS__WHOLE : MS__LOST;
 }
 
+#define MS__AHEAD_LISTS 256u /* a cursor over more of them reads none ahead */
 #define MS__AHEAD_BYTES 512u /* of a record are prefetched */
 
 #define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
@@ -10308,20 +10310,30 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 
 /* ---- The heap: iterators in the order of their next places. */
 
+/* Returns the place of an item, turned round where reading goes backward: the next item
+ * has the least. */
+static uint64_t ms__heap_due(ms_cursor *it, uint32_t i)
+{
+    const ms__list_iter *iters = ms__list_iters(it);
+    uint64_t place = iters[iters[i].which].place;
+    return it->of.merge.reading.backward ? ~place : place;
+}
+
 /* Restores the heap below item i. */
 static void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
     ms__list_iter *items = ms__list_iters(it);
     uint32_t n = it->of.merge.n_live, which = items[i].which, child;
-    uint64_t due = items[i].due;
+    uint64_t due = ms__heap_due(it, i);
     while ((child = 2 * i + 1) < n) {
-        if (child + 1 < n) child += items[child + 1].due < items[child].due;
-        if (items[child].due >= due) break;
-        items[i].due = items[child].due;
+        uint64_t least = ms__heap_due(it, child);
+        uint64_t other = child + 1 < n ? ms__heap_due(it, child + 1) : UINT64_MAX;
+        if (other < least) child++;
+        if (other < least) least = other;
+        if (least >= due) break;
         items[i].which = items[child].which;
         i = child;
     }
-    items[i].due = due;
     items[i].which = which;
 }
 
@@ -10330,15 +10342,6 @@ static ms__list_iter *ms__heap_first(ms_cursor *it)
 {
     ms__list_iter *iters = ms__list_iters(it);
     return &iters[iters[0].which];
-}
-
-/* Sets item i of the heap to an iterator. */
-static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
-{
-    ms__list_iter *iters = ms__list_iters(it);
-    uint64_t place = iters[which].place;
-    iters[i].which = which;
-    iters[i].due = it->of.merge.reading.backward ? ~place : place;
 }
 
 /* Sets the direction of all iterators and builds the heap. */
@@ -10354,7 +10357,7 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
         if (backward != was)
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
-            ms__heap_set(it, merge->n_live++, i);
+            iters[merge->n_live++].which = i;
     }
     for (uint32_t i = merge->n_live / 2; i-- > 0;) ms__heap_sift(it, i);
 }
@@ -10366,11 +10369,9 @@ static void ms__heap_next(ms__core *core, ms_cursor *it)
     ms__list_iter *iters = ms__list_iters(it), *li = ms__heap_first(it);
     if (merge->reading.backward) li->pos--;
     else li->pos++;
-    if (ms__list_iter_load(core, &merge->reading, li))
-        ms__heap_set(it, 0, iters[0].which);
-    else if (--merge->n_live > 0)
-        ms__heap_set(it, 0, iters[merge->n_live].which);
-    ms__heap_sift(it, 0);
+    if (!ms__list_iter_load(core, &merge->reading, li))
+        iters[0].which = iters[--merge->n_live].which;
+    if (merge->n_live > 1) ms__heap_sift(it, 0);
 }
 
 /* The same, and prefetches records that are read next. */
@@ -10382,6 +10383,13 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
     if (merge->n_live > 1) /* it has time until its turn */
         for (uint32_t i = 0; i < MS__AHEAD_BYTES; i += 64) MS__PREFETCH(li->record + i);
     if (merge->n_live > 0) MS__PREFETCH(ms__heap_first(it)->record);
+}
+
+/* Returns the types of messages of a list that the query returns. */
+static ms_type_set ms__list_iter_types(const ms_query *q, const ms__list_iter *li)
+{
+    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    return q->types & (agent == MS__FOR_AGENT ? q->agent_types : MS_TYPES_ALL);
 }
 
 /* Returns whether a message of a list, which was read for those types, belongs to the
@@ -10402,7 +10410,7 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
     while (merge->n_live > 0) {
         ms__list_iter *li = ms__heap_first(it);
         const unsigned char *r = li->record;
-        ms_type_set types = li->types;
+        ms_type_set types = ms__list_iter_types(&it->query, li);
         uint64_t place = li->place;
         bool twice = place == merge->last_place;
         ms__state_of state = MS__WHOLE;
@@ -10528,7 +10536,7 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     merge->queue.place[last] = li->place;
     merge->queue.entry[last] = li->entry;
     merge->queue.known[last] = li->known;
-    merge->queue.which[last] = which;
+    merge->queue.which[last] = (uint8_t)which;
 }
 
 /* Fills the queue from one list, up to a run in which names have to be compared. */
@@ -10594,7 +10602,7 @@ static bool ms__queue_known(ms_cursor *it, uint32_t at)
     uint32_t known = q->known[at], size = known > 0 ? ms__get32(r) : 0;
     return size > MS__HEADER && size <= known && ms__padded(size) <= known &&
            r[4] == MS__KIND_MESSAGE &&
-           q->index[at] == ms__list_iters(it)[q->which[at]].proven;
+           (q->place[at] >> 32) + 1 == ms__list_iters(it)[q->which[at]].proven;
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
@@ -10604,10 +10612,11 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
     ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
-    if (!MS__LOG || !q->index[at] || q->index[at] == li->proven) return true;
+    uint32_t segment = (uint32_t)(q->place[at] >> 32);
+    if (!MS__LOG || !q->index[at] || segment + 1 == li->proven) return true;
     if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
         return false;
-    li->proven = q->index[at];
+    li->proven = segment + 1;
     return true;
 }
 
@@ -10738,8 +10747,9 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     const ms_query *q = &it->query;
     uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     bool back = ms__starts_back(q);
-    merge->plain = !merge->filtered && !merge->reading.changed &&
-                   !ms__raw_of(q) && !q->turn_id.ptr && !q->has_since && !q->has_until;
+    merge->plain = merge->n_iters <= MS__AHEAD_LISTS && !merge->filtered &&
+                   !merge->reading.changed && !ms__raw_of(q) && !q->turn_id.ptr &&
+                   !q->has_since && !q->has_until;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
         ms__merge_keep(core, it);
@@ -10761,11 +10771,10 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
 
 /* ---- The lists that a query reads. */
 
-/* Adds an iterator for a posting list. in_tail: the tail's part of it, NULL: none; types:
- * those of the query. */
+/* Adds an iterator for a posting list. in_tail: the tail's part of it, NULL: none. */
 static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
                                    const ms__postings *in_tail, uint32_t agent,
-                                   ms_type_set types, ms_error *err)
+                                   ms_error *err)
 {
     static const ms_type_set kinds[] = {
         MS_TYPES_ALL, MS_TYPES_CONVERSATION,           MS_TYPES_GLOBAL, MS__TYPES_TRACE,
@@ -10775,15 +10784,15 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     ms_type_set holds = kinds[list & 7];
     ms__list_iter li;
     memset(&li, 0, sizeof li);
-    li.types = (uint32_t)(types & it->query.types);
-    if (!(li.types & holds)) return MS_OK;
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
+    ms_type_set types = ms__list_iter_types(&it->query, &li);
+    if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
     if (!ms__next_run(core, s, &li))
         return s->result == MS_E_NO_MEMORY ? ms__no_memory(err, 0) : MS_OK;
-    if ((li.types & holds) != holds) merge->filtered = true;
+    if ((types & holds) != holds) merge->filtered = true;
     if (merge->n_iters == MS__CURSOR_ITERS && !merge->more) {
         size_t team = it->query.n_agent_keys, most = MS__CURSOR_ITERS + 2 * team;
         if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof li;
@@ -10805,12 +10814,11 @@ static ms_result ms__loc_iter(ms__core *core, ms_cursor *it, const ms__where *at
                               unsigned kind, const ms__postings *in_tail, ms_error *err)
 {
     return ms__list_iter_add(core, it, ms__list_number(at->hash, kind), in_tail,
-                             MS__FOR_LOCATION, MS_TYPES_ALL, err);
+                             MS__FOR_LOCATION, err);
 }
 
 static ms_result ms__agent_iters(ms__core *core, ms_cursor *it, const ms__where *at,
-                                 ms_str key, uint32_t agent, ms_type_set types,
-                                 ms_error *err)
+                                 ms_str key, uint32_t agent, ms_error *err)
 {
     ms__tail_names *names =
         (ms__tail_names *)(uintptr_t)&it->of.merge.reading.tail->names;
@@ -10819,9 +10827,9 @@ static ms_result ms__agent_iters(ms__core *core, ms_cursor *it, const ms__where 
     if (!a && !ms__sealed_of(core)) return MS_OK;
     uint64_t h = a ? a->name.node.hash : ms__name_hash(names, MS__AGENTS, at->hash, key);
     MS__TRY(ms__list_iter_add(core, it, ms__list_number(h, MS__P_TRACE),
-                              a ? &a->trace : NULL, agent, types, err));
+                              a ? &a->trace : NULL, agent, err));
     return ms__list_iter_add(core, it, ms__list_number(h, MS__P_REST),
-                             a ? &a->rest : NULL, agent, types, err);
+                             a ? &a->rest : NULL, agent, err);
 }
 
 /* Adds the lists for the views of a location. */
@@ -10838,11 +10846,10 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     if (q->views & MS_VIEW_GLOBAL)
         MS__TRY(ms__loc_iter(core, it, at, MS__P_GLOBAL, l ? &l->global : NULL, err));
     if (q->views & MS_VIEW_AGENT)
-        MS__TRY(ms__agent_iters(core, it, at, q->agent_key, MS__FOR_AGENT, q->agent_types,
-                                err));
+        MS__TRY(ms__agent_iters(core, it, at, q->agent_key, MS__FOR_AGENT, err));
     for (size_t i = 0; (q->views & MS_VIEW_TEAM) && i < q->n_agent_keys; i++)
         MS__TRY(ms__agent_iters(core, it, at, q->agent_keys[i],
-                                MS__FOR_TEAM + (uint32_t)i, MS_TYPES_ALL, err));
+                                MS__FOR_TEAM + (uint32_t)i, err));
     return MS_OK;
 }
 
@@ -10954,10 +10961,10 @@ static ms_result ms__whole_iters(ms__core *core, ms_cursor *it, ms_error *err)
         MS__CHANGES && !q->raw && ms__load32(&core->edited) != 0;
     if (!q->raw || (q->raw & MS_RAW_MESSAGES))
         MS__TRY(ms__list_iter_add(core, it, MS__LIST_MESSAGES, &names->all,
-                                  MS__FOR_LOCATION, MS_TYPES_ALL, err));
+                                  MS__FOR_LOCATION, err));
     if (!(q->raw & ~(unsigned)MS_RAW_MESSAGES)) return MS_OK;
     return ms__list_iter_add(core, it, MS__LIST_OTHERS, &names->others, MS__FOR_LOCATION,
-                             MS_TYPES_ALL, err);
+                             err);
 }
 
 static ms_result ms__query_iters(ms__core *core, ms_cursor *it, ms_error *err)
@@ -20116,7 +20123,8 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
     for (; n > 0; n--, i += step, at++) {
         uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
         uint32_t entry = ms__posting(run, i, width);
-        if (soon < hi) MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+        if (soon < hi)
+            MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
         const unsigned char *r = ms__log_entry(log, l, entry, &unit, &q->known[k]);
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
@@ -22040,13 +22048,14 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
                                 size_t *count)
 {
     ms_cursor own;
-    ms_query q;
     const ms_msg *msg;
     *count = 0;
-    (void)ms__step_query(it, s, &q);
-    q.limit = 0;
-    q.by_time = false;
-    MS__TRY(ms_query_open(s->store, &q, &own, NULL));
+    memset(&own, 0, offsetof(ms_cursor, of.merge.iters));
+    (void)ms__step_query(it, s, &own.query);
+    own.query.limit = 0;
+    own.query.by_time = false;
+    MS__TRY(s->store->backend->query(s->store, &own, NULL)); /* it was checked */
+    own.store = s->store;
     while (*count < most && (msg = ms__next_stored(&own)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
     ms_result code = ms_cursor_close(&own, NULL);
@@ -22127,6 +22136,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     ms__history *h = &it->history;
     ms_query q;
     bool some = ms__step_query(it, s, &q);
+    if (some) MS__TRY(ms__query_check(&q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
     if (!some) return MS_OK;
     it->query = q;
@@ -22134,7 +22144,6 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     it->kept = false;
     memset(it->words, 0, sizeof it->words);
     memset(&it->of, 0, offsetof(ms__merge, iters));
-    MS__TRY(ms__query_check(&it->query, NULL));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
     return MS_OK;

@@ -19,11 +19,10 @@ typedef struct ms__list_iter {
     const struct ms__postings *in_tail; /* the tail's part of the list; NULL: it has
                                            none */
     const unsigned char *record; /* the record that is next, */
-    uint64_t place;           /* its position in the store, */
-    uint32_t entry;           /* and its entry in the list */
-    uint32_t known;           /* 0, or it was found valid and has room for so many bytes */
-    uint32_t types;           /* of the query, by bits */
+    uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t entry;           /* of the next record in the list; */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -31,9 +30,10 @@ typedef struct ms__list_iter {
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
-    uint32_t which;           /* an item of the heap, not of this iterator: an iterator, */
-    uint64_t due;             /* and its place, turned round where reading goes backward */
-    ms__index proven;         /* names of this run were compared last */
+    uint32_t proven;          /* segment of the run whose names were compared last, plus
+                                 one */
+    uint32_t which;           /* an item of the heap, not of this iterator: the number of
+                                 one */
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
@@ -43,8 +43,9 @@ typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
-    uint32_t entry[MS__AHEAD], known[MS__AHEAD];
-    uint32_t which[MS__AHEAD]; /* the iterators that they came from */
+    uint32_t entry[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator */
+    uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
 struct ms__edits;

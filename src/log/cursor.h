@@ -364,7 +364,8 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
     for (; n > 0; n--, i += step, at++) {
         uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
         uint32_t entry = ms__posting(run, i, width);
-        if (soon < hi) MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+        if (soon < hi)
+            MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
         const unsigned char *r = ms__log_entry(log, l, entry, &unit, &q->known[k]);
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
