@@ -5908,9 +5908,9 @@ static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0], code = tag >> 6;
     uint32_t len = w->dir[1], two = code > 0;
-    len |= (uint32_t)w->dir[1 + two] << 8 & (0 - two); /* a branch is guessed wrong: texts
-                                                          below 256 bytes take turns with
-                                                          longer ones */
+    len |= (uint32_t)w->dir[1 + two] << 8 * two; /* without a branch, which the processor
+                                                    guesses wrong: short texts and long
+                                                    ones take turns */
     if (code > 1) len |= (uint32_t)w->dir[3] << 16 | (uint32_t)w->dir[4] << 24;
     e->field = tag & 31;
     e->json = (tag & MS__TAG_JSON) != 0;
@@ -10326,11 +10326,9 @@ static void ms__heap_sift(ms_cursor *it, uint32_t i)
     uint32_t n = it->of.merge.n_live, which = items[i].which, child;
     uint64_t due = ms__heap_due(it, i);
     while ((child = 2 * i + 1) < n) {
-        uint64_t least = ms__heap_due(it, child);
-        uint64_t other = child + 1 < n ? ms__heap_due(it, child + 1) : UINT64_MAX;
-        if (other < least) child++;
-        if (other < least) least = other;
-        if (least >= due) break;
+        if (child + 1 < n && ms__heap_due(it, child + 1) < ms__heap_due(it, child))
+            child++;
+        if (ms__heap_due(it, child) >= due) break;
         items[i].which = items[child].which;
         i = child;
     }
@@ -10385,20 +10383,20 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
     if (merge->n_live > 0) MS__PREFETCH(ms__heap_first(it)->record);
 }
 
-/* Returns the types of messages of a list that the query returns. */
-static ms_type_set ms__list_iter_types(const ms_query *q, const ms__list_iter *li)
+/* Returns the types of messages that the query returns of a list. agent: as of its
+ * iterator. */
+static ms_type_set ms__list_iter_types(const ms_query *q, uint32_t agent)
 {
-    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
-    return q->types & (agent == MS__FOR_AGENT ? q->agent_types : MS_TYPES_ALL);
+    agent &= ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    return agent == MS__FOR_AGENT ? q->types & q->agent_types : q->types;
 }
 
-/* Returns whether a message of a list, which was read for those types, belongs to the
- * query. */
-static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, ms_type_set types)
+/* Returns whether a message of a list belongs to the query. */
+static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, uint32_t agent)
 {
     const ms_query *q = &it->query;
     if (ms__raw_of(q)) return ms__raw_passes(q, msg);
-    if (!(MS_BIT(ms_type_of(msg)) & types)) return false;
+    if (!(MS_BIT(ms_type_of(msg)) & ms__list_iter_types(q, agent))) return false;
     return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
 }
 
@@ -10410,7 +10408,7 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
     while (merge->n_live > 0) {
         ms__list_iter *li = ms__heap_first(it);
         const unsigned char *r = li->record;
-        ms_type_set types = ms__list_iter_types(&it->query, li);
+        uint32_t agent = li->agent;
         uint64_t place = li->place;
         bool twice = place == merge->last_place;
         ms__state_of state = MS__WHOLE;
@@ -10425,7 +10423,7 @@ static const unsigned char *ms__merge_step(ms__core *core, ms_cursor *it,
         ms__list_iters_pop(core, it);
         if (twice || !r || !own) continue;
         bool whole = state == MS__WHOLE;
-        if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), types)) continue;
+        if (whole && !merge->plain && !ms__merge_passes(it, ms__msg(r), agent)) continue;
         if (broken || !whole) ++*damaged;
         merge->last_place = place;
         if (whole) return r;
@@ -10642,7 +10640,7 @@ static inline const unsigned char *ms__queue_next(ms__core *core, ms_cursor *it)
         uint32_t at = merge->first;
         merge->first = (uint8_t)((at + 1) % MS__AHEAD);
         merge->n_queue--;
-        if (q->place[at] == merge->last_place) continue; /* two lists have it */
+        if (q->place[at] == merge->last_place) continue; /* of two lists */
         if (!ms__queue_known(it, at) && !ms__queue_check(core, it, at)) continue;
         merge->last_place = q->place[at];
         return q->record[at];
@@ -10747,9 +10745,9 @@ static void ms__merge_window(ms__core *core, ms_cursor *it)
     const ms_query *q = &it->query;
     uint64_t unseen = 0, outer = 0; /* outer: damage that only this walk meets */
     bool back = ms__starts_back(q);
-    merge->plain = merge->n_iters <= MS__AHEAD_LISTS && !merge->filtered &&
-                   !merge->reading.changed && !ms__raw_of(q) && !q->turn_id.ptr &&
-                   !q->has_since && !q->has_until;
+    merge->plain = !merge->filtered && !merge->reading.changed && !ms__raw_of(q) &&
+                   !q->turn_id.ptr && !q->has_since && !q->has_until;
+    if (!MS__SMALL && merge->n_iters > MS__AHEAD_LISTS) merge->plain = false;
     merge->left = q->limit ? q->limit : SIZE_MAX;
     if (!MS__SMALL && back && !q->reverse && q->limit <= MS__KEPT) {
         ms__merge_keep(core, it);
@@ -10787,7 +10785,7 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
-    ms_type_set types = ms__list_iter_types(&it->query, &li);
+    ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
     if (!ms__next_run(core, s, &li))
@@ -11101,8 +11099,8 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     if (!MS__SMALL && it->kept) return ms__msg(merge->queue.record[--merge->left]);
     if (!MS__SMALL && merge->plain) r = ms__plain_step(core, it);
     if (!r) r = ms__merge_step(core, it, &it->damaged);
-    if (s->damaged_ranges | s->damaged_records | it->damaged | (uint64_t)s->result)
-        ms__reading_report(it);
+    uint64_t damaged = s->damaged_ranges | s->damaged_records | it->damaged;
+    if (MS__SMALL || damaged > 0 || s->result != MS_OK) ms__reading_report(it);
     if (!r) return NULL;
     merge->left--;
     return ms__msg(r);

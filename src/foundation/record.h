@@ -301,9 +301,9 @@ static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0], code = tag >> 6;
     uint32_t len = w->dir[1], two = code > 0;
-    len |= (uint32_t)w->dir[1 + two] << 8 & (0 - two); /* a branch is guessed wrong: texts
-                                                          below 256 bytes take turns with
-                                                          longer ones */
+    len |= (uint32_t)w->dir[1 + two] << 8 * two; /* without a branch, which the processor
+                                                    guesses wrong: short texts and long
+                                                    ones take turns */
     if (code > 1) len |= (uint32_t)w->dir[3] << 16 | (uint32_t)w->dir[4] << 24;
     e->field = tag & 31;
     e->json = (tag & MS__TAG_JSON) != 0;
