@@ -19,10 +19,10 @@ typedef struct ms__list_iter {
     const struct ms__postings *in_tail; /* the tail's part of the list; NULL: it has
                                            none */
     const unsigned char *record; /* the record that is next, */
-    uint64_t place;           /* its position in the store, */
-    uint32_t entry;           /* and its entry in the list */
-    uint32_t types;           /* of the query, by bits */
+    uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
+    uint32_t entry;           /* of the next record in the list; */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -30,6 +30,10 @@ typedef struct ms__list_iter {
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
     uint32_t lo, pos, hi;     /* entries of the run */
+    uint32_t proven;          /* segment of the run whose names were compared last, plus
+                                 one */
+    uint32_t which;           /* an item of the heap, not of this iterator: the number of
+                                 one */
 } ms__list_iter;
 
 /* Records to be returned: a ring of those read ahead, or all that the query returns. */
@@ -38,7 +42,10 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *record[MS__KEPT];
     ms__index index[MS__AHEAD];
+    uint64_t place[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator */
+    uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
 struct ms__edits;
@@ -78,12 +85,11 @@ typedef struct ms__merge {
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
     uint64_t last_place;      /* of the record returned last */
-    ms__index proven;         /* plain: names of this run were compared last */
     uint32_t pin;             /* of a log */
     uint32_t n_iters, n_live;
     bool filtered;
     bool match;               /* whole store: check each message against the query */
-    bool plain;               /* one list, and the query returns all its messages */
+    bool plain;               /* the query returns all messages of its lists */
     bool full;                /* the newest n were found: no older one is returned */
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here

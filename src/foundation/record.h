@@ -305,8 +305,10 @@ static uint32_t ms__entry_length(const unsigned char **dir)
 {
     const unsigned char *at = *dir;
     unsigned code = at[0] >> 6;
-    uint32_t len = at[1];
-    if (code > 0) len |= (uint32_t)at[2] << 8;
+    uint32_t len = at[1], two = code > 0;
+    len |= (uint32_t)at[1 + two] << 8 * two; /* without a branch, which the processor
+                                                guesses wrong: short texts and long
+                                                ones take turns */
     if (code > 1) len |= (uint32_t)at[3] << 16 | (uint32_t)at[4] << 24;
     *dir = at + 1 + ((size_t)1 << code);
     return len;

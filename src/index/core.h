@@ -67,6 +67,10 @@ typedef struct ms__sealed {
     /* Sets the iterator's record to entry i of its segment; false: the query excludes
      * it. */
     bool (*offer)(struct ms__core *core, ms__reading *s, ms__list_iter *h, uint32_t i);
+    /* Moves an iterator on, and adds its records to the queue, up to so many in it or to
+     * the end of the run. */
+    void (*take)(struct ms__core *core, ms__merge *merge, ms__list_iter *h,
+                 uint32_t most);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */

@@ -656,6 +656,7 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     uint64_t at = (uint64_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK);
     uint32_t end = (uint32_t)((at + n + MS__BLOCK - 1) / MS__BLOCK);
+    if (end - b == 1 && ms__bit_get(l->sound, b)) return true;
     if (end - b > 2 && !ms__bit_get(l->sound, b + 1)) /* not shared with others */
         ms__log_read_ahead(log, l->offset + (uint64_t)(p - l->directory), n);
     for (; b < end; b++) {

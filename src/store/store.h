@@ -276,7 +276,7 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
 
 /* Returns the next message as stored. The newest few are kept at the opening, and all
  * that belongs to them was reported there. */
-static const ms_msg *ms__next_stored(ms_cursor *it)
+static inline const ms_msg *ms__next_stored(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     if (!MS__SMALL && it->kept && !it->history.memory && it->result == MS_OK) {

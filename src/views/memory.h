@@ -189,13 +189,14 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
                                 size_t *count)
 {
     ms_cursor own;
-    ms_query q;
     const ms_msg *msg;
     *count = 0;
-    (void)ms__step_query(it, s, &q);
-    q.limit = 0;
-    q.by_time = false;
-    MS__TRY(ms_query_open(s->store, &q, &own, NULL));
+    memset(&own, 0, offsetof(ms_cursor, of.merge.iters));
+    (void)ms__step_query(it, s, &own.query);
+    own.query.limit = 0;
+    own.query.by_time = false;
+    MS__TRY(s->store->backend->query(s->store, &own, NULL)); /* it was checked */
+    own.store = s->store;
     while (*count < most && (msg = ms__next_stored(&own)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
     ms_result code = ms_cursor_close(&own, NULL);
@@ -276,6 +277,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     ms__history *h = &it->history;
     ms_query q;
     bool some = ms__step_query(it, s, &q);
+    if (some) MS__TRY(ms__query_check(&q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
     if (!some) return MS_OK;
     it->query = q;
@@ -283,7 +285,6 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     it->kept = false;
     memset(it->words, 0, sizeof it->words);
     memset(&it->of, 0, offsetof(ms__merge, iters));
-    MS__TRY(ms__query_check(&it->query, NULL));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
     return MS_OK;

@@ -461,7 +461,7 @@ controls()
         'if (merge->full) from' 'if (false) from'
     control names_of_a_queue_not_compared gcc test_log_cursor \
         names_are_kept_apart_when_their_lists_have_one_number 100 ms__queue_own \
-        'ms__msg(r))) return false;' 'ms__msg(r))) return true;'
+        'return false;' 'return true;'
     control names_of_a_run_not_compared gcc test_log_cursor \
         names_are_kept_apart_when_their_lists_have_one_number 100 ms__list_iter_own \
         'ms__msg(r))) return false;' 'ms__msg(r))) return true;'
@@ -469,8 +469,14 @@ controls()
         names_are_kept_apart_when_their_lists_have_one_number 100 ms__list_iter_counts \
         'if (li->agent & MS__FOR_COMPARE) return 1;' ''
     control damaged_first_record_proves_a_run gcc test_log_cursor \
-        names_are_kept_apart_when_records_beside_them_are_damaged 100 ms__plain_step \
-        'it->damaged++;' '{ it->damaged++; merge->proven = q->index[at]; }'
+        names_are_kept_apart_when_records_beside_them_are_damaged 100 ms__queue_check \
+        'it->damaged++;' '{
+            it->damaged++;
+            ms__list_iters(it)[q->which[at]].proven = (uint32_t)(q->place[at] >> 32) + 1;
+        }'
+    control record_of_two_lists_comes_twice gcc test_views \
+        queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
+        'if (q->place[at] == merge->last_place) continue;' ''
     control step_read_ahead_again gcc test_log_segments \
         a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
         ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'
