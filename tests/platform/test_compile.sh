@@ -287,7 +287,7 @@ END
 # not use. Then all of the store part but the log.
 at 2 fits 49152 small_program "$c99 -ffunction-sections -fdata-sections -Wl,--gc-sections \
     $src/small.c"
-at 2 fits 107680 store_part_is_small "-std=c99 -DMSGSTORE_IMPLEMENTATION \
+at 2 fits 107840 store_part_is_small "-std=c99 -DMSGSTORE_IMPLEMENTATION \
     -DMSGSTORE_NO_FORMATS -DMSGSTORE_NO_LOG -x c -c msgstore.h"
 at 2 build small_program_runs "$c" small
 
