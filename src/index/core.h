@@ -468,7 +468,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
 static void ms__tail_note(ms__tail *t, const ms_msg *msg)
 {
     int64_t time;
-    if (t->first_seq == 0) t->first_seq = ms_seq(msg);
+    if (t->first_seq == 0 || t->first_seq > ms_seq(msg)) t->first_seq = ms_seq(msg);
     if (!ms_time(msg, &time)) return;
     if (time < t->first_time) t->first_time = time;
     if (time > t->last_time) t->last_time = time;

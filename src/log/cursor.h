@@ -8,7 +8,7 @@
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
-    if (!li->run) return i;
+    if (!li->run) return ms__segment_entry(li->index, i);
     return ms__posting((const unsigned char *)li->run, i, li->index->width);
 }
 
@@ -18,7 +18,7 @@ static uint32_t ms__log_below(const ms__list_iter *li, uint32_t unit)
     uint32_t low = 0, high = li->hi;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(li, middle);
-        if (entry < l->n && ms__segment_unit(l, entry) < unit) low = middle + 1;
+        if (ms__segment_place(l, entry) < unit) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -164,10 +164,14 @@ static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 static void ms__run_soon_places(ms__run_soon *r, bool backward)
 {
     const ms__segment *l = r->index;
-    if (!ms__load32(&l->placed)) r->index = NULL;
+    bool placed = ms__load32(&l->placed) != 0;
+    if (!placed && !l->clustered) r->index = NULL;
     for (uint32_t k = 0; r->index && k < r->n && k < MS__PLACES_EACH; k++) {
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
-        if (entry < l->n) MS__PREFETCH(l->record + (size_t)entry * 4);
+        const unsigned char *place = l->record + (size_t)entry * 4;
+        if (entry >= l->n) continue;
+        if (!placed && !ms__was_sound(l, place, 4)) r->index = NULL;
+        else MS__PREFETCH(place);
     }
 }
 
@@ -320,7 +324,7 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     uint64_t offset = l->base + (uint64_t)unit * 8;
     li->entry = entry;
-    li->place = ms__place(l->number, unit);
+    li->place = ms__place(l->number, l->clustered ? ms__segment_place(l, entry) : unit);
     li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
     li->record = ms__log_address(log, offset);

@@ -127,6 +127,8 @@ typedef struct ms__log_map {
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
+    uint32_t cluster;        /* mark of the messages of that tail, see ms__cluster_of, */
+    uint64_t floor;          /* which all have larger numbers */
     uint32_t *looked;    /* a bit for each page that the file had when it was mapped: it
                             was looked at, see ms__log_look */
     uint32_t n_looked;   /* pages */
@@ -562,8 +564,17 @@ static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
 {
     log->map.tails[now % MS__PINS] = fresh;
     log->core.tail = fresh;
+    log->map.cluster = 0;
     ms__store32_full(&log->map.now, now);
     ms__tails_sweep(log);
+}
+
+/* Notes that the tail, which is empty, takes messages of a clustered segment, and the
+ * largest number before these; 0: it does not. */
+static void ms__cluster_set(ms__log *log, uint32_t cluster, uint64_t floor)
+{
+    log->map.cluster = cluster;
+    log->map.floor = floor;
 }
 
 /* Pins the tail, so that it is not freed. When `now` is unchanged after the count was
@@ -591,6 +602,13 @@ static void ms__tail_unpin(ms__log *log, uint32_t pin)
 static bool ms__is_listed(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || ms__is_change(r);
+}
+
+/* Returns the mark of a message of a clustered segment: the number of that, plus one. 0:
+ * the record is not clustered. */
+static uint32_t ms__cluster_of(const unsigned char *r)
+{
+    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
 /* Returns whether the record at offset is valid. left: the most bytes it may have. body:
@@ -666,13 +684,28 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     return true;
 }
 
-/* Returns whether the offsets of its records are valid. */
+/* Returns whether the places of all its records are valid. */
 static bool ms__places_sound(const ms__log *log, const ms__segment *l)
 {
     if (ms__load32(&l->placed)) return true;
-    if (!ms__segment_sound(log, l, l->record, (uint64_t)l->n * 4)) return false;
+    if (!ms__segment_sound(log, l, l->record, (uint64_t)(l->begin - l->record)))
+        return false;
     ms__store32((uint32_t *)(uintptr_t)&l->placed, 1);
     return true;
+}
+
+/* Returns whether the places of a run are valid. A clustered segment may have a million
+ * records, and those of a run stand together. */
+static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
+{
+    if (!l->clustered || run->n == 0 || ms__load32(&l->placed))
+        return ms__places_sound(log, l);
+    uint32_t first = ms__posting(run->at, 0, l->width);
+    uint32_t last = ms__posting(run->at, run->n - 1, l->width);
+    if (first > last || last >= l->n) return false;
+    uint64_t from = (uint64_t)first * 4, size = ((uint64_t)last - first + 1) * 4;
+    return ms__segment_sound(log, l, l->record + from, size) &&
+           ms__segment_sound(log, l, l->rank + from, size);
 }
 
 /* Finds list i of a segment; false if it is damaged. */
@@ -689,7 +722,7 @@ static bool ms__segment_run(const ms__log *log, const ms__segment *l, uint32_t i
     run->at = l->posting + (size_t)from * l->width;
     run->n = to - from;
     return ms__segment_sound(log, l, run->at, (uint64_t)run->n * l->width) &&
-           ms__places_sound(log, l);
+           ms__run_sound(log, l, run);
 }
 
 /* Finds a list by its number; run->n is 0 if the segment has none of it. False if it is

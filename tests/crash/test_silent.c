@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include "numbered_messages.h"
+#include "file_format.h"
 #include "arena.h"
 #include "scratch.h"
 
@@ -289,6 +290,105 @@ TEST(every_call_says_it_when_a_message_of_a_sealed_segment_is_damaged)
     a_fork_says_it(MS_E_DAMAGED);
     in_segment = false;
     ms_arena_deinit(&arena);
+}
+
+/* Rewrites the log: all of it is clustered then. */
+static void compact_log(void)
+{
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("a rewrite", ms_log_rewrite(store, &desc, true, NULL, NULL, &err), MS_OK);
+    ms_close(store);
+}
+
+/* Damages each segment index, so that readers derive it. Returns how many there are. */
+static int change_indexes(void)
+{
+    static unsigned char bytes[1 << 20];
+    int found = 0;
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t at = FILE_SUPERBLOCK; at + FILE_HEADER < n && file_get32(bytes + at) > 0;
+         at += file_padded(file_get32(bytes + at))) {
+        if (bytes[at + 4] != FILE_KIND_INDEX || bytes[at + 5] != FILE_INDEX_SEGMENT)
+            continue;
+        change_byte((long)at + FILE_HEADER + 40);
+        found++;
+    }
+    return found;
+}
+
+TEST(every_call_says_it_when_a_message_of_a_clustered_segment_is_damaged)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    in_segment = true;
+    each_store_says_it(MS_OK);
+    change_byte(place_of("<result 7>"));
+    each_store_says_it(MS_E_DAMAGED);
+    a_fork_says_it(MS_E_DAMAGED);
+    each_store_says_it(MS_E_DAMAGED);
+    in_segment = false;
+    ms_arena_deinit(&arena);
+}
+
+TEST(a_clustered_log_without_its_indexes_is_read_as_before)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    assert_true(change_indexes() > 0);
+    in_segment = true;
+    each_store_says_it(MS_OK);
+    a_fork_says_it(MS_OK);
+    in_segment = false;
+    ms_arena_deinit(&arena);
+}
+
+/* The place of a damaged record says nothing of its number then: each query that reads the
+ * segment reports it, also where it asks for others. header: of that nothing is known. */
+static void a_clustered_hole_is_reported(bool header)
+{
+    const ms_msg *msg;
+    ms_query q = {.location = MS_STR("room")};
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    assert_true(change_indexes() > 0);
+    change_byte(place_of("<result 7>") - (header ? 40 : 0));
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_E_DAMAGED, 2 * PAIRS - 1);
+    q.limit = NEAR;
+    must_read(store, "the newest few", q, MS_E_DAMAGED, NEAR);
+    q.limit = 0;
+    q.after_seq = HIT + 2;
+    must_read(store, "all after it", q, MS_E_DAMAGED, 2 * (PAIRS - OF - 1) - 1);
+    q.after_seq = 0;
+    q.before_seq = 1;
+    must_read(store, "what is before the first", q, MS_E_DAMAGED, 0);
+    q.before_seq = HIT - 1;
+    must_read(store, "all before it", q, MS_E_DAMAGED, 2 * OF);
+    q.before_seq = 0;
+    q.location = MS_STR("elsewhere");
+    must_read(store, "another location", q, header ? MS_E_DAMAGED : MS_OK, PAIRS);
+    must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
+    /* it may have been a change of these */
+    must_be("the one before", ms_get_by_seq(store, HIT - 1, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_OK);
+    must_be("the one after", ms_get_by_seq(store, HIT + 1, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_OK);
+    must_be("no number", ms_get_by_seq(store, 999, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_E_NOT_FOUND);
+    ms_close(store);
+}
+
+TEST(damage_in_a_clustered_segment_is_reported_whatever_its_place)
+{
+    a_clustered_hole_is_reported(false);
+    a_clustered_hole_is_reported(true);
 }
 
 /* A message is hidden, and another one replaced; then the two changes are damaged. What
