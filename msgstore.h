@@ -1855,9 +1855,9 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     file is synced first, since a power loss can bring it back until the new name is
  *     durable. Through a symbolic link the file that it leads to is replaced, and the
  *     link stays.
- *   - If the source is a log, the messages of one location stand together in the new
- *     file, within segments of 32 times the segment size (256 MiB). A new process then
- *     reads a view of a location in a tenth of the time. What reads everything in the
+ *   - If the source is a log, the messages of one view stand together in the new file,
+ *     within segments of 32 times the segment size (256 MiB). A new process then reads a
+ *     conversation in a tenth of the time. What reads everything in the
  *     order of numbers goes to and fro within a segment: the first time it takes two to
  *     three times as long, later a fifth longer. Messages appended later stand in order.
  *   - The log that is replaced refuses appends from the beginning of the copy on
@@ -1899,7 +1899,7 @@ typedef struct ms_rewrite {
 } ms_rewrite;
 
 /* Copies the present messages of the source for about budget_us microseconds (0: without
- * a limit). A call takes longer where it sorts the messages of a segment by location or
+ * a limit). A call takes longer where it sorts the messages of a segment by view or
  * makes its index: tens of milliseconds for 32 MiB (4 times the segment size), which such
  * a segment has here. The first call creates the new file. The call that reaches the end
  * verifies and syncs the copy, as long as the disk takes, and sets *more to false. A
@@ -7926,7 +7926,8 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * counted, and reported as an error after all else is copied.
  *
  * A rewrite of a log holds pointers to the messages of a clustered segment, sorts them by
- * location, and then copies them (c->cluster). That takes 16 bytes a message, twice.
+ * location and view, and then copies them (c->cluster). That takes some 48 bytes of each
+ * message meanwhile.
  *
  * The copy of a log that takes appends meanwhile has two parts. The first one reads the
  * store as of a place (c->mark). Then the records after that place are appended, changes
@@ -7985,8 +7986,8 @@ typedef struct ms__copying {
     uint64_t met;     /* damaged records before the last one of the batch */
     ms__cluster_fn *cluster; /* NULL: messages are copied in order of their numbers */
     uint64_t window, least;  /* bytes of a clustered segment */
-    ms__keyed *held, *more;  /* its messages (the value), by the hash of their location;
-                                room for as many */
+    ms__keyed *held, *more;  /* its messages (the value), by ms__cluster_key; room for as
+                                many */
     size_t n_held, cap_held, cap_more;
     size_t put;              /* so many of them were copied */
     uint64_t held_bytes;
@@ -8172,17 +8173,28 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
     opts.seqs = &seq;
     for (;;) {
         ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
-        bool other = code == MS_OK ? seq > 0 && seq < m->seq : code == MS_E_KEY_REUSED;
+        bool other = code == MS_OK ? seq > 0 && seq != m->seq : code == MS_E_KEY_REUSED;
         if (!other || !m->key.ptr) return code;
         m->key = ms__absent();
     }
 }
 
+/* Returns the key by which messages of a clustered segment are sorted: location, then the
+ * view of its class, or the agent. */
+static uint64_t ms__cluster_key(const ms_msg *msg)
+{
+    static const uint64_t key[2] = {0, 0};
+    ms_str location = ms__location(msg), agent = ms__agent_key(msg);
+    uint64_t where = ms__hash(key, 0, location.ptr, location.len) & ~(uint64_t)0xFFFFFFFF;
+    unsigned by_class = ms__type_row_of(ms_type_of(msg))->view_class;
+    if (by_class == MS__CLASS_CONVERSATION) return where;
+    if (by_class == MS__CLASS_GLOBAL) return where | 1;
+    return where | 2 | ms__hash(key, 1, agent.ptr, agent.len) >> 32;
+}
+
 /* Holds a message of a clustered segment: a record of a log, which does not move. */
 static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
-    static const uint64_t key[2] = {0, 0};
-    ms_str location = ms__location(msg);
     if (ms_seq(msg) <= c->placed)
         return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
                            ms_seq(msg), c->placed);
@@ -8192,14 +8204,14 @@ static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
     if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
     c->held = (ms__keyed *)held;
     ms__keyed *item = &c->held[c->n_held++];
-    item->key = ms__hash(key, 0, location.ptr, location.len) >> 32;
+    item->key = ms__cluster_key(msg);
     item->value = (uint64_t)(uintptr_t)msg;
     c->held_bytes += ms_size(msg);
     c->held_full = c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS;
     return MS_OK;
 }
 
-/* Sorts the held messages by location, those of one in order of their numbers. */
+/* Sorts the held messages; those with equal keys stay in order of their numbers. */
 static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
 {
     if (c->cap_more < c->n_held) {
@@ -13743,9 +13755,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written. In a clustered
- *   segment, which a rewrite makes, there are only messages, and they stand in any order:
- *   those of one location together, in order of their numbers. Each has the number of the
- *   segment, plus one, at 28; all other messages have 0 there.
+ *   segment, which a rewrite makes, there are only messages, and they stand in any order,
+ *   those of one view together. Each has the number of the segment, plus one, at 28; all
+ *   other messages have 0 there.
  *
  *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
  *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
@@ -13819,7 +13831,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
- *                p x w   postings: records by number, rising within a list
+ *                p x w   postings: records, numbered as they stand; those of a list are
+ *                        in order of their sequence numbers
  *   Mixed: two names share the number of a list, and a reader compares the records.
  *
  *   summary, offsets as above
@@ -16035,6 +16048,8 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     return true;
 }
 
+#define MS__BESIDE 1024u /* entries whose places are checked together */
+
 /* Returns whether the places of all its records are valid. */
 static bool ms__places_sound(const ms__log *log, const ms__segment *l)
 {
@@ -16045,18 +16060,37 @@ static bool ms__places_sound(const ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns whether the places of a run are valid. A clustered segment may have a million
- * records, and those of a run stand together. */
+/* Returns whether the place of an entry is valid, and those beside it. */
+static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t entry)
+{
+    if (entry >= l->n) return false;
+    size_t first = entry - entry % MS__BESIDE, n = ms__min(l->n - first, MS__BESIDE);
+    return ms__segment_sound(log, l, l->record + first * 4, n * 4) &&
+           ms__segment_sound(log, l, l->rank + first * 4, n * 4);
+}
+
+/* Returns whether the places of a run are valid. A clustered segment may have half a
+ * million records, and those of a run stand together. */
 static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
 {
-    if (!l->clustered || run->n == 0 || ms__load32(&l->placed))
-        return ms__places_sound(log, l);
-    uint32_t first = ms__posting(run->at, 0, l->width);
-    uint32_t last = ms__posting(run->at, run->n - 1, l->width);
-    if (first > last || last >= l->n) return false;
-    uint64_t from = (uint64_t)first * 4, size = ((uint64_t)last - first + 1) * 4;
-    return ms__segment_sound(log, l, l->record + from, size) &&
-           ms__segment_sound(log, l, l->rank + from, size);
+    uint32_t last = UINT32_MAX;
+    if (!l->clustered || ms__load32(&l->placed)) return ms__places_sound(log, l);
+    for (uint32_t i = 0; i < run->n; i++) {
+        uint32_t entry = ms__posting(run->at, i, l->width);
+        if (entry / MS__BESIDE == last && entry < l->n) continue;
+        if (!ms__entry_sound(log, l, entry)) return false;
+        last = entry / MS__BESIDE;
+    }
+    return true;
+}
+
+/* Returns whether the entry that is number k in the order of numbers can be read. */
+static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
+{
+    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (l->messages != l->n) return ms__places_sound(log, l);
+    return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
+           ms__entry_sound(log, l, ms__segment_entry(l, k));
 }
 
 /* Finds list i of a segment; false if it is damaged. */
@@ -16161,19 +16195,19 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *
  * Clustered segments. The messages of one conversation among 1,000 lie on a page each,
  * and to read them in a new process took a page fault each: 7.5 us a message. So a
- * rewrite sorts by location, in segments of up to 256 MiB: 0.7 us, and 41 ns instead of
- * 150 when it is read again (1,000,000 messages of 640 bytes, each location read by a
- * process of its own; `make bench BENCH='--only R8,R9'` has the same measure).
+ * rewrite sorts by location and view, in segments of up to 256 MiB: 0.5 us, and 40 ns
+ * instead of 150 when it is read again (1,000,000 messages of 640 bytes, each location
+ * read by a process of its own; `make bench BENCH='--only R8,R9'` has such a measure).
+ * Sorted by location alone a view of half of its messages took 1.7 times as long.
  *
  *   - Entries are numbered in the order in which the records stand. So all that a view
  *     reads of the index stands together, too, and one block or two are checked of the
- *     places of a million records.
+ *     places of half a million records.
  *   - Places ([core]) have to rise with numbers. `rank` has the place of each entry in
  *     the order of numbers, and `order` the entry of each place. What goes by numbers
  *     over the whole store reads `order`: queries over everything, bounds, one number.
- *   - The lists of one location rise in both orders, since its messages stand in order of
- *     their numbers. To sort by view within a location would break that: its timeline has
- *     the records of all its views.
+ *   - The entries of a posting list are in the order of numbers. They rise, except in the
+ *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
  *     clustered segment whose index is damaged seals it in memory (ms__tail_seal).
  *
@@ -16454,6 +16488,18 @@ static void ms__order_fill(const ms__log *log, const ms__segment_work *w,
     }
 }
 
+/* Sorts postings of a clustered segment by the numbers of their records. */
+static void ms__postings_sort(const ms__segment *l, uint32_t *entries, uint32_t n)
+{
+    bool rising = true;
+    for (uint32_t i = 0; i < n; i++) {
+        entries[i] = ms__get32(l->rank + (size_t)entries[i] * 4);
+        if (i > 0 && entries[i] < entries[i - 1]) rising = false;
+    }
+    if (!rising) ms__sort(entries, n, sizeof *entries, ms__entry_less);
+    for (uint32_t i = 0; i < n; i++) entries[i] = ms__segment_entry(l, entries[i]);
+}
+
 /* Fills the arrays of records, lists and postings. */
 static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
 {
@@ -16465,7 +16511,8 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         same = ms__rows_same(w, i);
         for (uint32_t k = 0; k < same; k++)
             n += ms__row_entries(w->number, &row[k], w->entries + n);
-        if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
+        if (w->clustered) ms__postings_sort(l, w->entries, n);
+        else if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
             ms__put(l->bucket, bucket, list);
         ms__put64((unsigned char *)(uintptr_t)l->numbers + (size_t)list * 8, row->number);
@@ -16544,8 +16591,8 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clu
         ms__own_header(r, bytes, MS__KIND_INDEX, MS__INDEX_SEGMENT, log->sum.last_seq);
         ms__segment_arrays(&l, r);
         ms__segment_fixed(t, &l, r);
-        ms__segment_fill(&w, &l);
         if (l.clustered) ms__order_fill(log, &w, &l);
+        ms__segment_fill(&w, &l);
         ms__changed_put(log, &l);
         ms__holes_put(t, (unsigned char *)(uintptr_t)l.holes);
         if (state) ms__state_encode(state, r);
@@ -17385,16 +17432,23 @@ static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__s
 }
 
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; one with a damaged header is not compared. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
+ * one; one with a damaged header is not compared. *sound: false if the index is damaged,
+ * else unchanged. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq,
+                                  bool *sound)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
     bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++)
+        for (uint32_t k = middle; k < high && !r; k++) {
+            if (!ms__order_sound(log, l, k)) {
+                *sound = false;
+                return 0;
+            }
             r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
+        }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -17456,6 +17510,24 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
     return past;
 }
 
+/* Returns segment s, and in *k how many of its messages come before number seq. The order
+ * of a clustered one is checked as far as it is read, if that suffices. NULL: no
+ * memory. */
+static const ms__segment *ms__segment_at_seq(ms__log *log, uint32_t s, uint64_t seq,
+                                             bool locked, uint32_t *k)
+{
+    const ms__segment *l = ms__segment_of(log, s, locked);
+    bool sound = l && l->clustered, broken;
+    if (sound) *k = ms__segment_lower(log, l, seq, &sound);
+    if (sound && *k < ms__segment_messages(l))
+        sound = ms__order_sound(log, l, *k) &&
+                ms__segment_numbered(log, l, ms__segment_nth(l, *k), &broken);
+    if (sound) return l;
+    l = ms__segment_valid(log, s, false, locked);
+    if (l) *k = ms__segment_lower(log, l, seq, &sound);
+    return l;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
@@ -17465,11 +17537,11 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
     /* its last ones */
     if (before && ms__segment_may_have(before, seq)) f->damaged = true;
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
-        const ms__segment *l = ms__segment_valid(log, s, false, locked);
+        const ms__segment *l =
+            ms__segment_at_seq(log, s, s == first ? seq : 0, locked, &k);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        k = s == first ? ms__segment_lower(log, l, seq) : 0;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
@@ -20488,7 +20560,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *               Not own: the old log is marked (REPLACED).
  *    ms_rewrite_run, once or more
  *    3 copy     PATH.compacting: records up to the end that the source had then. Of a log
- *               the first ones are clustered ([log-index]), some 256 MiB at a time; in a
+ *               the first ones are clustered ([log-index]), some 256 MiB at a time, in a
  *               rewrite in portions 32 MiB, since sorting them and making their index are
  *               one step each. Those that were appended since follow in their order.
  *    4 numbers  Not own: and the numbers that the source has assigned.

@@ -18,9 +18,9 @@
  *     file is synced first, since a power loss can bring it back until the new name is
  *     durable. Through a symbolic link the file that it leads to is replaced, and the
  *     link stays.
- *   - If the source is a log, the messages of one location stand together in the new
- *     file, within segments of 32 times the segment size (256 MiB). A new process then
- *     reads a view of a location in a tenth of the time. What reads everything in the
+ *   - If the source is a log, the messages of one view stand together in the new file,
+ *     within segments of 32 times the segment size (256 MiB). A new process then reads a
+ *     conversation in a tenth of the time. What reads everything in the
  *     order of numbers goes to and fro within a segment: the first time it takes two to
  *     three times as long, later a fifth longer. Messages appended later stand in order.
  *   - The log that is replaced refuses appends from the beginning of the copy on
@@ -62,7 +62,7 @@ typedef struct ms_rewrite {
 } ms_rewrite;
 
 /* Copies the present messages of the source for about budget_us microseconds (0: without
- * a limit). A call takes longer where it sorts the messages of a segment by location or
+ * a limit). A call takes longer where it sorts the messages of a segment by view or
  * makes its index: tens of milliseconds for 32 MiB (4 times the segment size), which such
  * a segment has here. The first call creates the new file. The call that reaches the end
  * verifies and syncs the copy, as long as the disk takes, and sets *more to false. A

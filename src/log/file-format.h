@@ -75,9 +75,9 @@
  *
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written. In a clustered
- *   segment, which a rewrite makes, there are only messages, and they stand in any order:
- *   those of one location together, in order of their numbers. Each has the number of the
- *   segment, plus one, at 28; all other messages have 0 there.
+ *   segment, which a rewrite makes, there are only messages, and they stand in any order,
+ *   those of one view together. Each has the number of the segment, plus one, at 28; all
+ *   other messages have 0 there.
  *
  *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
  *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
@@ -151,7 +151,8 @@
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
- *                p x w   postings: records by number, rising within a list
+ *                p x w   postings: records, numbered as they stand; those of a list are
+ *                        in order of their sequence numbers
  *   Mixed: two names share the number of a list, and a reader compares the records.
  *
  *   summary, offsets as above

@@ -62,16 +62,23 @@ static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__s
 }
 
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; one with a damaged header is not compared. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
+ * one; one with a damaged header is not compared. *sound: false if the index is damaged,
+ * else unchanged. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq,
+                                  bool *sound)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
     bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++)
+        for (uint32_t k = middle; k < high && !r; k++) {
+            if (!ms__order_sound(log, l, k)) {
+                *sound = false;
+                return 0;
+            }
             r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
+        }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -133,6 +140,24 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
     return past;
 }
 
+/* Returns segment s, and in *k how many of its messages come before number seq. The order
+ * of a clustered one is checked as far as it is read, if that suffices. NULL: no
+ * memory. */
+static const ms__segment *ms__segment_at_seq(ms__log *log, uint32_t s, uint64_t seq,
+                                             bool locked, uint32_t *k)
+{
+    const ms__segment *l = ms__segment_of(log, s, locked);
+    bool sound = l && l->clustered, broken;
+    if (sound) *k = ms__segment_lower(log, l, seq, &sound);
+    if (sound && *k < ms__segment_messages(l))
+        sound = ms__order_sound(log, l, *k) &&
+                ms__segment_numbered(log, l, ms__segment_nth(l, *k), &broken);
+    if (sound) return l;
+    l = ms__segment_valid(log, s, false, locked);
+    if (l) *k = ms__segment_lower(log, l, seq, &sound);
+    return l;
+}
+
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
                          ms__sought *f, ms_result *result)
 {
@@ -142,11 +167,11 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
     /* its last ones */
     if (before && ms__segment_may_have(before, seq)) f->damaged = true;
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
-        const ms__segment *l = ms__segment_valid(log, s, false, locked);
+        const ms__segment *l =
+            ms__segment_at_seq(log, s, s == first ? seq : 0, locked, &k);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        k = s == first ? ms__segment_lower(log, l, seq) : 0;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);

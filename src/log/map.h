@@ -684,6 +684,8 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     return true;
 }
 
+#define MS__BESIDE 1024u /* entries whose places are checked together */
+
 /* Returns whether the places of all its records are valid. */
 static bool ms__places_sound(const ms__log *log, const ms__segment *l)
 {
@@ -694,18 +696,37 @@ static bool ms__places_sound(const ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns whether the places of a run are valid. A clustered segment may have a million
- * records, and those of a run stand together. */
+/* Returns whether the place of an entry is valid, and those beside it. */
+static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t entry)
+{
+    if (entry >= l->n) return false;
+    size_t first = entry - entry % MS__BESIDE, n = ms__min(l->n - first, MS__BESIDE);
+    return ms__segment_sound(log, l, l->record + first * 4, n * 4) &&
+           ms__segment_sound(log, l, l->rank + first * 4, n * 4);
+}
+
+/* Returns whether the places of a run are valid. A clustered segment may have half a
+ * million records, and those of a run stand together. */
 static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
 {
-    if (!l->clustered || run->n == 0 || ms__load32(&l->placed))
-        return ms__places_sound(log, l);
-    uint32_t first = ms__posting(run->at, 0, l->width);
-    uint32_t last = ms__posting(run->at, run->n - 1, l->width);
-    if (first > last || last >= l->n) return false;
-    uint64_t from = (uint64_t)first * 4, size = ((uint64_t)last - first + 1) * 4;
-    return ms__segment_sound(log, l, l->record + from, size) &&
-           ms__segment_sound(log, l, l->rank + from, size);
+    uint32_t last = UINT32_MAX;
+    if (!l->clustered || ms__load32(&l->placed)) return ms__places_sound(log, l);
+    for (uint32_t i = 0; i < run->n; i++) {
+        uint32_t entry = ms__posting(run->at, i, l->width);
+        if (entry / MS__BESIDE == last && entry < l->n) continue;
+        if (!ms__entry_sound(log, l, entry)) return false;
+        last = entry / MS__BESIDE;
+    }
+    return true;
+}
+
+/* Returns whether the entry that is number k in the order of numbers can be read. */
+static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
+{
+    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (l->messages != l->n) return ms__places_sound(log, l);
+    return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
+           ms__entry_sound(log, l, ms__segment_entry(l, k));
 }
 
 /* Finds list i of a segment; false if it is damaged. */

@@ -48,7 +48,7 @@
  *               Not own: the old log is marked (REPLACED).
  *    ms_rewrite_run, once or more
  *    3 copy     PATH.compacting: records up to the end that the source had then. Of a log
- *               the first ones are clustered ([log-index]), some 256 MiB at a time; in a
+ *               the first ones are clustered ([log-index]), some 256 MiB at a time, in a
  *               rewrite in portions 32 MiB, since sorting them and making their index are
  *               one step each. Those that were appended since follow in their order.
  *    4 numbers  Not own: and the numbers that the source has assigned.

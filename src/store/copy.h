@@ -6,7 +6,8 @@
  * counted, and reported as an error after all else is copied.
  *
  * A rewrite of a log holds pointers to the messages of a clustered segment, sorts them by
- * location, and then copies them (c->cluster). That takes 16 bytes a message, twice.
+ * location and view, and then copies them (c->cluster). That takes some 48 bytes of each
+ * message meanwhile.
  *
  * The copy of a log that takes appends meanwhile has two parts. The first one reads the
  * store as of a place (c->mark). Then the records after that place are appended, changes
@@ -65,8 +66,8 @@ typedef struct ms__copying {
     uint64_t met;     /* damaged records before the last one of the batch */
     ms__cluster_fn *cluster; /* NULL: messages are copied in order of their numbers */
     uint64_t window, least;  /* bytes of a clustered segment */
-    ms__keyed *held, *more;  /* its messages (the value), by the hash of their location;
-                                room for as many */
+    ms__keyed *held, *more;  /* its messages (the value), by ms__cluster_key; room for as
+                                many */
     size_t n_held, cap_held, cap_more;
     size_t put;              /* so many of them were copied */
     uint64_t held_bytes;
@@ -252,17 +253,28 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
     opts.seqs = &seq;
     for (;;) {
         ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
-        bool other = code == MS_OK ? seq > 0 && seq < m->seq : code == MS_E_KEY_REUSED;
+        bool other = code == MS_OK ? seq > 0 && seq != m->seq : code == MS_E_KEY_REUSED;
         if (!other || !m->key.ptr) return code;
         m->key = ms__absent();
     }
 }
 
+/* Returns the key by which messages of a clustered segment are sorted: location, then the
+ * view of its class, or the agent. */
+static uint64_t ms__cluster_key(const ms_msg *msg)
+{
+    static const uint64_t key[2] = {0, 0};
+    ms_str location = ms__location(msg), agent = ms__agent_key(msg);
+    uint64_t where = ms__hash(key, 0, location.ptr, location.len) & ~(uint64_t)0xFFFFFFFF;
+    unsigned by_class = ms__type_row_of(ms_type_of(msg))->view_class;
+    if (by_class == MS__CLASS_CONVERSATION) return where;
+    if (by_class == MS__CLASS_GLOBAL) return where | 1;
+    return where | 2 | ms__hash(key, 1, agent.ptr, agent.len) >> 32;
+}
+
 /* Holds a message of a clustered segment: a record of a log, which does not move. */
 static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
-    static const uint64_t key[2] = {0, 0};
-    ms_str location = ms__location(msg);
     if (ms_seq(msg) <= c->placed)
         return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
                            ms_seq(msg), c->placed);
@@ -272,14 +284,14 @@ static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
     if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
     c->held = (ms__keyed *)held;
     ms__keyed *item = &c->held[c->n_held++];
-    item->key = ms__hash(key, 0, location.ptr, location.len) >> 32;
+    item->key = ms__cluster_key(msg);
     item->value = (uint64_t)(uintptr_t)msg;
     c->held_bytes += ms_size(msg);
     c->held_full = c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS;
     return MS_OK;
 }
 
-/* Sorts the held messages by location, those of one in order of their numbers. */
+/* Sorts the held messages; those with equal keys stay in order of their numbers. */
 static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
 {
     if (c->cap_more < c->n_held) {
