@@ -126,8 +126,10 @@
  *   ms_location_set title, model, user of a location    ms_stream_*   text as it arrives
  *
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
- * only the result; a query with `raw` shows all records. ms_find searches the text of a
- * view. ms_union_open reads several stores as one.
+ * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
+ * by location and view: a new process then reads a conversation of a large log in a tenth
+ * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
+ * one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -1941,7 +1943,8 @@ struct ms_log_event {
     uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
                                  between the two are missing; if none is between them,
                                  the range had changes. After the last message nothing
-                                 tells how many are missing, if any */
+                                 tells how many are missing, if any. In a clustered
+                                 segment: the last number before that, and 0 */
     int sys_errno;            /* SYNC_FAILED */
 };
 
@@ -1984,6 +1987,7 @@ typedef struct ms_log_report {
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */
+    uint64_t clustered;       /* messages that stand by view, see ms_log_rewrite */
 } ms_log_report;
 
 /* Reads every record of a log, index records included, without writing. desc needs path,
@@ -21042,6 +21046,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
     while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
+        if (ms__cluster_of(r)) report->clustered++;
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
         else if (r[4] == MS__KIND_INDEX)

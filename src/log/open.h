@@ -530,6 +530,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
     while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
+        if (ms__cluster_of(r)) report->clustered++;
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
         else if (r[4] == MS__KIND_INDEX)
