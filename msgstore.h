@@ -20374,6 +20374,32 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
+#define MS__ORDER_SOON 8u
+
+/* Prefetches for a reader of a whole clustered segment, who goes to and fro: the place of
+ * one record, and the bytes of one before it. next: the entry that is read next. */
+static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t next,
+                           bool backward)
+{
+    const ms__segment *l = li->index;
+    uint32_t near = MS__ORDER_SOON, i = backward ? next - near : next + near;
+    uint32_t far = backward ? i - near : i + near; /* backward, both may wrap */
+    if (far < li->hi) MS__PREFETCH(l->record + (size_t)ms__segment_entry(l, far) * 4);
+    uint64_t offset = i < li->hi ? ms__segment_offset(l, ms__segment_entry(l, i)) : 0;
+    for (uint32_t k = 0; offset > 0 && k < MS__AHEAD_BYTES; k += 64)
+        MS__PREFETCH(ms__log_address(log, offset) + k);
+}
+
+/* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all of
+ * it, who goes to and fro. */
+static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_t offset)
+{
+    uint64_t from = offset & ~(MS__GRAIN - 1), upto = from + MS__GRAIN;
+    if (from < l->base) from = l->base;
+    if (upto > l->offset) upto = l->offset;
+    ms__log_populate(log, from, upto - from);
+}
+
 /* Reads nothing of the record, which would wait for it. A record that was checked needs
  * no look; of another one the header's page is populated. */
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
@@ -20383,14 +20409,18 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     uint32_t entry = ms__run_entry(li, i);
     uint32_t soon = s->backward ? i - MS__PLACES_SOON : i + MS__PLACES_SOON;
     if (li->run && soon < li->hi) ms__place_soon(li, soon); /* backward, it may wrap */
+    if (MS__GNUC && !MS__SMALL && !li->run && l->clustered)
+        ms__order_soon(log, li, s->backward ? i - 1 : i + 1, s->backward);
     uint32_t unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     uint64_t offset = l->base + (uint64_t)unit * 8;
     li->entry = entry;
-    li->place = ms__place(l->number, l->clustered ? ms__segment_place(l, entry) : unit);
+    if (l->clustered) unit = li->run ? ms__segment_place(l, entry) : i + 1;
+    li->place = ms__place(l->number, unit);
     li->record = log->map.super;
     if (offset >= l->offset) return true; /* it is counted as damaged */
     li->record = ms__log_address(log, offset);
     if (!ms__bit_get(l->checked, entry)) {
+        if (!li->run && l->clustered) ms__block_populate(log, l, offset);
         ms__log_populate(log, offset, MS__HEADER);
         ms__log_first_look(log, offset);
     }

@@ -218,8 +218,8 @@ static void write_clustered(bench *b)
     ms_close(store);
 }
 
-/* Every step, by two writers. */
-static void write_changes(bench *b)
+/* Every step, by two writers; clustered: with a rewrite between them. */
+static void write_changes(bench *b, bool clustered)
 {
     static change_sequence d;
     uint64_t entropy = 5;
@@ -233,7 +233,10 @@ static void write_changes(bench *b)
         ms_store *store = must_open_log(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
             must_ok(sequence_step(&d, store, &err), &err, "a step");
-        ms_close(store);
+        bool rewrites = clustered && writer == 0;
+        if (rewrites) disk_compact(&b->d, store, &desc);
+        if (rewrites) sequence_rewritten(&d, 0);
+        if (!rewrites) ms_close(store);
         sequence_writer_gone(&d);
     }
     desc.mode = MS_LOG_READ;
@@ -319,7 +322,7 @@ static void survey(bench *b)
     printf("%zu records in %zu bytes, the file has %zu\n", b->n, b->end, b->size);
 }
 
-enum { CLUSTERED = 1 };
+enum { CLUSTERED = 1, CLUSTERED_CHANGES };
 
 /* A log of messages of so many bytes; 0: of changes; CLUSTERED: rewritten. */
 static bench *bench_new(size_t bytes)
@@ -328,12 +331,12 @@ static bench *bench_new(size_t bytes)
     if (b == NULL) abort();
     disk_init(&b->d, ROOM);
     b->d.boot = LAST_BOOT;
-    b->changes = bytes == 0;
+    b->changes = bytes == 0 || bytes == CLUSTERED_CHANGES;
     b->s.salt = test_seed();
     b->s.longest = bytes > SHORT ? 400 : 100;
     b->segment = b->changes || bytes != SHORT ? MS_LOG_SEGMENT_MIN : 4096;
     if (b->changes) {
-        write_changes(b);
+        write_changes(b, bytes == CLUSTERED_CHANGES);
     } else if (bytes == CLUSTERED) {
         write_clustered(b);
     } else {
@@ -889,6 +892,11 @@ TEST(short_log_loses_one_message_when_a_bit_flips)
     test_tally("bits flipped", i);
     test_tally("bits flipped, read again", i);
     bench_free(b);
+}
+
+TEST(clustered_log_with_changes_loses_one_record_when_a_bit_flips)
+{
+    flip_bits(bench_new(CLUSTERED_CHANGES), SUPER_SIZE, stride_of(201), 50, 0);
 }
 
 TEST(log_loses_one_message_when_a_byte_changes)

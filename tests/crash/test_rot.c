@@ -320,7 +320,7 @@ static void process(rot *t, author *a, size_t upto, bool last)
 }
 
 /* A process rewrites the log: what was written so far is clustered. */
-static void compact(rot *t)
+static void compact(rot *t, author *a)
 {
     ms_log_desc desc = desc_of(t, MS_LOG_WRITE);
     uint64_t entropy = test_random(&t->rng);
@@ -328,6 +328,7 @@ static void compact(rot *t)
     desc.entropy.ctx = &entropy;
     ms_store *store = must_open_log(&desc, "a writer that rewrites");
     disk_compact(&t->d, store, &desc);
+    if (a->steps != NULL) sequence_rewritten(a->steps, 0);
     t->durable = file_get64(t->d.ro + FILE_AT_WATERMARK);
     t->n_older = 0; /* of another file */
     t->clustered = true;
@@ -429,7 +430,7 @@ static void history(rot *t, size_t bytes, int boots, bool changes)
         a.steps = &steps;
     }
     t->clustered = false;
-    bool compacts = !changes && one_in(t, 3);
+    bool compacts = one_in(t, 3);
     for (int i = 0; i < boots; i++) {
         size_t from = HEAD + (bytes - HEAD) / (size_t)boots * (size_t)i;
         size_t part = (bytes - HEAD) / (size_t)boots, processes = 1 + any(t, 2);
@@ -438,7 +439,7 @@ static void history(rot *t, size_t bytes, int boots, bool changes)
         for (size_t k = 1; k <= processes; k++)
             process(t, &a, from + part * k / processes,
                     i == boots - 1 && k == processes);
-        if (compacts && (one_in(t, 3) || i == boots - 1)) compact(t);
+        if (compacts && (one_in(t, 3) || i == boots - 1)) compact(t, &a);
     }
     t->boot = t->d.boot;
     t->histories++;
