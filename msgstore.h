@@ -20390,8 +20390,8 @@ static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t
         MS__PREFETCH(ms__log_address(log, offset) + k);
 }
 
-/* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all of
- * it, who goes to and fro. */
+/* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all
+ * of it, who goes to and fro. */
 static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_t offset)
 {
     uint64_t from = offset & ~(MS__GRAIN - 1), upto = from + MS__GRAIN;
