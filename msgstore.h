@@ -9662,8 +9662,9 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  *
  * Places. A place is the number of a segment (an arena store has one, 0) and, in units of
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
- * memory are that distance. The place of a record never changes; places rise in the order
- * of appending, and sequence numbers of messages rise with them.
+ * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
+ * rank of the record instead, from 1. The place of a record never changes; places rise in
+ * the order of appending, and sequence numbers of messages rise with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.
