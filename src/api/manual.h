@@ -126,8 +126,10 @@
  *   ms_location_set title, model, user of a location    ms_stream_*   text as it arrives
  *
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
- * only the result; a query with `raw` shows all records. ms_find searches the text of a
- * view. ms_union_open reads several stores as one.
+ * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
+ * by location and view: a new process then reads a conversation of a large log in a tenth
+ * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
+ * one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *

@@ -18,6 +18,12 @@
  *     file is synced first, since a power loss can bring it back until the new name is
  *     durable. Through a symbolic link the file that it leads to is replaced, and the
  *     link stays.
+ *   - If the source is a log, the messages of one view stand together in the new file,
+ *     within segments of 32 times the segment size (256 MiB). A new process then reads a
+ *     conversation in a tenth of the time. What reads everything in the order of numbers
+ *     goes to and fro within a segment: the first time it takes two to three times as
+ *     long, later a fifth longer. Messages appended later stand in their order. Sorting
+ *     takes some 250 bytes of memory for each message of a segment (100 MB).
  *   - The log that is replaced refuses appends from the beginning of the copy on
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
@@ -57,10 +63,12 @@ typedef struct ms_rewrite {
 } ms_rewrite;
 
 /* Copies the present messages of the source for about budget_us microseconds (0: without
- * a limit). The first call creates the new file. The call that reaches the end verifies
- * and syncs the copy, as long as the disk takes, and sets *more to false. A further call
- * does the same for messages appended since. MS_E_CONFLICT: a message was redacted
- * meanwhile; end the rewrite and begin again. After any error end it. */
+ * a limit). A call takes longer where it sorts the messages of a segment by view or
+ * makes its index: tens of milliseconds for 32 MiB (4 times the segment size), which such
+ * a segment has here. The first call creates the new file. The call that reaches the end
+ * verifies and syncs the copy, as long as the disk takes, and sets *more to false. A
+ * further call does the same for messages appended since. MS_E_CONFLICT: a message was
+ * redacted meanwhile; end the rewrite and begin again. After any error end it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 

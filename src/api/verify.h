@@ -20,7 +20,8 @@ struct ms_log_event {
     uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
                                  between the two are missing; if none is between them,
                                  the range had changes. After the last message nothing
-                                 tells how many are missing, if any */
+                                 tells how many are missing, if any. In a clustered
+                                 segment: the last number before that, and 0 */
     int sys_errno;            /* SYNC_FAILED */
 };
 
@@ -63,6 +64,7 @@ typedef struct ms_log_report {
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */
+    uint64_t clustered;       /* messages that stand by view, see ms_log_rewrite */
 } ms_log_report;
 
 /* Reads every record of a log, index records included, without writing. desc needs path,

@@ -253,6 +253,32 @@ static void ms__sort(void *items, size_t n, size_t size,
     }
 }
 
+typedef struct ms__keyed {
+    uint64_t key, value;
+} ms__keyed;
+
+/* Sorts by key in linear time, equal keys in their order. more: room for n. Returns the
+ * one of the two arrays that has the result. */
+static MS__UNUSED MS__NOINLINE ms__keyed *ms__keyed_sort(ms__keyed *items,
+                                                         ms__keyed *more, uint32_t n)
+{
+    for (unsigned shift = 0; shift < 64; shift += 6) {
+        uint32_t at[64] = {0};
+        for (uint32_t i = 0; i < n; i++) at[items[i].key >> shift & 63]++;
+        if (n > 0 && at[items[0].key >> shift & 63] == n) continue;
+        for (uint32_t d = 0, sum = 0, count; d < 64; d++, sum += count) {
+            count = at[d];
+            at[d] = sum;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            more[at[items[i].key >> shift & 63]++] = items[i];
+        ms__keyed *hold = items;
+        items = more;
+        more = hold;
+    }
+    return items;
+}
+
 /* ---- The default clock and entropy. */
 
 static int64_t ms__default_now(MS__UNUSED void *ctx)

@@ -16,7 +16,8 @@
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
  *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
  *                message on its own. It tells whose a record was whose body is damaged
- *     28     4   of a HIDE: last - first, at most 2^32 - 1; else 0
+ *     28     4   of a HIDE: last - first, at most 2^32 - 1; of a MESSAGE of a log, see
+ *                [file-format]; else 0
  *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1

@@ -90,6 +90,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
+    if (MS__LOG && run->cluster) ms__put32(r + MS__AT_REACH, run->cluster);
     if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))

@@ -13,8 +13,9 @@
  *
  * Places. A place is the number of a segment (an arena store has one, 0) and, in units of
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
- * memory are that distance. The place of a record never changes; places rise in the order
- * of appending, and sequence numbers of messages rise with them.
+ * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
+ * rank of the record instead, from 1. The place of a record never changes; places rise in
+ * the order of appending, and sequence numbers of messages rise with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.
@@ -472,7 +473,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
 static void ms__tail_note(ms__tail *t, const ms_msg *msg)
 {
     int64_t time;
-    if (t->first_seq == 0) t->first_seq = ms_seq(msg);
+    if (t->first_seq == 0 || t->first_seq > ms_seq(msg)) t->first_seq = ms_seq(msg);
     if (!ms_time(msg, &time)) return;
     if (time < t->first_time) t->first_time = time;
     if (time > t->last_time) t->last_time = time;

@@ -435,7 +435,7 @@ static void ms__tail_names_enter(ms__tail_names *names, const ms__plan *p,
     const ms_msg *msg = ms__msg(r);
     ms__plan_enter(p);
     names->messages++;
-    names->last_seq = ms_seq(msg);
+    if (names->last_seq < ms_seq(msg)) names->last_seq = ms_seq(msg);
     names->bytes += ms_size(msg);
     ms__recent_make(names);
 }

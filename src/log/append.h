@@ -270,6 +270,24 @@ static ms_result ms__record_put(ms__log *log, unsigned char *r, ms_error *err)
     return ms__log_publish(log, log->end + size, err);
 }
 
+/* Returns whether the last segment is a clustered one without an index in the file. */
+static bool ms__last_clustered(const ms__log *log)
+{
+    uint32_t n = log->index.segments.n;
+    const ms__segment *l =
+        n > 0 ? (const ms__segment *)ms__node_entry(&log->index.segments, n - 1)->node
+              : NULL;
+    return l && l->own && l->clustered;
+}
+
+/* A LOST record after such a segment belongs to that, which may lack any of its numbers:
+ * the tail begins after the record. */
+static void ms__lost_entered(const ms__log *log, uint64_t offset, uint64_t end)
+{
+    ms__tail *t = ms__tail_of(log);
+    if (t->filled == 0 && t->base == offset && ms__last_clustered(log)) t->base = end;
+}
+
 /* Writes a LOST record, which notes that visible bytes are missing, and syncs it with a
  * new checkpoint. Until then an old checkpoint may be above the end: it shows the loss to
  * each opening, and would make a torn append look damaged. */
@@ -277,7 +295,9 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
 {
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
+    uint64_t offset = log->end;
     if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
+    if (!log->append.lost_written) ms__lost_entered(log, offset, log->end);
     log->append.lost_written = true;
     MS__TRY(ms__log_sync_now(log, false, true, err));
     log->append.lost_synced = true;
@@ -448,7 +468,8 @@ static MS__NOINLINE ms_result ms__segment_write(ms__log *log, ms_error *err)
     if (!ms__nodes_reserve(log, &log->index.segments, t->segment))
         return ms__no_memory(err, 0);
     ms__state state = ms__log_state(log);
-    unsigned char *r = ms__segment_make(log, t, &state, &size);
+    unsigned char *r =
+        ms__segment_make(log, t, log->map.cluster != 0, &state, &size);
     if (!r) return ms__no_memory(err, size);
     ms__tail *fresh = ms__tail_new(log, log->end + ms__padded(size), t->segment + 1);
     ms_result code = fresh ? MS_OK : ms__no_memory(err, sizeof *fresh);
@@ -573,7 +594,9 @@ static void ms__log_housekeep(ms__log *log)
 {
     bool more;
     ms__tail *t = ms__tail_of(log);
-    if (log->end - t->base >= log->opts.segment_size || t->count >= MS__SEGMENT_RECORDS)
+    bool full = log->end - t->base >= log->opts.segment_size ||
+                t->count >= MS__SEGMENT_RECORDS;
+    if (full && !log->map.cluster)
         if (log->end >= log->index.segment_retry_end &&
             ms__segment_write(log, NULL) != MS_OK)
             log->index.segment_retry_end =
@@ -629,16 +652,20 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
     uint64_t messages = names->messages, bytes = names->bytes;
     uint64_t changes = names->changes, hidden = names->hidden;
     if (!log->append.prepared) MS__TRY(ms__writer_prepare(log, err));
-    ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, log->sum.last_seq,
+    uint64_t last = log->sum.last_seq;
+    if (log->map.cluster) last = log->map.floor;
+    ms__run_begin(run, &log->opts.clock, !log->opts.keep_unset_times, last,
                   log->sum.gap_seq);
     run->start = run->offset = log->end;
     run->max_message = log->opts.max_message;
+    run->cluster = log->map.cluster;
     run->first_flags = log->durable.end >= log->end ? MS_FLAG_SYNCED : 0;
     ms_result code = ms__core_append(&log->core, run, plans, err);
     log->sum.messages += names->messages - messages;
     log->sum.bytes += names->bytes - bytes;
     log->sum.changes += names->changes - changes;
     log->sum.hidden += names->hidden - hidden;
-    if (names->messages > messages) log->sum.last_seq = names->last_seq;
+    if (names->messages > messages && log->sum.last_seq < names->last_seq)
+        log->sum.last_seq = names->last_seq;
     return code;
 }

@@ -8,7 +8,7 @@
 /* Returns the record, by its number in the segment, of entry i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
-    if (!li->run) return i;
+    if (!li->run) return ms__segment_entry(li->index, i);
     return ms__posting((const unsigned char *)li->run, i, li->index->width);
 }
 
@@ -18,7 +18,7 @@ static uint32_t ms__log_below(const ms__list_iter *li, uint32_t unit)
     uint32_t low = 0, high = li->hi;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2, entry = ms__run_entry(li, middle);
-        if (entry < l->n && ms__segment_unit(l, entry) < unit) low = middle + 1;
+        if (ms__segment_place(l, entry) < unit) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -165,10 +165,14 @@ static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 static void ms__run_soon_places(ms__run_soon *r, bool backward)
 {
     const ms__segment *l = r->index;
-    if (!ms__load32(&l->placed)) r->index = NULL;
+    bool placed = ms__load32(&l->placed) != 0;
+    if (!placed && !l->clustered) r->index = NULL;
     for (uint32_t k = 0; r->index && k < r->n && k < MS__PLACES_EACH; k++) {
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
-        if (entry < l->n) MS__PREFETCH(l->record + (size_t)entry * 4);
+        const unsigned char *place = l->record + (size_t)entry * 4;
+        if (entry >= l->n) continue;
+        if (!placed && !ms__was_sound(l, place, 4)) r->index = NULL;
+        else MS__PREFETCH(place);
     }
 }
 
@@ -313,12 +317,40 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
     return r && !ms__list_iter_names(s, li, ms__msg(r));
 }
 
+#define MS__ORDER_SOON 8u
+
+/* Prefetches for a reader of a whole clustered segment, who goes to and fro: the place of
+ * one record, and the bytes of one before it. next: the entry that is read next. */
+static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t next,
+                           bool backward)
+{
+    const ms__segment *l = li->index;
+    uint32_t ahead = MS__ORDER_SOON, i = backward ? next - ahead : next + ahead;
+    uint32_t then = backward ? i - ahead : i + ahead; /* backward, both may wrap */
+    if (then < li->hi)
+        MS__PREFETCH(l->record + (size_t)ms__segment_entry(l, then) * 4);
+    uint64_t offset = i < li->hi ? ms__segment_offset(l, ms__segment_entry(l, i)) : 0;
+    for (uint32_t k = 0; offset > 0 && k < MS__AHEAD_BYTES; k += 64)
+        MS__PREFETCH(ms__log_address(log, offset) + k);
+}
+
+/* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all
+ * of it, who goes to and fro. */
+static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_t offset)
+{
+    uint64_t from = offset & ~(MS__GRAIN - 1), upto = from + MS__GRAIN;
+    if (from < l->base) from = l->base;
+    if (upto > l->offset) upto = l->offset;
+    ms__log_populate(log, from, upto - from);
+}
+
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
- * checked needs no look; of another one the header's page is populated. */
+ * checked needs no look; of another one the header's page is populated. all: the reader
+ * reads all of a clustered segment. */
 static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment *l,
-                                                 uint32_t entry, uint32_t *unit,
-                                                 uint32_t *known)
+                                                 uint32_t entry, bool all,
+                                                 uint32_t *unit, uint32_t *known)
 {
     *unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     *known = 0;
@@ -327,6 +359,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     if (ms__bit_get(l->checked, entry)) {
         *known = (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX);
     } else {
+        if (all) ms__block_populate(log, l, offset);
         ms__log_populate(log, offset, MS__HEADER);
         ms__log_first_look(log, offset);
     }
@@ -340,8 +373,12 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     uint32_t entry = ms__run_entry(li, i), unit;
     uint32_t soon = s->backward ? i - MS__PLACES_SOON : i + MS__PLACES_SOON;
     if (li->run && soon < li->hi) ms__place_soon(li, soon); /* backward, it may wrap */
-    li->record = ms__log_entry(log, l, entry, &unit, &li->known);
+    bool all = !li->run && l->clustered;
+    if (MS__GNUC && !MS__SMALL && all)
+        ms__order_soon(log, li, s->backward ? i - 1 : i + 1, s->backward);
+    li->record = ms__log_entry(log, l, entry, all, &unit, &li->known);
     li->entry = entry;
+    if (l->clustered) unit = li->run ? ms__segment_place(l, entry) : i + 1;
     li->place = ms__place(l->number, unit);
     if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
@@ -366,11 +403,13 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
         uint32_t entry = ms__posting(run, i, width);
         if (soon < hi)
             MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = ms__log_entry(log, l, entry, &unit, &q->known[k]);
+        const unsigned char *r = ms__log_entry(log, l, entry, false, &unit,
+                                                &q->known[k]);
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
         q->index[k] = l;
+        if (l->clustered) unit = ms__segment_place(l, entry);
         q->place[k] = ms__place(l->number, unit);
         q->entry[k] = entry;
         q->which[k] = 0;

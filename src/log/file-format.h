@@ -75,10 +75,14 @@
  * nor is a log that is stored inside a message.
  *
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
- *   when all that is before the record was durable when it was written.
+ *   when all that is before the record was durable when it was written. In a clustered
+ *   segment, which a rewrite makes, there are only messages, and they stand in any order,
+ *   those of one view together. Each has the number of the segment, plus one, at 28; all
+ *   other messages have 0 there.
  *
  *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
- *   writer writes this record first. 0: 8 bytes, where the visible log had ended.
+ *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
+ *   clustered segment whose index is missing it belongs to that segment.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -124,7 +128,7 @@
  *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
  *    144     8   messages, 152: their bytes
  *    160     4   s: posting lists   164: p: postings
- *    168     4   e: holes, at most 8   172: zero
+ *    168     4   e: holes, at most 8   172: 1: the segment is clustered, else 0
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
  *    184     4   damaged ranges between its records, known when it was written
  *    188     4   x: locations in `changed`; 2^32 - 1: every location counts as changed
@@ -135,17 +139,21 @@
  *                e x 24  holes: damaged ranges. 0: 8: sequence number, 8: 4: location,
  *                        12: 4: reach, all as the header of the record had them; 16: 4:
  *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
- *                        header was damaged, too, or there are more holes
+ *                        header was damaged, too, or there are more holes. Where a
+ *                        hole of a clustered segment is says nothing of its number
  *                4 each: a check for each block of 4096 bytes of what follows, the last
  *                        block has less; then that of all from 0 to here, which begins
  *                        with the id of the file and o, as the header check does
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
+ *                2n x 4  clustered, else nothing: how many records have a smaller number,
+ *                        for each record; then the records in order of their numbers
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
- *                p x w   postings: records by number, rising within a list
+ *                p x w   postings: records, numbered as they stand; those of a list are
+ *                        in order of their sequence numbers
  *   Mixed: two names share the number of a list, and a reader compares the records.
  *
  *   summary, offsets as above
@@ -165,7 +173,8 @@
  * (FF1) RC1 and RC2 of [record] hold, with the check above;
  * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
- * (FF3) a MESSAGE has a sequence number larger than all before it.
+ * (FF3) a MESSAGE has a sequence number larger than all before it; in a clustered
+ *      segment larger than all before that.
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
@@ -465,11 +474,13 @@ typedef struct ms__segment {
     uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
     uint32_t n_holes;   /* of these */
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
+    uint32_t clustered; /* 1: entries are not in the order of their numbers */
     uint64_t first_seq, last_seq, messages, bytes;
     int64_t first_time, last_time;
     ms__state state;
     const unsigned char *directory, *checks, *numbers, *record, *begin, *bucket;
     const unsigned char *posting, *changed, *holes;
+    const unsigned char *rank, *order; /* clustered */
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -486,8 +497,8 @@ typedef struct ms__segment {
 static uint64_t ms__segment_room(const ms__segment *l)
 {
     uint64_t s = l->lists;
-    return s * 8 + (uint64_t)l->n * 4 + (s + 1) * 4 + (((uint64_t)1 << l->bits) + 1) * 4 +
-           (uint64_t)l->postings * l->width;
+    return s * 8 + (uint64_t)l->n * (l->clustered ? 12 : 4) + (s + 1) * 4 +
+           (((uint64_t)1 << l->bits) + 1) * 4 + (uint64_t)l->postings * l->width;
 }
 
 static uint64_t ms__segment_size(const ms__segment *l)
@@ -509,7 +520,9 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->checks = l->holes + (size_t)l->n_holes * MS__HOLE_SIZE;
     l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
     l->record = l->numbers + (size_t)l->lists * 8;
-    l->begin = l->record + (size_t)l->n * 4;
+    l->rank = l->record + (size_t)l->n * 4;
+    l->order = l->rank + (size_t)l->n * 4;
+    l->begin = l->clustered ? l->order + (size_t)l->n * 4 : l->rank;
     l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
     l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
@@ -557,8 +570,9 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->n_holes = ms__get32(p + 168);
     l->damaged_ranges = ms__get32(p + 184);
     l->n_changed = ms__get32(p + 188);
+    l->clustered = ms__get32(p + 172);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
+        l->clustered > 1 || l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
         l->listed > l->number || l->listed > MS__FAN || l->n_holes > MS__HOLES ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
@@ -578,6 +592,7 @@ static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
     h.reach = ms__get32(p + 12);
     h.unit = ms__get32(p + 16);
     h.kind = ms__get32(p + 20);
+    if (l->clustered) h.unit = UINT32_MAX; /* it may have had any number */
     if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
         h.kind = 0;
     return h;
@@ -613,6 +628,23 @@ static uint32_t ms__segment_unit(const ms__segment *l, uint32_t i)
 static bool ms__segment_message(const ms__segment *l, uint32_t i)
 {
     return (ms__get32(l->record + (size_t)i * 4) & MS__IS_MESSAGE) != 0;
+}
+
+/* Returns the entry of the record that is number i in the order of numbers. */
+static uint32_t ms__segment_entry(const ms__segment *l, uint32_t i)
+{
+    if (!l->clustered || i >= l->n) return i;
+    uint32_t entry = ms__get32(l->order + (size_t)i * 4);
+    return entry < l->n ? entry : i;
+}
+
+/* Returns the place of entry i in its segment: places rise with numbers. In a clustered
+ * segment they begin with 1, since a damaged record may have come before the first. */
+static uint32_t ms__segment_place(const ms__segment *l, uint32_t i)
+{
+    if (i >= l->n) return UINT32_MAX;
+    return l->clustered ? ms__get32(l->rank + (size_t)i * 4) + 1
+                        : ms__segment_unit(l, i);
 }
 
 /* Returns the offset of record i in the file; 0 if it is impossible. */

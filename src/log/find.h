@@ -17,11 +17,12 @@
 static uint32_t ms__segment_messages(const ms__segment *l)
 {
     uint32_t blocks = l->n / MS__RANK + 1;
+    if (l->messages == l->n) return l->n;
     if (!ms__load32(&l->ranked)) {
         uint32_t count = 0;
         for (uint32_t i = 0; i < l->n; i++) {
             if (i % MS__RANK == 0) ms__store32(&l->ranks[i / MS__RANK], count);
-            if (ms__segment_message(l, i)) count++;
+            if (ms__segment_message(l, ms__segment_entry(l, i))) count++;
         }
         if (l->n % MS__RANK == 0) ms__store32(&l->ranks[blocks - 1], count);
         ms__store32(&l->ranks[blocks], count);
@@ -30,12 +31,12 @@ static uint32_t ms__segment_messages(const ms__segment *l)
     return ms__load32(&l->ranks[blocks]);
 }
 
-/* Returns the number of the record that is message k of a segment, from 0; n: it has no
- * more. */
+/* Returns the entry of the record that is message k of a segment, in order of numbers,
+ * from 0; n: it has no more. */
 static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
 {
     uint32_t low = 0, high = l->n / MS__RANK + 1, all = ms__segment_messages(l);
-    if (k >= all || all == l->n) return k < all ? k : l->n;
+    if (k >= all || all == l->n) return k < all ? ms__segment_entry(l, k) : l->n;
     while (high - low > 1) { /* the last block with at most k messages before it */
         uint32_t middle = low + (high - low) / 2;
         if (ms__load32(&l->ranks[middle]) <= k) low = middle;
@@ -43,8 +44,8 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     }
     uint32_t i = low * MS__RANK, count = ms__load32(&l->ranks[low]);
     for (; i < l->n; i++)
-        if (ms__segment_message(l, i) && count++ == k) break;
-    return i;
+        if (ms__segment_message(l, ms__segment_entry(l, i)) && count++ == k) break;
+    return ms__segment_entry(l, i);
 }
 
 /* Returns record i of a segment, a message; *broken: its body is damaged, but not its
@@ -61,16 +62,23 @@ static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__s
 }
 
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; one with a damaged header is not compared. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
+ * one; one with a damaged header is not compared. *sound: false if the index is damaged,
+ * else unchanged. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq,
+                                  bool *sound)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
     bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++)
+        for (uint32_t k = middle; k < high && !r; k++) {
+            if (!ms__order_sound(log, l, k)) {
+                *sound = false;
+                return 0;
+            }
             r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
+        }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
     }
@@ -124,10 +132,30 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
     while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
            ms__segment_lost(l) > 0) {
         uint32_t k = ms__segment_messages(l);
-        past = ms__place(--s, k ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
+        uint32_t unit = l->clustered ? l->n + 1 : 0;
+        if (k && !l->clustered) unit = ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1;
+        past = ms__place(--s, unit);
         if (k > 0) break;
     }
     return past;
+}
+
+/* Returns segment s, and in *k how many of its messages come before number seq. The order
+ * of a clustered one is checked as far as it is read, if that suffices. NULL: no
+ * memory. */
+static const ms__segment *ms__segment_at_seq(ms__log *log, uint32_t s, uint64_t seq,
+                                             bool locked, uint32_t *k)
+{
+    const ms__segment *l = ms__segment_of(log, s, locked);
+    bool sound = l && l->clustered, broken;
+    if (sound) *k = ms__segment_lower(log, l, seq, &sound);
+    if (sound && *k < ms__segment_messages(l))
+        sound = ms__order_sound(log, l, *k) &&
+                ms__segment_numbered(log, l, ms__segment_nth(l, *k), &broken);
+    if (sound) return l;
+    l = ms__segment_valid(log, s, false, locked);
+    if (l) *k = ms__segment_lower(log, l, seq, &sound);
+    return l;
 }
 
 static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
@@ -139,16 +167,16 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
     /* its last ones */
     if (before && ms__segment_may_have(before, seq)) f->damaged = true;
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
-        const ms__segment *l = ms__segment_valid(log, s, false, locked);
+        const ms__segment *l =
+            ms__segment_at_seq(log, s, s == first ? seq : 0, locked, &k);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        k = s == first ? ms__segment_lower(log, l, seq) : 0;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             f->record = ms__segment_numbered(log, l, i, &f->broken);
-            f->place = ms__place(s, ms__segment_unit(l, i));
+            f->place = ms__place(s, ms__segment_place(l, i));
             if (f->from == MS__NO_PLACE) f->from = f->place;
             if (!f->record || f->broken) f->damaged = true;
             if (f->record) return;
@@ -160,9 +188,15 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
 {
     ms__log *log = ms__log_in(core);
+    uint32_t unit = (uint32_t)place;
     const ms__segment *l = ms__segment_of(log, (uint32_t)(place >> 32), false);
+    if (l && l->clustered) {
+        l = ms__segment_valid(log, l->number, false, false);
+        if (!l || unit - 1 >= l->n) return NULL;
+        unit = ms__segment_unit(l, ms__segment_entry(l, unit - 1));
+    }
     if (!l) return NULL;
-    uint64_t offset = l->base + (uint64_t)(uint32_t)place * 8;
+    uint64_t offset = l->base + (uint64_t)unit * 8;
     if (offset >= l->offset) return NULL;
     const unsigned char *r = ms__log_at(log, offset);
     return ms__log_holds(log, r, offset, l->offset - offset, true) ? r : NULL;

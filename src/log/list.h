@@ -24,8 +24,8 @@ static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_q
         uint32_t first = ms__posting(run.at, 0, l->width);
         uint32_t last = ms__posting(run.at, run.n - 1, l->width);
         if (first >= l->n || last >= l->n) continue;
-        if (!add(naming, list, ms__place(segment, ms__segment_unit(l, first)),
-                 ms__place(segment, ms__segment_unit(l, last)), run.n))
+        if (!add(naming, list, ms__place(segment, ms__segment_place(l, first)),
+                 ms__place(segment, ms__segment_place(l, last)), run.n))
             return MS_E_ARENA;
     }
     return MS_OK;

@@ -127,6 +127,8 @@ typedef struct ms__log_map {
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
+    uint32_t cluster;        /* mark of the messages of that tail, see ms__cluster_of, */
+    uint64_t floor;          /* which all have larger numbers */
     uint32_t *looked;    /* a bit for each page that the file had when it was mapped: it
                             was looked at, see ms__log_look */
     uint32_t n_looked;   /* pages */
@@ -565,8 +567,17 @@ static void ms__tail_switch(ms__log *log, ms__tail *fresh, uint32_t now)
 {
     log->map.tails[now % MS__PINS] = fresh;
     log->core.tail = fresh;
+    log->map.cluster = 0;
     ms__store32_full(&log->map.now, now);
     ms__tails_sweep(log);
+}
+
+/* Notes that the tail, which is empty, takes messages of a clustered segment, and the
+ * largest number before these; 0: it does not. */
+static void ms__cluster_set(ms__log *log, uint32_t cluster, uint64_t floor)
+{
+    log->map.cluster = cluster;
+    log->map.floor = floor;
 }
 
 /* Pins the tail, so that it is not freed. When `now` is unchanged after the count was
@@ -594,6 +605,13 @@ static void ms__tail_unpin(ms__log *log, uint32_t pin)
 static bool ms__is_listed(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || ms__is_change(r);
+}
+
+/* Returns the mark of a message of a clustered segment: the number of that, plus one. 0:
+ * the record is not clustered. */
+static uint32_t ms__cluster_of(const unsigned char *r)
+{
+    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
 /* Returns whether the record at offset is valid. left: the most bytes it may have. body:
@@ -670,13 +688,49 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
     return true;
 }
 
-/* Returns whether the offsets of its records are valid. */
+#define MS__BESIDE 1024u /* entries whose places are checked together */
+
+/* Returns whether the places of all its records are valid. */
 static bool ms__places_sound(const ms__log *log, const ms__segment *l)
 {
     if (ms__load32(&l->placed)) return true;
-    if (!ms__segment_sound(log, l, l->record, (uint64_t)l->n * 4)) return false;
+    if (!ms__segment_sound(log, l, l->record, (uint64_t)(l->begin - l->record)))
+        return false;
     ms__store32((uint32_t *)(uintptr_t)&l->placed, 1);
     return true;
+}
+
+/* Returns whether the place of an entry is valid, and those beside it. */
+static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t entry)
+{
+    if (entry >= l->n) return false;
+    size_t first = entry - entry % MS__BESIDE, n = ms__min(l->n - first, MS__BESIDE);
+    return ms__segment_sound(log, l, l->record + first * 4, n * 4) &&
+           ms__segment_sound(log, l, l->rank + first * 4, n * 4);
+}
+
+/* Returns whether the places of a run are valid. A clustered segment may have half a
+ * million records, and those of a run stand together. */
+static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
+{
+    uint32_t last = UINT32_MAX;
+    if (!l->clustered || ms__load32(&l->placed)) return ms__places_sound(log, l);
+    for (uint32_t i = 0; i < run->n; i++) {
+        uint32_t entry = ms__posting(run->at, i, l->width);
+        if (entry / MS__BESIDE == last && entry < l->n) continue;
+        if (!ms__entry_sound(log, l, entry)) return false;
+        last = entry / MS__BESIDE;
+    }
+    return true;
+}
+
+/* Returns whether the entry that is number k in the order of numbers can be read. */
+static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
+{
+    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (l->messages != l->n) return ms__places_sound(log, l);
+    return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
+           ms__entry_sound(log, l, ms__segment_entry(l, k));
 }
 
 /* Finds list i of a segment; false if it is damaged. */
@@ -693,7 +747,7 @@ static bool ms__segment_run(const ms__log *log, const ms__segment *l, uint32_t i
     run->at = l->posting + (size_t)from * l->width;
     run->n = to - from;
     return ms__segment_sound(log, l, run->at, (uint64_t)run->n * l->width) &&
-           ms__places_sound(log, l);
+           ms__run_sound(log, l, run);
 }
 
 /* Finds a list by its number; run->n is 0 if the segment has none of it. False if it is

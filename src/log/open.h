@@ -47,7 +47,10 @@
  *    2 create   PATH.compacting: an empty log. One of a killed rewrite is removed first.
  *               Not own: the old log is marked (REPLACED).
  *    ms_rewrite_run, once or more
- *    3 copy     PATH.compacting: records up to the end that the source had then.
+ *    3 copy     PATH.compacting: records up to the end that the source had then. Of a log
+ *               the first ones are clustered ([log-index]), some 256 MiB at a time, in a
+ *               rewrite in portions 32 MiB, since sorting them and making their index are
+ *               one step each. Those that were appended since follow in their order.
  *    4 numbers  Not own: and the numbers that the source has assigned.
  *    5 sync     The copy is on the disk, with its checkpoint. So is the old file, up to
  *               some later end. `covered` is the end of 3.
@@ -476,6 +479,21 @@ static ms_result ms__verify_next(ms__verify *v, ms_error *err)
     return room ? MS_OK : ms__no_memory(err, sizeof *v->seg);
 }
 
+/* Returns whether the order of a clustered segment is that of the numbers. */
+static bool ms__verify_order(const ms__log *log, const ms__segment *l)
+{
+    uint64_t last = 0;
+    for (uint32_t k = 0; l->clustered && k < l->n; k++) {
+        uint32_t i = ms__segment_entry(l, k);
+        uint64_t offset = ms__segment_offset(l, i);
+        if (offset == 0 || ms__segment_place(l, i) != k + 1) return false;
+        const unsigned char *r = ms__log_at(log, offset);
+        if (r[4] == MS__KIND_MESSAGE && ms_seq(ms__msg(r)) <= last) return false;
+        if (r[4] == MS__KIND_MESSAGE) last = ms_seq(ms__msg(r));
+    }
+    return true;
+}
+
 /* Checks a segment index against the records of its segment. Skips the check if the
  * segment has damage, since the index also lists the damaged records. */
 static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
@@ -490,6 +508,7 @@ static ms_result ms__verify_segment(ms__verify *v, const unsigned char *r,
                  !v->differs;
     for (uint32_t i = 0; sound && i < l.postings; i++)
         sound = ms__posting(l.posting, i, l.width) < l.n;
+    if (judged && sound) sound = ms__verify_order(log, &l);
     if (judged && !sound) {
         v->report->index_damaged++;
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, offset, v->walk.at - offset,
@@ -511,6 +530,7 @@ static ms_result ms__verify_walk(ms__verify *v, ms_error *err)
     v->walk.limit = v->walk.trusted = log->end;
     MS__TRY(ms__verify_next(v, err));
     while ((found = ms__record_walk_next(&v->walk, &r, &offset)) == MS__FOUND_RECORD) {
+        if (ms__cluster_of(r)) report->clustered++;
         if (r[4] == MS__KIND_MESSAGE)
             report->messages++;
         else if (r[4] == MS__KIND_INDEX)
@@ -660,6 +680,9 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 /* ---- Rewriting. */
 
 #define MS__NEW ".compacting" /* added to the path: the new log while it is written */
+#define MS__CLUSTER_WHOLE   32u /* segments of the usual size in a clustered one, */
+#define MS__CLUSTER_PORTION 4u  /* if the copy is made in portions */
+#define MS__CLUSTER_MOST    ((uint64_t)1 << 30)
 
 /* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
  * that file. The essay has who owns what. */
@@ -760,6 +783,20 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
+/* Ends the segment of the tail, and begins a clustered one. */
+static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
+{
+    ms__log *log = ms__log_of(store);
+    ms_result code = ms__append_begin(log, err);
+    if (code == MS_OK) code = ms__segment_write(log, err);
+    const ms__tail *t = ms__tail_of(log);
+    if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
+    if (code == MS_OK && begin)
+        ms__cluster_set(log, t->segment + 1, log->sum.last_seq);
+    ms__write_end(log);
+    return code;
+}
+
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
                                                         ms_store *source, bool replace,
@@ -788,6 +825,8 @@ static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
     w->fresh = ms__log_of(store);
     ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
     w->copying.live = w->own;
+    w->copying.least = w->fresh->opts.segment_size / MS__CLOSE_SEGMENT;
+    if (source->backend == &ms__log_backend) w->copying.cluster = ms__log_cluster;
     if (w->own) w->erasures = w->old->append.erasures;
     else MS__TRY(ms__hold_mark(w, 1, err));
     return MS_OK;
@@ -933,6 +972,9 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
     if (!rewrite->state) MS__TRY(ms__rewrite_begin(rewrite, err));
     ms__rewriting *w = rewrite->state;
     uint64_t start = w->to.os->micros(w->to.os->ctx);
+    uint64_t wide = budget_us ? MS__CLUSTER_PORTION : MS__CLUSTER_WHOLE;
+    wide *= w->fresh->opts.segment_size;
+    w->copying.window = wide < MS__CLUSTER_MOST ? wide : MS__CLUSTER_MOST;
     ms_result code = ms__rewrite_run(w, start, budget_us, more, err);
     rewrite->report = w->report;
     return code;

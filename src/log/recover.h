@@ -107,7 +107,8 @@
  *
  * A record that is taken in changes the handle like this:
  *
- *   MESSAGE           names and posting lists of the tail, counts, last number
+ *   MESSAGE           names and posting lists of the tail, counts, last number. The first
+ *                     one after a clustered segment without an index seals the tail
  *   AMEND ... PART    posting lists of the tail; the edits, if they are in memory
  *   INDEX: segment    closes the tail, and a fresh one begins
  *   INDEX: summary    its place in the table
@@ -200,9 +201,35 @@ static ms_result ms__apply_message(ms__log *log, const unsigned char *r, uint64_
     ms__tail *t = ms__tail_of(log);
     if (!ms__tail_enter(&log->core, t, r, offset))
         return ms__no_memory(err, ms__padded(ms__get32(r)));
-    log->sum.last_seq = ms_seq(ms__msg(r));
+    if (log->sum.last_seq < ms_seq(ms__msg(r))) log->sum.last_seq = ms_seq(ms__msg(r));
     log->sum.messages++;
     log->sum.bytes += ms_size(ms__msg(r));
+    return MS_OK;
+}
+
+/* Makes the tail a sealed segment in memory, and begins a fresh one at `next`. A tail
+ * does not take records in another order than that of their numbers, so one that a walk
+ * has filled from a clustered segment, whose index is damaged, must not go on. */
+static MS__NOINLINE ms_result ms__tail_seal(ms__log *log, uint64_t next, ms_error *err)
+{
+    uint32_t now, number = ms__tail_of(log)->segment;
+    if (!ms__tail_slot(log, &now))
+        return ms__fail(err, MS_E_BUSY,
+                        "'%s' cannot be read on while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
+    if (!ms__nodes_reserve(log, &log->index.segments, number))
+        return ms__no_memory(err, 0);
+    ms__tail *fresh = ms__tail_new(log, next, number + 1);
+    if (!fresh) return ms__no_memory(err, sizeof *fresh);
+    ms__segment *seg = ms__segment_in_memory(log, ms__tail_of(log), log->map.cluster != 0,
+                                             next, log->sum.last_seq);
+    if (!seg) {
+        ms__tail_free(log, fresh);
+        return ms__no_memory(err, 0);
+    }
+    ms__index_add(log, 0);
+    ms__store_ptr(&ms__node_entry(&log->index.segments, number)->node, seg);
+    ms__tail_switch(log, fresh, now);
     return MS_OK;
 }
 
@@ -211,6 +238,15 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
                                   ms_error *err)
 {
     if (r[4] == MS__KIND_INDEX) return ms__apply_index(log, r, offset, err);
+    if (ms__is_listed(r)) {
+        uint32_t cluster = ms__cluster_of(r);
+        bool other = log->map.cluster != cluster;
+        if (other && ms__tail_of(log)->count > 0)
+            MS__TRY(ms__tail_seal(log, offset, err));
+        if (other) ms__cluster_set(log, cluster, log->sum.last_seq);
+    }
+    if (r[4] == MS__KIND_LOST)
+        ms__lost_entered(log, offset, offset + ms__padded(ms__get32(r)));
     if (r[4] == MS__KIND_MESSAGE) return ms__apply_message(log, r, offset, err);
     if (r[4] == MS__KIND_GAP)
         ms__gap_named(&log->sum.gap_seq, log->sum.last_seq, ms_seq(ms__msg(r)));
@@ -279,6 +315,8 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     uint64_t offset;
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
+    ms__hole any;
+    memset(&any, 0, sizeof any);
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
     ms__record_walk_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
@@ -298,13 +336,17 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     log->sum.damaged += (uint32_t)s.damaged;
     log->sum.damaged_bytes += s.damaged_bytes;
     log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
+    bool lost = visible > log->end && log->append.lost_end < visible;
+    if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))
+        code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* of lost changes of any location */
+    if (code == MS_OK && log->map.cluster) {
+        /* they may have had any of its numbers */
+        if (lost) ms__tail_damage(ms__tail_of(log), &any);
+        code = ms__tail_seal(log, log->end, err);
+    }
     if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
-    if (code != MS_OK || visible <= log->end || log->append.lost_end >= visible)
-        return code;
-    if (MS__CHANGES && !ms__bloom_fill(log)) /* changes of any location may be lost */
-        return ms__no_memory(err, MS__BLOOM_BITS / 8);
-    ms__lost_note(log, visible);
-    return MS_OK;
+    if (code == MS_OK && lost) ms__lost_note(log, visible);
+    return code;
 }
 
 /* ---- Opening. */

@@ -5,6 +5,10 @@
  * facts, and no byte of hidden, redacted or replaced text. Damage of the source is
  * counted, and reported as an error after all else is copied.
  *
+ * A rewrite of a log holds pointers to the messages of a clustered segment, sorts them by
+ * location and view, and then copies them (c->cluster). That takes some 48 bytes of each
+ * message meanwhile.
+ *
  * The copy of a log that takes appends meanwhile has two parts. The first one reads the
  * store as of a place (c->mark). Then the records after that place are appended, changes
  * included, in the same batches: the same changes of an equal state. The caller moves the
@@ -23,6 +27,11 @@ typedef struct ms__kept {
     uint64_t *turns;
     size_t n_turns;
 } ms__kept;
+
+#define MS__CLUSTER_RECORDS ((size_t)1 << 19) /* of a clustered segment, at most */
+
+/* Begins a clustered segment in a log that is written, or ends it. */
+typedef ms_result ms__cluster_fn(ms_store *destination, bool begin, ms_error *err);
 
 /* A running copy. */
 typedef struct ms__copying {
@@ -55,6 +64,15 @@ typedef struct ms__copying {
     ms_record *records; /* the batch, with a change */
     size_t cap_records;
     uint64_t met;     /* damaged records before the last one of the batch */
+    ms__cluster_fn *cluster; /* NULL: messages are copied in order of their numbers */
+    uint64_t window, least;  /* bytes of a clustered segment */
+    ms__keyed *held, *more;  /* its messages (the value), by ms__cluster_key; room for as
+                                many */
+    size_t n_held, cap_held, cap_more;
+    size_t put;              /* so many of them were copied */
+    uint64_t held_bytes;
+    bool held_full;          /* they are copied before more is read */
+    bool all_held;           /* all messages were read */
     ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
 
@@ -235,10 +253,83 @@ static ms_result ms__copy_put(const ms__copying *c, ms_envelope *m, ms_error *er
     opts.seqs = &seq;
     for (;;) {
         ms_result code = to->append(c->destination, ms__absent(), m, 1, &opts, err);
-        bool other = code == MS_OK ? seq > 0 && seq < m->seq : code == MS_E_KEY_REUSED;
+        bool other = code == MS_OK ? seq > 0 && seq != m->seq : code == MS_E_KEY_REUSED;
         if (!other || !m->key.ptr) return code;
         m->key = ms__absent();
     }
+}
+
+/* Returns the key by which messages of a clustered segment are sorted: location, then the
+ * view of its class, or the agent. */
+static uint64_t ms__cluster_key(const ms_msg *msg)
+{
+    static const uint64_t key[2] = {0, 0};
+    ms_str location = ms__location(msg), agent = ms__agent_key(msg);
+    uint64_t where = ms__hash(key, 0, location.ptr, location.len) & ~(uint64_t)0xFFFFFFFF;
+    unsigned by_class = ms__type_row_of(ms_type_of(msg))->view_class;
+    if (by_class == MS__CLASS_CONVERSATION) return where;
+    if (by_class == MS__CLASS_GLOBAL) return where | 1;
+    return where | 2 | ms__hash(key, 1, agent.ptr, agent.len) >> 32;
+}
+
+/* Holds a message of a clustered segment: a record of a log, which does not move. */
+static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
+{
+    if (ms_seq(msg) <= c->placed)
+        return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
+                           ms_seq(msg), c->placed);
+    c->placed = ms_seq(msg);
+    void *held =
+        ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
+    if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
+    c->held = (ms__keyed *)held;
+    ms__keyed *item = &c->held[c->n_held++];
+    item->key = ms__cluster_key(msg);
+    item->value = (uint64_t)(uintptr_t)msg;
+    c->held_bytes += ms_size(msg);
+    c->held_full = c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS;
+    return MS_OK;
+}
+
+/* Sorts the held messages; those with equal keys stay in order of their numbers. */
+static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
+{
+    if (c->cap_more < c->n_held) {
+        size_t size = c->cap_held * sizeof *c->more;
+        c->more = (ms__keyed *)ms_arena_alloc(c->arena, size);
+        if (!c->more) return ms__no_arena(err, c->arena, size);
+        c->cap_more = c->cap_held;
+    }
+    ms__keyed *sorted = ms__keyed_sort(c->held, c->more, (uint32_t)c->n_held);
+    if (sorted == c->held) return MS_OK;
+    size_t cap = c->cap_held;
+    c->more = c->held;
+    c->held = sorted;
+    c->cap_held = c->cap_more;
+    c->cap_more = cap;
+    return MS_OK;
+}
+
+/* Copies at most n of the held messages. Few of them are copied in order of their
+ * numbers. */
+static MS__NOINLINE ms_result ms__copy_held(ms__copying *c, size_t n, ms_error *err)
+{
+    bool clustered = c->held_bytes >= c->least;
+    if (c->put == 0 && clustered) {
+        MS__TRY(ms__copy_sort(c, err));
+        MS__TRY(c->cluster(c->destination, true, err));
+    }
+    for (; c->put < c->n_held && n > 0; c->put++, n--) {
+        ms_envelope m =
+            ms_envelope_of((const ms_msg *)(uintptr_t)c->held[c->put].value);
+        MS__TRY(ms__copy_put(c, &m, err));
+    }
+    if (c->put < c->n_held) return MS_OK;
+    if (clustered) MS__TRY(c->cluster(c->destination, false, err));
+    c->n_held = c->put = 0;
+    c->held_bytes = 0;
+    c->held_full = false;
+    return MS_OK;
 }
 
 /* Copies a message if it is kept. A message that no store would accept counts as
@@ -256,7 +347,9 @@ static MS__NOINLINE ms_result ms__copy_message(ms__copying *c, const ms_msg *msg
         c->report->damaged++;
         return MS_OK;
     }
-    if (!c->keep->dry_run) {
+    if (MS__LOG && c->cluster) {
+        MS__TRY(ms__copy_hold(c, msg, err));
+    } else if (!c->keep->dry_run) {
         MS__TRY(ms__copy_put(c, &m, err));
         c->placed = m.seq;
     }
@@ -455,7 +548,7 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     ms_result code = MS_OK;
     *end = false;
     if (!c->reading) MS__TRY(ms__copy_open(c, raw, err));
-    while (code == MS_OK && n-- > 0) {
+    while (code == MS_OK && n-- > 0 && !(MS__LOG && c->held_full)) {
         msg = ms_next(c->it);
         if (!msg) break;
         code = take(c, msg, err);
@@ -469,6 +562,22 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     if (code != MS_OK) return code; /* the destination failed */
     *end = true;
     return read == MS_E_DAMAGED ? MS_OK : read;
+}
+
+/* Copies at most n messages as of the mark. *end: these were all. */
+static ms_result ms__copy_messages(ms__copying *c, size_t n, bool *end, ms_error *err)
+{
+    if (!MS__LOG || !c->cluster)
+        return ms__copy_each(c, 0, ms__copy_message, n, end, err);
+    *end = false;
+    if (!c->held_full && !c->all_held) {
+        MS__TRY(ms__copy_each(c, 0, ms__copy_message, n, &c->all_held, err));
+        if (c->all_held) c->held_full = c->n_held > 0;
+    } else if (c->held_full) {
+        MS__TRY(ms__copy_held(c, n, err));
+    }
+    *end = c->all_held && !c->held_full;
+    return MS_OK;
 }
 
 /* Begins a copy: sets the mark, and lists what is kept. */
@@ -521,7 +630,7 @@ static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *e
     switch (c->phase) {
     case MS__COPY_LIST: return ms__copy_list(c, err);
     case MS__COPY_MESSAGES:
-        MS__TRY(ms__copy_each(c, 0, ms__copy_message, n, &done, err));
+        MS__TRY(ms__copy_messages(c, n, &done, err));
         break;
     case MS__COPY_CHANGES:
         done = !c->changed;

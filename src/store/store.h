@@ -32,6 +32,7 @@ typedef struct ms__append_run {
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
     uint32_t first_flags; /* of the first record */
+    uint32_t cluster;     /* mark of all messages, see ms__cluster_of */
 } ms__append_run;
 
 static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)

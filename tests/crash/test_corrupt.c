@@ -201,8 +201,25 @@ static void write_messages(bench *b, size_t bytes, uint64_t seed)
                  (unsigned long long)info.segments, (unsigned long long)info.summaries);
 }
 
-/* Every step, by two writers. */
-static void write_changes(bench *b)
+/* Two writers, and a rewrite between them: clustered segments, then others. */
+static void write_clustered(bench *b)
+{
+    uint64_t n = 1, entropy = 7;
+    ms_log_desc desc = desc_of(b, MS_LOG_CREATE);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    b->d.boot = LAST_BOOT;
+    ms_store *store = must_open_log(&desc, "a log to be clustered");
+    write_up_to(&b->s, store, &n, LONG * 3 / 4);
+    disk_compact(&b->d, store, &desc);
+    store = must_open_log(&desc, "the clustered log");
+    assert_true(info_of(store).segments >= 2);
+    write_up_to(&b->s, store, &n, LONG);
+    ms_close(store);
+}
+
+/* Every step, by two writers; clustered: with a rewrite between them. */
+static void write_changes(bench *b, bool clustered)
 {
     static change_sequence d;
     uint64_t entropy = 5;
@@ -216,7 +233,10 @@ static void write_changes(bench *b)
         ms_store *store = must_open_log(&desc, "a log of changes");
         for (int i = 0; i < STEPS / 2; i++)
             must_ok(sequence_step(&d, store, &err), &err, "a step");
-        ms_close(store);
+        bool rewrites = clustered && writer == 0;
+        if (rewrites) disk_compact(&b->d, store, &desc);
+        if (rewrites) sequence_rewritten(&d, 0);
+        if (!rewrites) ms_close(store);
         sequence_writer_gone(&d);
     }
     desc.mode = MS_LOG_READ;
@@ -302,19 +322,23 @@ static void survey(bench *b)
     printf("%zu records in %zu bytes, the file has %zu\n", b->n, b->end, b->size);
 }
 
-/* A log of messages of so many bytes; 0: of changes. */
+enum { CLUSTERED = 1, CLUSTERED_CHANGES };
+
+/* A log of messages of so many bytes; 0: of changes; CLUSTERED: rewritten. */
 static bench *bench_new(size_t bytes)
 {
     bench *b = (bench *)calloc(1, sizeof *b);
     if (b == NULL) abort();
     disk_init(&b->d, ROOM);
     b->d.boot = LAST_BOOT;
-    b->changes = bytes == 0;
+    b->changes = bytes == 0 || bytes == CLUSTERED_CHANGES;
     b->s.salt = test_seed();
     b->s.longest = bytes > SHORT ? 400 : 100;
-    b->segment = b->changes || bytes > SHORT ? MS_LOG_SEGMENT_MIN : 4096;
+    b->segment = b->changes || bytes != SHORT ? MS_LOG_SEGMENT_MIN : 4096;
     if (b->changes) {
-        write_changes(b);
+        write_changes(b, bytes == CLUSTERED_CHANGES);
+    } else if (bytes == CLUSTERED) {
+        write_clustered(b);
     } else {
         write_messages(b, bytes, 17);
         b->foreign = snapshot(b);
@@ -743,6 +767,11 @@ TEST(log_keeps_what_is_left_when_it_ends_at_any_byte)
                       scale >= 1000 ? 1 : scale >= 100 ? 5 : stride_of(10), 200);
 }
 
+TEST(clustered_log_keeps_what_is_left_when_it_ends_at_any_byte)
+{
+    end_at_every_byte(bench_new(CLUSTERED), stride_of(41), 50);
+}
+
 TEST(changes_keep_what_is_left_when_the_log_ends_at_any_byte)
 {
     end_at_every_byte(bench_new(0), stride_of(61), 50);
@@ -800,6 +829,25 @@ TEST(log_loses_one_message_when_a_bit_flips)
               scale >= 1000 ? 1 : scale >= 100 ? 7 : 0);
 }
 
+TEST(clustered_log_loses_one_message_when_a_bit_flips)
+{
+    flip_bits(bench_new(CLUSTERED), SUPER_SIZE, stride_of(201), 50, 0);
+}
+
+/* Their places then say nothing of the numbers of what is damaged. */
+TEST(clustered_log_without_its_indexes_loses_one_message_when_a_byte_changes)
+{
+    bench *b = bench_new(CLUSTERED);
+    size_t stride = stride_of(101), i = 0;
+    for (size_t at = SUPER_SIZE; at < b->end; at += file_padded(file_get32(b->bytes + at)))
+        if (b->bytes[at + 4] == FILE_KIND_INDEX) b->bytes[at + FILE_HEADER + 40] ^= 1;
+    restore(b);
+    for (size_t k = SUPER_SIZE + test_seed() % stride; k < b->end; k += stride, i++)
+        one_byte(b, i, 50, k, (unsigned char)(b->bytes[k] + 1));
+    test_tally("bytes changed", i);
+    bench_free(b);
+}
+
 TEST(changes_lose_one_record_when_a_bit_flips)
 {
     flip_bits(bench_new(0), SUPER_SIZE, stride_of(201), 50, 0);
@@ -844,6 +892,11 @@ TEST(short_log_loses_one_message_when_a_bit_flips)
     test_tally("bits flipped", i);
     test_tally("bits flipped, read again", i);
     bench_free(b);
+}
+
+TEST(clustered_log_with_changes_loses_one_record_when_a_bit_flips)
+{
+    flip_bits(bench_new(CLUSTERED_CHANGES), SUPER_SIZE, stride_of(201), 50, 0);
 }
 
 TEST(log_loses_one_message_when_a_byte_changes)
@@ -898,6 +951,7 @@ static void sectors(bench *b, size_t size, uint64_t *rng)
         if (b->changes) continue;
         size_t other = test_below(rng, n) * size;
         one_sector(b, i++, size, at, b->bytes + other, "overwritten by others");
+        if (!b->older) continue;
         one_sector(b, i++, size, at, b->older + at, "as they were before");
         one_sector(b, i++, size, at, b->foreign + at, "of another file");
     }
@@ -911,6 +965,15 @@ static void sectors(bench *b, size_t size, uint64_t *rng)
 TEST(log_loses_what_was_hit_when_sectors_change)
 {
     bench *b = bench_new(LONG);
+    uint64_t rng = test_seed();
+    sectors(b, 512, &rng);
+    sectors(b, 4096, &rng);
+    bench_free(b);
+}
+
+TEST(clustered_log_loses_what_was_hit_when_sectors_change)
+{
+    bench *b = bench_new(CLUSTERED);
     uint64_t rng = test_seed();
     sectors(b, 512, &rng);
     sectors(b, 4096, &rng);

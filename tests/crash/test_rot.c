@@ -56,7 +56,7 @@ typedef struct rot {
     disk d;
     uint64_t rng, boot;
     /* the history */
-    bool changes;
+    bool changes, clustered;
     ms_sync_mode sync;
     size_t segment;
     unsigned char *bytes;     /* the file at its end; ROOM bytes, zeros after it */
@@ -319,6 +319,21 @@ static void process(rot *t, author *a, size_t upto, bool last)
     if (a->steps != NULL) sequence_writer_gone(a->steps);
 }
 
+/* A process rewrites the log: what was written so far is clustered. */
+static void compact(rot *t, author *a)
+{
+    ms_log_desc desc = desc_of(t, MS_LOG_WRITE);
+    uint64_t entropy = test_random(&t->rng);
+    desc.entropy.fill = entropy_counts;
+    desc.entropy.ctx = &entropy;
+    ms_store *store = must_open_log(&desc, "a writer that rewrites");
+    disk_compact(&t->d, store, &desc);
+    if (a->steps != NULL) sequence_rewritten(a->steps, 0);
+    t->durable = file_get64(t->d.ro + FILE_AT_WATERMARK);
+    t->n_older = 0; /* of another file */
+    t->clustered = true;
+}
+
 /* The power fails: the file is what the last sync has seen. */
 static void power_fails(rot *t, author *a)
 {
@@ -387,7 +402,7 @@ static void survey(rot *t)
     assert_int_equal(ms_query_open(store, &raw, &it, NULL), MS_OK);
     while ((msg = ms_next(&it)) != NULL) {
         size_t at = (size_t)((const unsigned char *)(const void *)msg - t->d.ro);
-        while (i < t->n && t->records[i].at != at) i++;
+        for (i = 0; i < t->n && t->records[i].at != at;) i++;
         assert_true(i < t->n);
         t->records[i].place = place_of(t, test_location(msg));
     }
@@ -414,6 +429,8 @@ static void history(rot *t, size_t bytes, int boots, bool changes)
         sequence_begin(&steps, test_random(&t->rng));
         a.steps = &steps;
     }
+    t->clustered = false;
+    bool compacts = one_in(t, 3);
     for (int i = 0; i < boots; i++) {
         size_t from = HEAD + (bytes - HEAD) / (size_t)boots * (size_t)i;
         size_t part = (bytes - HEAD) / (size_t)boots, processes = 1 + any(t, 2);
@@ -422,6 +439,7 @@ static void history(rot *t, size_t bytes, int boots, bool changes)
         for (size_t k = 1; k <= processes; k++)
             process(t, &a, from + part * k / processes,
                     i == boots - 1 && k == processes);
+        if (compacts && (one_in(t, 3) || i == boots - 1)) compact(t, &a);
     }
     t->boot = t->d.boot;
     t->histories++;
@@ -520,7 +538,10 @@ static void wrong(rot *t, const char *when, const char *format, ...)
              "%zu%s%s)%s: %s: %s",
              (unsigned long long)t->images, (unsigned long long)t->histories, t->end,
              (unsigned long long)t->durable, (int)t->sync, t->segment,
-             t->changes ? ", changes" : "", t->restarted ? ", restarted" : "", t->what,
+             t->changes     ? ", changes"
+             : t->clustered ? ", clustered"
+                            : "",
+             t->restarted ? ", restarted" : "", t->what,
              when, text);
 }
 
@@ -537,6 +558,18 @@ static bool is_authentic(const rot *t, size_t at, const void *bytes, size_t size
     return false;
 }
 
+/* Returns the number of the record at an offset; t->n: none begins there. */
+static size_t record_at(const rot *t, size_t at)
+{
+    size_t low = 0, high = t->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->records[middle].at < at) low = middle + 1;
+        else high = middle;
+    }
+    return low < t->n && t->records[low].at == at ? low : t->n;
+}
+
 /* Reads all records; notes which. */
 static ms_result read_records(rot *t, ms_store *store, const char *when)
 {
@@ -544,6 +577,7 @@ static ms_result read_records(rot *t, ms_store *store, const char *when)
     ms_cursor it;
     const ms_msg *msg;
     size_t i = 0;
+    uint64_t last = 0;
     for (size_t k = 0; k < t->n; k++) t->records[k].read = false;
     ms_result result = ms_query_open(store, &q, &it, NULL);
     if (result != MS_OK) return result;
@@ -556,10 +590,12 @@ static ms_result read_records(rot *t, ms_store *store, const char *when)
                 wrong(t, when, "a record at %zu that nobody wrote", at);
             continue;
         }
-        while (i < t->n && t->records[i].at < at) i++;
-        if (i == t->n || t->records[i].at != at || !is_authentic(t, at, p, ms_size(msg)))
+        i = record_at(t, at);
+        if (i == t->n || t->records[i].read || !is_authentic(t, at, p, ms_size(msg)))
             wrong(t, when, "a record at %zu that nobody wrote", at);
         t->records[i].read = true;
+        if (!t->changes && ms_seq(msg) <= last) wrong(t, when, "the order of records");
+        last = ms_seq(msg);
     }
     return ms_cursor_close(&it, NULL);
 }

@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include "numbered_messages.h"
+#include "file_format.h"
 #include "arena.h"
 #include "scratch.h"
 
@@ -289,6 +290,150 @@ TEST(every_call_says_it_when_a_message_of_a_sealed_segment_is_damaged)
     a_fork_says_it(MS_E_DAMAGED);
     in_segment = false;
     ms_arena_deinit(&arena);
+}
+
+/* Rewrites the log: all of it is clustered then. */
+static void compact_log(void)
+{
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    ms_store *store = must_open_log(&desc, "a writer");
+    must_be("a rewrite", ms_log_rewrite(store, &desc, true, NULL, NULL, &err), MS_OK);
+    ms_close(store);
+}
+
+/* Damages each segment index, so that readers derive it. Returns how many there are. */
+static int change_indexes(void)
+{
+    static unsigned char bytes[1 << 20];
+    int found = 0;
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t at = FILE_SUPERBLOCK; at + FILE_HEADER < n && file_get32(bytes + at) > 0;
+         at += file_padded(file_get32(bytes + at))) {
+        if (bytes[at + 4] != FILE_KIND_INDEX || bytes[at + 5] != FILE_INDEX_SEGMENT)
+            continue;
+        change_byte((long)at + FILE_HEADER + 40);
+        found++;
+    }
+    return found;
+}
+
+TEST(every_call_says_it_when_a_message_of_a_clustered_segment_is_damaged)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    in_segment = true;
+    each_store_says_it(MS_OK);
+    change_byte(place_of("<result 7>"));
+    each_store_says_it(MS_E_DAMAGED);
+    a_fork_says_it(MS_E_DAMAGED);
+    each_store_says_it(MS_E_DAMAGED);
+    in_segment = false;
+    ms_arena_deinit(&arena);
+}
+
+TEST(a_clustered_log_without_its_indexes_is_read_as_before)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    assert_true(change_indexes() > 0);
+    in_segment = true;
+    each_store_says_it(MS_OK);
+    a_fork_says_it(MS_OK);
+    in_segment = false;
+    ms_arena_deinit(&arena);
+}
+
+/* The place of a damaged record says nothing of its number then: each query that reads the
+ * segment reports it, also where it asks for others. header: of that nothing is known. */
+static void a_clustered_hole_is_reported(bool header)
+{
+    const ms_msg *msg;
+    ms_query q = {.location = MS_STR("room")};
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    assert_true(change_indexes() > 0);
+    change_byte(place_of("<result 7>") - (header ? 40 : 0));
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    must_read(store, "a location", q, MS_E_DAMAGED, 2 * PAIRS - 1);
+    q.limit = NEAR;
+    must_read(store, "the newest few", q, MS_E_DAMAGED, NEAR);
+    q.limit = 0;
+    q.after_seq = HIT + 2;
+    must_read(store, "all after it", q, MS_E_DAMAGED, 2 * (PAIRS - OF - 1) - 1);
+    q.after_seq = 0;
+    q.before_seq = 1;
+    must_read(store, "what is before the first", q, MS_E_DAMAGED, 0);
+    q.before_seq = HIT - 1;
+    must_read(store, "all before it", q, MS_E_DAMAGED, 2 * OF);
+    q.before_seq = 0;
+    q.location = MS_STR("elsewhere");
+    must_read(store, "another location", q, header ? MS_E_DAMAGED : MS_OK, PAIRS);
+    must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
+    /* it may have been a change of these */
+    must_be("the one before", ms_get_by_seq(store, HIT - 1, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_OK);
+    must_be("the one after", ms_get_by_seq(store, HIT + 1, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_OK);
+    must_be("no number", ms_get_by_seq(store, 999, NULL, &msg, &err),
+            header ? MS_E_DAMAGED : MS_E_NOT_FOUND);
+    ms_close(store);
+}
+
+TEST(damage_in_a_clustered_segment_is_reported_whatever_its_place)
+{
+    a_clustered_hole_is_reported(false);
+    a_clustered_hole_is_reported(true);
+}
+
+/* The file ends in the middle of a clustered segment: it may lack any number of that, and
+ * a writer does not forget it. */
+static void each_number_is_reported(const char *when)
+{
+    bool there[3 * PAIRS + 1] = {false};
+    ms_cursor it;
+    const ms_msg *msg;
+    size_t n, missing = 0;
+    const ms_query all = {.views = MS_VIEW_TIMELINE}, room = {.location = MS_STR("room")};
+    ms_store *store = reader(MS_OPEN_NORMAL);
+    must_be(when, ms_query_open(store, &all, &it, &err), MS_OK);
+    while ((msg = ms_next(&it)) != NULL)
+        if (ms_seq(msg) <= 3 * PAIRS) there[ms_seq(msg)] = true;
+    must_be(when, ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    must_be(when, reads(store, &room, &n), MS_E_DAMAGED);
+    for (uint64_t seq = 1; seq <= 3 * PAIRS; seq++) {
+        if (there[seq]) continue;
+        missing++;
+        must_be(when, ms_get_by_seq(store, seq, NULL, &msg, &err), MS_E_DAMAGED);
+    }
+    assert_in_range(missing, PAIRS, 2 * PAIRS);
+    ms_close(store);
+}
+
+TEST(numbers_are_reported_when_the_file_ends_inside_a_clustered_segment)
+{
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    FILE *f = fopen(path, "rb");
+    assert_true(f != NULL && fseek(f, 0, SEEK_END) == 0);
+    assert_int_equal(truncate(path, ftell(f) / 3), 0);
+    fclose(f);
+    each_number_is_reported("a reader");
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    for (int times = 0; times < 3; times++) {
+        ms_envelope m = ms_user_message(ms_text("one of a later segment"));
+        ms_store *store = must_open_log(&desc, "a writer");
+        for (int i = 0; i < 40; i++)
+            must_be("append", ms_append(store, MS_STR("later"), &m, NULL, &err), MS_OK);
+        ms_close(store);
+        each_number_is_reported("a reader after a writer");
+    }
 }
 
 /* A message is hidden, and another one replaced; then the two changes are damaged. What
@@ -992,6 +1137,47 @@ static void the_last_one_is_looked_for(size_t segment, bool header, bool hole)
     say(store, "room", 99, 1);
     must_be("a store", ms_store_stat(store, &after, &err), MS_OK);
     must_be("after a new one", say_after(store, "room", after.last_seq, 1), MS_OK);
+    ms_close(store);
+}
+
+/* Each location has a message of an agent, and then its newest. Those stand first: so a
+ * damaged one stands before the message that has the smaller number. */
+TEST(an_append_is_refused_where_a_clustered_segment_may_lack_a_newer_message)
+{
+    char place[20], text[20], bytes[400];
+    int of = -1;
+    (void)remove(path);
+    ms_store *store = writer(MS_LOG_SEGMENT_MIN);
+    for (int i = 0; i < PAIRS; i++) {
+        snprintf(place, sizeof place, "place %d", i);
+        snprintf(text, sizeof text, "<newest %d>", i);
+        ms_envelope m = ms_observation(ms_text("seen"), MS_STR("call"));
+        m.agent_key = MS_STR("worker");
+        must_be("append", ms_append(store, ms_str_of(place), &m, NULL, &err), MS_OK);
+        m = ms_user_message(ms_text(text));
+        must_be("append", ms_append(store, ms_str_of(place), &m, NULL, &err), MS_OK);
+    }
+    ms_close(store);
+    compact_log();
+    assert_true(change_indexes() > 0);
+    FILE *f = fopen(path, "rb");
+    assert_true(f != NULL && fseek(f, FILE_SUPERBLOCK, SEEK_SET) == 0);
+    assert_int_equal(fread(bytes, 1, sizeof bytes, f), sizeof bytes);
+    fclose(f);
+    for (size_t i = FILE_HEADER; of < 0 && i + 10 < sizeof bytes; i++)
+        if (memcmp(bytes + i, "<newest ", 8) == 0) of = atoi(bytes + i + 8);
+    assert_true(of >= 0);
+    snprintf(text, sizeof text, "<newest %d>", of);
+    change_byte(place_of(text));
+    store = writer(MS_LOG_SEGMENT_MIN);
+    snprintf(place, sizeof place, "place %d", of);
+    uint64_t last = 2 * (uint64_t)of + 2;
+    must_be("after the last but one", say_after(store, place, last - 1, 1), MS_E_DAMAGED);
+    must_be("after the last", say_after(store, place, last, 1), MS_E_DAMAGED);
+    of = (of + 1) % PAIRS;
+    snprintf(place, sizeof place, "place %d", of);
+    last = 2 * (uint64_t)of + 2;
+    must_be("another location", say_after(store, place, last, 1), MS_OK);
     ms_close(store);
 }
 

@@ -326,6 +326,26 @@ static inline void disk_load(disk *d, const void *bytes, size_t size)
     d->there = true;
 }
 
+/* Rewrites an open log of the disk, closes it, and gives the disk the new file: its
+ * messages are clustered. */
+static inline void disk_compact(disk *d, ms_store *store, const ms_log_desc *desc)
+{
+    disk other;
+    ms_error err;
+    ms_log_desc to = *desc;
+    disk_init(&other, d->room);
+    other.boot = d->boot;
+    other.inode = d->inode;
+    other.os.exact_maps = true; /* its one file need not hold the path meanwhile */
+    to.os = &other.os;
+    if (ms_log_rewrite(store, &to, false, NULL, NULL, &err) != MS_OK)
+        fail_msg("a rewrite: %s", err.message);
+    ms_close(store);
+    disk_load(d, other.ro, (size_t)other.size);
+    disk_keep(d);
+    disk_deinit(&other);
+}
+
 /* There is no file any more, nobody has its lock, and nothing is durable. */
 static inline void disk_clear(disk *d)
 {

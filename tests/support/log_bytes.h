@@ -28,6 +28,7 @@ typedef struct parsed {
     int64_t time;
     uint32_t size, padded;
     unsigned kind, type, role, flags;
+    uint32_t cluster;                     /* of a MESSAGE: its segment, plus one */
     ms_value field[MS_FIELD_COUNT];
 } parsed;
 
@@ -52,6 +53,8 @@ typedef struct walk {
     size_t segment_first;                 /* the first record of the segment */
     uint64_t segment_begin;
     uint64_t messages, message_bytes, last_seq, last_gap;
+    uint32_t cluster;                     /* of the last message; in a clustered segment */
+    uint64_t floor;                       /* the largest number before that */
     uint64_t damaged, damaged_bytes;      /* that LOST records report */
     uint32_t damaged_ranges;              /* of them in the segment */
     nodes segments, summaries;
@@ -105,6 +108,7 @@ static inline parsed parse_record(const walk *w, uint64_t at)
     p.flags = r[7];
     p.seq = file_get64(r + 8);
     p.time = (int64_t)file_get64(r + 16);
+    p.cluster = p.kind == FILE_KIND_MESSAGE ? file_get32(r + 28) : 0;
     SOUND(p.size > FILE_HEADER && at + p.padded <= w->end && r[6] >> 4 == 0);
     SOUND(file_get32(r + FILE_AT_BODY_CHECK) ==
           file_crc(0, r + FILE_HEADER, p.padded - FILE_HEADER));
@@ -141,8 +145,9 @@ static inline node count_segment(const walk *w, uint64_t at)
     for (size_t i = w->segment_first; i < w->n_records; i++) {
         const parsed *one = &w->records[i];
         if (one->kind != FILE_KIND_MESSAGE) continue;
-        if (segment.messages++ == 0) segment.first_seq = one->seq;
-        segment.last_seq = one->seq;
+        if (segment.messages++ == 0 || one->seq < segment.first_seq)
+            segment.first_seq = one->seq;
+        if (one->seq > segment.last_seq) segment.last_seq = one->seq;
         segment.bytes += one->padded;
         if (one->time == INT64_MIN) continue;
         if (one->time < segment.first_time) segment.first_time = one->time;
@@ -170,7 +175,7 @@ static inline void must_state(const walk *w, uint64_t at, const unsigned char *r
     SOUND(file_get64(r + 80) == w->messages && file_get64(r + 88) == w->message_bytes);
     SOUND(file_get64(r + 96) == w->last_seq && file_get64(r + 112) == w->last_gap);
     SOUND(file_get64(r + 120) == 0 && file_get64(r + 128) == 0); /* changes, hidden */
-    SOUND(file_get32(r + 212) == 0 && file_get32(r + 224) == w->damaged_ranges);
+    SOUND(file_get32(r + 212) <= 1 && file_get32(r + 224) == w->damaged_ranges);
     /* what was lost may have been a change of any location */
     SOUND(file_get32(r + 228) == (w->damaged > 0 ? UINT32_MAX : 0));
     SOUND(listed == (before < FAN ? before : FAN));
@@ -186,7 +191,30 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
     SOUND(file_get64(r + 184) == n->messages && file_get64(r + 192) == n->bytes);
 }
 
-/* A segment index against the records before it. Of its arrays, as of the summaries and
+/* Rank and order of a clustered segment: both arrays say how its messages follow each
+ * other by number. */
+static inline void must_order(const walk *w, uint64_t at, const unsigned char *r)
+{
+    const size_t n = file_get32(r + 140);
+    const uint64_t lists = file_get32(r + 200), postings = file_get32(r + 204);
+    const uint64_t room = lists * 8 + n * 12 + (lists + 1) * 4 +
+                          ((UINT64_C(1) << file_get32(r + 216)) + 1) * 4 +
+                          postings * file_get32(r + 220);
+    const unsigned char *rank = r + FILE_SEGMENT_FIXED + file_get32(r + 104) * 8 +
+                                file_get32(r + 208) * 24 +
+                                ((room + 4095) / 4096 + 1) * 4 + lists * 8 + n * 4;
+    const parsed *records = w->records + w->segment_first;
+    uint64_t last = 0;
+    SOUND(file_get32(r) == (uint64_t)(rank - r) - n * 4 - lists * 8 + room);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t i = file_get32(rank + (n + k) * 4);
+        SOUND(i < n && file_get32(rank + i * 4) == k);
+        SOUND(records[i].cluster == w->segments.n && records[i].seq > last);
+        last = records[i].seq;
+    }
+}
+
+/* A segment index against the records before it. Of its other arrays, as of the summaries and
  * filters, the kept files have every byte (test_file_format). */
 static inline void parse_segment(walk *w, const parsed *p)
 {
@@ -199,6 +227,8 @@ static inline void parse_segment(walk *w, const parsed *p)
     must_sum(at, &segment, r);
     nodes_add(&w->segments, &segment);
     must_state(w, at, r);
+    SOUND((file_get32(r + 212) == 1) == (w->records[w->segment_first].cluster != 0));
+    if (file_get32(r + 212) == 1) must_order(w, at, r);
     w->newest_segment = at;
     w->damaged_ranges = 0;
     w->segment_first = w->n_records;
@@ -212,7 +242,8 @@ static inline void parse_summary(walk *w, const parsed *p)
 }
 
 
-/* The location hash of a message; nothing else is in its place, or in that of a reach. */
+/* The location hash of a message; nothing else is in its place. A clustered message has
+ * the number of its segment, plus one; else nothing is in the place of a reach. */
 static inline void parse_where(const walk *w, const parsed *p)
 {
     uint64_t at = p->offset, key[2] = {file_get64(w->id), file_get64(w->id + 8)};
@@ -220,7 +251,8 @@ static inline void parse_where(const walk *w, const parsed *p)
     uint64_t hash = file_hash(key, 0, name.ptr, name.len);
     bool none = p->kind != FILE_KIND_MESSAGE;
     SOUND(file_get32(w->bytes + at + 24) == (none ? 0 : (uint32_t)(hash >> 32)));
-    SOUND(file_get32(w->bytes + at + 28) == 0);
+    SOUND(file_get32(w->bytes + at + 28) == p->cluster);
+    SOUND(p->cluster == 0 || p->cluster == w->segments.n + 1);
 }
 
 /* ---- a whole file ---- */
@@ -264,8 +296,10 @@ static inline void parse_one(walk *w, uint64_t *next)
     parse_fields(&p, w->bytes + at);
     parse_where(w, &p);
     if (p.kind == FILE_KIND_MESSAGE) {
-        SOUND(p.seq > w->last_seq);
-        w->last_seq = p.seq;
+        if (p.cluster != w->cluster) w->floor = w->last_seq;
+        w->cluster = p.cluster;
+        SOUND(p.seq > (p.cluster != 0 ? w->floor : w->last_seq));
+        if (p.seq > w->last_seq) w->last_seq = p.seq;
         w->messages++;
         w->message_bytes += p.padded;
     }
@@ -382,12 +416,21 @@ static inline void walk_free(walk *w)
     free(w->records);
 }
 
+static inline int parsed_order(const void *a, const void *b)
+{
+    const parsed *x = (const parsed *)a, *y = (const parsed *)b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
 /* The messages of a walk are those of the twin, field for field. */
 static inline void walk_must_equal(const walk *w, const twin *t)
 {
-    size_t n = 0;
+    size_t n = 0, size = w->n_records * sizeof(parsed);
+    parsed *sorted = (parsed *)twin_memory(NULL, size + 1);
+    memcpy(sorted, w->records, size);
+    qsort(sorted, w->n_records, sizeof *sorted, parsed_order);
     for (size_t i = 0; i < w->n_records; i++) {
-        const parsed *p = &w->records[i];
+        const parsed *p = &sorted[i];
         if (p->kind != FILE_KIND_MESSAGE) continue;
         assert_true(n < t->count);
         const twin_msg *want = t->items[n++];
@@ -405,6 +448,7 @@ static inline void walk_must_equal(const walk *w, const twin *t)
                          twin_field_name(f));
     }
     assert_int_equal(n, t->count);
+    free(sorted);
 }
 
 

@@ -279,7 +279,7 @@ static const golden goldens[] = {
     {"plain.msl", 1, 0, 1, 60, false, 0},
     {"segments.msl", 2, 1024, 3, 60, false, 0},
     {"torn.msl", 3, 4096, 4, 25, true, 0},
-    {"gaps.msl", 4, 4096, 2, 60, false, 12},
+    {"gaps.msl", 4, 1024, 2, 90, false, 60},
 };
 
 /* A run of single messages and pairs, to the twin and, where there is one, to a store. */

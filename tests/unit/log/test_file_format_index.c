@@ -282,6 +282,41 @@ TEST(segment_index_leads_nowhere_when_its_arrays_are_wrong)
     end(store);
 }
 
+/* Two messages are exchanged in one of the two orders of a clustered segment; its checks
+ * are right. */
+TEST(clustered_segment_is_found_wrong_when_its_order_is_not_that_of_the_numbers)
+{
+    for (int which = 0; which < 3; which++) {
+        uint64_t offset;
+        ms__segment l;
+        ms_log_report report;
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        ms_store *store = make_log(200);
+        disk_compact(&drive, store, &desc);
+        store = open_log(MS_LOG_READ);
+        ms__log *log = ms__log_of(store);
+        const unsigned char *r = index_record(log, MS__INDEX_SEGMENT, &offset);
+        unsigned char *copy = copy_of(r);
+        assert_true(ms__segment_decode(&l, copy, offset) && l.clustered == 1);
+        const unsigned char *array = which == 1 ? l.order : l.rank;
+        uint32_t first = ms__get32(array), second = ms__get32(array + 4);
+        if (which > 0) ms__put(array, 0, second);
+        if (which > 0) ms__put(array, 1, first);
+        for (uint32_t b = 0; b < l.blocks; b++)
+            ms__put(l.checks, b, ms__segment_block(&l, b));
+        ms__put(l.checks, l.blocks, ms__segment_front(&log->id, offset, &l));
+        ms__seal_at(log->id.crc, offset, copy);
+        memcpy(drive.rw + offset, copy, ms__padded(ms__get32(copy)));
+        free(copy);
+        ms_close(store);
+        desc.mode = MS_LOG_READ;
+        assert_int_equal(ms_log_verify(&desc, &report, NULL),
+                         which > 0 ? MS_E_DAMAGED : MS_OK);
+        assert_int_equal(report.index_damaged, which > 0);
+        assert_int_equal(report.messages, 200);
+    }
+}
+
 /* Two locations whose hashes agree share a posting list. Here the tail has the hash of
  * place_0 for place_1, too, when its segment index is made. */
 TEST(location_has_only_its_own_messages_when_its_list_is_shared)
