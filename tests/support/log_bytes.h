@@ -427,7 +427,7 @@ static inline void walk_must_equal(const walk *w, const twin *t)
 {
     size_t n = 0, size = w->n_records * sizeof(parsed);
     parsed *sorted = (parsed *)twin_memory(NULL, size + 1);
-    memcpy(sorted, w->records, size);
+    if (size > 0) memcpy(sorted, w->records, size);
     qsort(sorted, w->n_records, sizeof *sorted, parsed_order);
     for (size_t i = 0; i < w->n_records; i++) {
         const parsed *p = &sorted[i];
