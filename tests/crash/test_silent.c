@@ -315,7 +315,7 @@ static int change_indexes(void)
          at += file_padded(file_get32(bytes + at))) {
         if (bytes[at + 4] != FILE_KIND_INDEX || bytes[at + 5] != FILE_INDEX_SEGMENT)
             continue;
-        change_byte((long)at + FILE_HEADER + 40);
+        change_byte((long)(at + FILE_HEADER + 40));
         found++;
     }
     return found;
