@@ -103,15 +103,16 @@ static ms_log_info info_of(ms_store *store)
     return info;
 }
 
-/* Appends until the file has so many bytes. */
+/* Appends MOST messages at most, until the file has so many bytes. */
 static void write_up_to(const scribe *s, ms_store *store, uint64_t *n, uint64_t bytes)
 {
+    uint64_t first = *n / MOST * MOST;
     do {
         size_t count;
         ms_error err;
         must_ok(scribe_append(s, store, *n, NULL, &count, &err), &err, "append");
         *n += count;
-    } while (info_of(store).end < bytes && *n < MOST - SCRIBE_BATCH);
+    } while (info_of(store).end < bytes && *n - first < MOST - SCRIBE_BATCH);
 }
 
 /* The whole file as it stands, in memory of the room's size. */
@@ -129,7 +130,7 @@ static void tear(bench *b, size_t end)
 {
     scribe s = {~b->s.salt, 100};
     ms_log_desc desc = desc_of(b, MS_LOG_WRITE);
-    uint64_t n = 1;
+    uint64_t n = MOST + 1; /* with keys of their own */
     ms_store *store = must_open_log(&desc, "to be torn");
     write_up_to(&s, store, &n, end + TORN);
     unsigned char *bytes = snapshot(b);
