@@ -300,6 +300,12 @@ static inline bool model_is_of(const item *e, const ms_msg *msg)
     return text.len >= len && memcmp(text.ptr, e->redacted ? "[" : mark, len) == 0;
 }
 
+/* Two messages can look alike, but no message changes its number. */
+static inline bool model_may_be(const item *e, const ms_msg *msg)
+{
+    return (e->seq == 0 || e->seq == ms_seq(msg)) && model_is_of(e, msg);
+}
+
 /* Learns the numbers that the store gave. Messages that may have gone have none when they
  * have: a later one can have theirs. */
 static inline ms_result model_learn(store_model *h, ms_store *store)
@@ -317,7 +323,7 @@ static inline ms_result model_learn(store_model *h, ms_store *store)
     ms_result result = ms_query_open(store, &q, &it, NULL);
     if (result != MS_OK) return result;
     while (i < h->count && (msg = ms_next(&it)) != NULL) {
-        while (i < h->count && h->items[i].may_go && !model_is_of(&h->items[i], msg))
+        while (i < h->count && h->items[i].may_go && !model_may_be(&h->items[i], msg))
             h->items[i++].seq = 0;
         if (i < h->count) h->items[i++].seq = ms_seq(msg);
     }
