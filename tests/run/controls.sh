@@ -1270,6 +1270,13 @@ controls()
     control salvage_overlooks_a_writer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
+    control reading_begins_after_a_loss gcc test_silent \
+        a_window_of_lost_numbers_is_reported 100 \
+        ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'
+    control reading_begins_after_a_damaged_one gcc test_log_index \
+        a_window_of_one_damaged_message_is_reported_beside_a_damaged_index 100 \
+        ms__log_seek 'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0' \
+        'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k)) : 0'
     control changes_cut_off_forgotten gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change_that_was_cut_off 100 \
         ms__apply_visible 'if (MS__CHANGES && !ms__bloom_fill(log))' 'if (false)'
