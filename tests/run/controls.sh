@@ -274,15 +274,12 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
-    control superblock_noted_before_its_sync gcc test_log_sync \
-        a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
-        ms__super_durable 'ms__os_write_all(log->os, log->file.handle, 0, h, size);' \
-        'ms__os_write_all(log->os, log->file.handle, 0, h, size);
-        if (failed == 0)
-            failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MADE, made, 4);'
     control superblock_synced_by_each_opening gcc test_log_writers \
         a_log_is_opened_without_a_sync_when_its_superblock_was_synced 100 \
-        ms__log_attach_file 'ms__get32(log->map.super + MS__AT_MADE) == 0 &&' ''
+        ms__super_synced 'return ms__writer_decode(&w, h) &&' 'return !log &&'
+    control line_of_another_file_believed gcc test_log_writers \
+        a_copy_of_a_log_that_was_never_synced_is_synced 100 \
+        ms__super_synced 'w.device == log->file.stat.device &&' 'w.device == w.device ||'
     control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
