@@ -5728,9 +5728,9 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
  * The first read waits for memory: a third of an append in a profile. A scan within the
- * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an append
- * of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a location
- * was checked three times and a layout was kept in memory.
+ * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an
+ * append of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a
+ * location was checked three times and a layout was kept in memory.
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
@@ -13930,7 +13930,6 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   1208     8   BUSY: a writer may be storing up to here. Shared writers raise it before
  *                they store, and reach it with the watermark. An exclusive writer sets it
  *                to 2^64 - 1 and, when it closes, to the watermark
- *   1216     4   1: the superblock was synced after it was made
  *   1224     4   1: a compaction replaces this file by another one, and no writer
  *                that has it open appends. The next writer that opens it sets 0
  *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
@@ -14097,7 +14096,6 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__AT_WRITER   1152u
 #define MS__AT_PID      1200u
 #define MS__AT_BUSY     1208u
-#define MS__AT_MADE     1216u
 #define MS__AT_REPLACED 1224u
 #define MS__AT_UNCONFIRMED   1232u
 #define MS__AT_SYNCING  1240u
@@ -17764,6 +17762,9 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
+        if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
+            f->past = ms__place(
+                s, k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             f->record = ms__segment_numbered(log, l, i, &f->broken);
@@ -19303,9 +19304,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     parts is damaged, the other one is written in its place. A lost page 0 also gets
  *     the first watermark, without a line, so that nobody trusts it; and a checkpoint, so
  *     that the damage up to there stays known. The file is synced before that. If the log
- *     has no checkpoint yet, and no note that its creator synced it, the fixed part is
- *     written again and synced. (A sync of all that a killed writer had left took a third
- *     of a second at 1,000,000 messages.)
+ *     has no checkpoint and no line of this file yet, the fixed part is written again and
+ *     synced: the creator may have been killed before its sync. (A sync of all that a
+ *     killed writer had left took a third of a second at 1,000,000 messages.)
  *   9 Stores its process number, and shows records and superblock to readers of the
  *     handle, which take no lock.
  *
@@ -19977,18 +19978,15 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     return result;
 }
 
-/* Writes the first `size` bytes of the superblock, makes them durable, and notes that.
- * folder: the name of the file, too. */
+/* Writes the first `size` bytes of the superblock and makes them durable. folder: the
+ * name of the file, too. */
 static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
                                    bool folder, ms_error *err)
 {
-    unsigned char made[4] = {1, 0, 0, 0};
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     if (failed == 0 && folder)
         failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
-    if (failed == 0)
-        failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MADE, made, 4);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
@@ -20034,6 +20032,18 @@ static void ms__log_detach(ms__log *log)
     ms__log_lost(log, 0);
 }
 
+/* Returns whether the superblock is known to be on the disk: a sync stored a checkpoint,
+ * or a writer its line in this file, which it does after a sync of the superblock. (A
+ * copy of a file has the line of another one.) */
+static bool ms__super_synced(const ms__log *log)
+{
+    ms__writer_line w;
+    const unsigned char *h = log->map.super;
+    if (ms__checkpoint_newest(h).generation != 0) return true;
+    return ms__writer_decode(&w, h) && w.device == log->file.stat.device &&
+           w.inode == log->file.stat.inode;
+}
+
 /* Maps the superblock and takes in the content: steps 3 to 9 of an opening. fresh: this
  * handle has just created the file. */
 static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
@@ -20065,9 +20075,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
     if (log->writer) log->file.super_lost = log->file.super_mend = false;
-    if (code == MS_OK && log->writer && !fresh &&
-        ms__get32(log->map.super + MS__AT_MADE) == 0 &&
-        ms__checkpoint_newest(log->map.super).generation == 0) {
+    if (code == MS_OK && log->writer && !fresh && !ms__super_synced(log)) {
         memcpy(again, log->map.super, sizeof again);
         code = ms__super_durable(log, again, sizeof again, false, err);
     }

@@ -40,9 +40,9 @@
  *
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
  * The first read waits for memory: a third of an append in a profile. A scan within the
- * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an append
- * of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a location
- * was checked three times and a layout was kept in memory.
+ * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an
+ * append of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a
+ * location was checked three times and a layout was kept in memory.
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a

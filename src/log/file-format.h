@@ -45,7 +45,6 @@
  *   1208     8   BUSY: a writer may be storing up to here. Shared writers raise it before
  *                they store, and reach it with the watermark. An exclusive writer sets it
  *                to 2^64 - 1 and, when it closes, to the watermark
- *   1216     4   1: the superblock was synced after it was made
  *   1224     4   1: a compaction replaces this file by another one, and no writer
  *                that has it open appends. The next writer that opens it sets 0
  *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
@@ -212,7 +211,6 @@
 #define MS__AT_WRITER   1152u
 #define MS__AT_PID      1200u
 #define MS__AT_BUSY     1208u
-#define MS__AT_MADE     1216u
 #define MS__AT_REPLACED 1224u
 #define MS__AT_UNCONFIRMED   1232u
 #define MS__AT_SYNCING  1240u

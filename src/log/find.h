@@ -173,6 +173,9 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
+        if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
+            f->past = ms__place(
+                s, k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             f->record = ms__segment_numbered(log, l, i, &f->broken);

@@ -93,9 +93,9 @@
  *     parts is damaged, the other one is written in its place. A lost page 0 also gets
  *     the first watermark, without a line, so that nobody trusts it; and a checkpoint, so
  *     that the damage up to there stays known. The file is synced before that. If the log
- *     has no checkpoint yet, and no note that its creator synced it, the fixed part is
- *     written again and synced. (A sync of all that a killed writer had left took a third
- *     of a second at 1,000,000 messages.)
+ *     has no checkpoint and no line of this file yet, the fixed part is written again and
+ *     synced: the creator may have been killed before its sync. (A sync of all that a
+ *     killed writer had left took a third of a second at 1,000,000 messages.)
  *   9 Stores its process number, and shows records and superblock to readers of the
  *     handle, which take no lock.
  *
@@ -767,18 +767,15 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     return result;
 }
 
-/* Writes the first `size` bytes of the superblock, makes them durable, and notes that.
- * folder: the name of the file, too. */
+/* Writes the first `size` bytes of the superblock and makes them durable. folder: the
+ * name of the file, too. */
 static ms_result ms__super_durable(ms__log *log, const unsigned char *h, size_t size,
                                    bool folder, ms_error *err)
 {
-    unsigned char made[4] = {1, 0, 0, 0};
     int failed = ms__os_write_all(log->os, log->file.handle, 0, h, size);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     if (failed == 0 && folder)
         failed = ms__os_folder_done(log->os, &log->opts.alloc, log->file.path);
-    if (failed == 0)
-        failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MADE, made, 4);
     if (failed == 0) return MS_OK;
     return ms__os_fail(err, failed, "writing the superblock of", log->file.path);
 }
@@ -824,6 +821,18 @@ static void ms__log_detach(ms__log *log)
     ms__log_lost(log, 0);
 }
 
+/* Returns whether the superblock is known to be on the disk: a sync stored a checkpoint,
+ * or a writer its line in this file, which it does after a sync of the superblock. (A
+ * copy of a file has the line of another one.) */
+static bool ms__super_synced(const ms__log *log)
+{
+    ms__writer_line w;
+    const unsigned char *h = log->map.super;
+    if (ms__checkpoint_newest(h).generation != 0) return true;
+    return ms__writer_decode(&w, h) && w.device == log->file.stat.device &&
+           w.inode == log->file.stat.inode;
+}
+
 /* Maps the superblock and takes in the content: steps 3 to 9 of an opening. fresh: this
  * handle has just created the file. */
 static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
@@ -855,9 +864,7 @@ static ms_result ms__log_attach_file(ms__log *log, bool fresh, ms_error *err)
     if (code == MS_OK && log->writer && !fresh && log->file.super_mend)
         code = ms__super_mend(log, err);
     if (log->writer) log->file.super_lost = log->file.super_mend = false;
-    if (code == MS_OK && log->writer && !fresh &&
-        ms__get32(log->map.super + MS__AT_MADE) == 0 &&
-        ms__checkpoint_newest(log->map.super).generation == 0) {
+    if (code == MS_OK && log->writer && !fresh && !ms__super_synced(log)) {
         memcpy(again, log->map.super, sizeof again);
         code = ms__super_durable(log, again, sizeof again, false, err);
     }

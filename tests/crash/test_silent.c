@@ -795,6 +795,31 @@ TEST(a_message_found_by_its_number_may_lack_a_change_that_was_cut_off)
     }
 }
 
+/* Others were appended since, and the segment that begins with the loss is sealed. */
+TEST(a_window_of_lost_numbers_is_reported)
+{
+    test_arena_init(&arena, NULL);
+    make_log(MS_LOG_SEGMENT_MIN);
+    ms_envelope m = ms_user_message(ms_text("on"));
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    assert_int_equal(truncate(path, place_of("<result 20>")), 0);
+    for (int written = 0; written < 2; written++) {
+        ms_store *store = reader(MS_OPEN_NORMAL);
+        for (uint64_t lost = 62; lost < 3 * PAIRS; lost++) {
+            ms_query q = {.location = MS_STR("room"), .after_seq = lost - 1,
+                          .before_seq = lost + 1};
+            must_read(store, "a lost one", q, MS_E_DAMAGED, 0);
+        }
+        ms_close(store);
+        store = must_open_log(&desc, "a writer");
+        for (int i = 0; i < 60; i++)
+            must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        ms_close(store);
+    }
+    ms_arena_deinit(&arena);
+}
+
 /* Leaves a copy of the log of a killed writer. */
 static void make_killed_log(int messages)
 {

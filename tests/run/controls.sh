@@ -274,15 +274,12 @@ controls()
         nothing_durable_is_lost_when_power_is_lost 40 \
         ms__super_durable \
         'if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);' ''
-    control superblock_noted_before_its_sync gcc test_log_sync \
-        a_log_keeps_its_superblock_when_its_creator_was_killed_early 100 \
-        ms__super_durable 'ms__os_write_all(log->os, log->file.handle, 0, h, size);' \
-        'ms__os_write_all(log->os, log->file.handle, 0, h, size);
-        if (failed == 0)
-            failed = ms__os_write_all(log->os, log->file.handle, MS__AT_MADE, made, 4);'
     control superblock_synced_by_each_opening gcc test_log_writers \
         a_log_is_opened_without_a_sync_when_its_superblock_was_synced 100 \
-        ms__log_attach_file 'ms__get32(log->map.super + MS__AT_MADE) == 0 &&' ''
+        ms__super_synced 'return ms__writer_decode(&w, h) &&' 'return !log &&'
+    control line_of_another_file_believed gcc test_log_writers \
+        a_copy_of_a_log_that_was_never_synced_is_synced 100 \
+        ms__super_synced 'w.device == log->file.stat.device &&' 'w.device == w.device ||'
     control each_append_not_synced gcc test_log_writers each_append_syncs_in_mode_each 100 \
         ms__sync_due 'if (log->opts.sync == MS_SYNC_EACH) return true;' \
         'if (log->opts.sync == MS_SYNC_EACH) return false;'
@@ -1298,6 +1295,13 @@ controls()
     control salvage_overlooks_a_writer gcc test_log_index \
         salvage_replaces_no_file_that_has_more_since 100 \
         ms__salvage_holds '&& line == log->map.seen_line' '&& line == line'
+    control reading_begins_after_a_loss gcc test_silent \
+        a_window_of_lost_numbers_is_reported 100 \
+        ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'
+    control reading_begins_after_a_damaged_one gcc test_log_index \
+        a_window_of_one_damaged_message_is_reported_beside_a_damaged_index 100 \
+        ms__log_seek 'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0' \
+        'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k)) : 0'
     control changes_cut_off_forgotten gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change_that_was_cut_off 100 \
         ms__apply_visible 'if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))' 'if (false)'

@@ -547,6 +547,35 @@ TEST(damage_is_reported_when_a_summary_is_made_after_it)
 }
 
 /* A change that is damaged in a sealed segment: messages are as before it. */
+/* Its segment is derived: what is damaged is in no list. */
+TEST(a_window_of_one_damaged_message_is_reported_beside_a_damaged_index)
+{
+    for (int first = 0; first < 2; first++) {
+        ms_log_desc desc = desc_of(MS_LOG_NEW);
+        uint64_t places[64], seq;
+        ms_cursor it;
+        (void)remove(path);
+        desc.segment_size = MS_LOG_SEGMENT_MIN;
+        ms_store *store = must_open(&desc);
+        if (!first) assert_int_equal(append(store, "before", NULL), MS_OK);
+        uint64_t at = ms__log_of(store)->end;
+        assert_int_equal(append(store, "lost", &seq), MS_OK);
+        assert_int_equal(append(store, "after", NULL), MS_OK);
+        append_segments(store, 2);
+        ms_close(store);
+        assert_true(index_records(places, 64) > 1);
+        flip_at(places[0] + MS__HEADER + 5, 1);
+        flip_at(at + 48, 4);
+        desc.mode = MS_LOG_READ;
+        store = must_open(&desc);
+        ms_query q = {.after_seq = seq - 1, .before_seq = seq + 1};
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        assert_null(ms_next(&it));
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_E_DAMAGED);
+        ms_close(store);
+    }
+}
+
 TEST(queries_report_a_damaged_change_whether_of_a_location_or_of_all)
 {
     for (unsigned how = 0; how < 8; how++) {
