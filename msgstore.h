@@ -8077,6 +8077,7 @@ typedef struct ms__copying {
     size_t put;              /* so many of them were copied */
     uint64_t held_bytes;
     bool held_full;          /* they are copied before more is read */
+    bool spans;              /* their numbers differ in the highest 32 bits: not sorted */
     bool all_held;           /* all messages were read */
     ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
@@ -8288,11 +8289,15 @@ static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
     if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
     c->held = (ms__keyed *)held;
+    if (c->n_held == 0) c->spans = false;
+    else if ((ms_seq((const ms_msg *)(uintptr_t)c->held[0].value) ^ ms_seq(msg)) >> 32)
+        c->spans = true;
     ms__keyed *item = &c->held[c->n_held++];
     item->key = ms__cluster_key(msg);
     item->value = (uint64_t)(uintptr_t)msg;
     c->held_bytes += ms_size(msg);
-    c->held_full = c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS;
+    c->held_full =
+        c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS || c->spans;
     return MS_OK;
 }
 
@@ -8316,10 +8321,10 @@ static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
 }
 
 /* Copies at most n of the held messages. Few of them are copied in order of their
- * numbers. */
+ * numbers, and so are those of a segment that would span 2^32. */
 static MS__NOINLINE ms_result ms__copy_held(ms__copying *c, size_t n, ms_error *err)
 {
-    bool clustered = c->held_bytes >= c->least;
+    bool clustered = c->held_bytes >= c->least && !c->spans;
     if (c->put == 0 && clustered) {
         MS__TRY(ms__copy_sort(c, err));
         MS__TRY(c->cluster(c->destination, true, err));
@@ -9746,8 +9751,9 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  * Places. A place is the number of a segment (an arena store has one, 0) and, in units of
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
  * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
- * rank of the record instead, from 1. The place of a record never changes; places rise in
- * the order of appending, and sequence numbers of messages rise with them.
+ * lowest 32 bits of the record's sequence number instead. The place of a record never
+ * changes; places rise in the order of appending, and sequence numbers of messages rise
+ * with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.
@@ -14031,8 +14037,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: how many records have a smaller number,
- *                        for each record; then the records in order of their numbers
+ *                2n x 4  clustered, else nothing: the lowest 32 bits of the sequence number
+ *                        of each record; then the records in order of their numbers. The
+ *                        highest 32 bits of all of them are equal
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -14363,7 +14370,7 @@ typedef struct ms__segment {
     ms__state state;
     const unsigned char *directory, *checks, *numbers, *record, *begin, *bucket;
     const unsigned char *posting, *changed, *holes;
-    const unsigned char *rank, *order; /* clustered */
+    const unsigned char *number_of, *order; /* clustered */
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -14403,9 +14410,9 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->checks = l->holes + (size_t)l->n_holes * MS__HOLE_SIZE;
     l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
     l->record = l->numbers + (size_t)l->lists * 8;
-    l->rank = l->record + (size_t)l->n * 4;
-    l->order = l->rank + (size_t)l->n * 4;
-    l->begin = l->clustered ? l->order + (size_t)l->n * 4 : l->rank;
+    l->number_of = l->record + (size_t)l->n * 4;
+    l->order = l->number_of + (size_t)l->n * 4;
+    l->begin = l->clustered ? l->order + (size_t)l->n * 4 : l->number_of;
     l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
     l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
@@ -14475,9 +14482,10 @@ static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
     h.reach = ms__get32(p + 12);
     h.unit = ms__get32(p + 16);
     h.kind = ms__get32(p + 20);
-    if (l->clustered) h.unit = UINT32_MAX; /* it may have had any number */
     if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
         h.kind = 0;
+    if (l->clustered) /* without a header it may have had any number */
+        h.unit = h.kind == MS__KIND_MESSAGE ? (uint32_t)h.seq : UINT32_MAX;
     return h;
 }
 
@@ -14521,12 +14529,11 @@ static uint32_t ms__segment_entry(const ms__segment *l, uint32_t i)
     return entry < l->n ? entry : i;
 }
 
-/* Returns the place of entry i in its segment: places rise with numbers. In a clustered
- * segment they begin with 1, since a damaged record may have come before the first. */
+/* Returns the place of entry i in its segment: places rise with numbers. */
 static uint32_t ms__segment_place(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return UINT32_MAX;
-    return l->clustered ? ms__get32(l->rank + (size_t)i * 4) + 1
+    return l->clustered ? ms__get32(l->number_of + (size_t)i * 4)
                         : ms__segment_unit(l, i);
 }
 
@@ -16284,7 +16291,7 @@ static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t e
     if (entry >= l->n) return false;
     size_t first = entry - entry % MS__BESIDE, n = ms__min(l->n - first, MS__BESIDE);
     return ms__segment_sound(log, l, l->record + first * 4, n * 4) &&
-           ms__segment_sound(log, l, l->rank + first * 4, n * 4);
+           ms__segment_sound(log, l, l->number_of + first * 4, n * 4);
 }
 
 /* Returns whether the places of a run are valid. A clustered segment may have half a
@@ -16421,9 +16428,12 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *   - Entries are numbered in the order in which the records stand. So all that a view
  *     reads of the index stands together, too, and one block or two are checked of the
  *     places of half a million records.
- *   - Places ([core]) have to rise with numbers. `rank` has the place of each entry in
- *     the order of numbers, and `order` the entry of each place. What goes by numbers
- *     over the whole store reads `order`: queries over everything, bounds, one number.
+ *   - Places ([core]) have to rise with numbers, and must not change when the index of a
+ *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
+ *     places. So a place is the number itself, its lowest 32 bits (`number_of` has them;
+ *     a segment does not span 2^32). `order` has the entries in the order of numbers:
+ *     queries over everything, bounds, and one number read it. With the rank of a record
+ *     as its place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -16585,7 +16595,8 @@ static bool ms__entry_less(const void *a, const void *b)
 typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     bool clustered;
-    ms__keyed *keyed; /* clustered: of the records, twice */
+    ms__keyed *keyed; /* clustered: of the records, twice; */
+    uint32_t *rank;   /* then how many of them have a smaller number */
     uint32_t *begin, *entries;
     uint32_t *units, *number; /* of the records: see ms__records_number */
     size_t size;
@@ -16685,9 +16696,9 @@ static void ms__holes_put(const ms__tail *t, unsigned char *p)
     }
 }
 
-/* Fills the arrays of a clustered segment, in which records stand in any order. A change
- * has its place after the messages that stand before it. */
-static void ms__order_fill(const ms__log *log, const ms__segment_work *w,
+/* Fills the arrays of a clustered segment, in which records stand in any order. There are
+ * no changes in one that this library made; one has the number of the message before. */
+static void ms__order_fill(const ms__log *log, ms__segment_work *w,
                            const ms__segment *l)
 {
     uint64_t last = 0;
@@ -16700,18 +16711,22 @@ static void ms__order_fill(const ms__log *log, const ms__segment_work *w,
         w->keyed[i].value = i;
     }
     const ms__keyed *sorted = ms__keyed_sort(w->keyed, w->keyed + l->n, l->n);
+    w->rank = (uint32_t *)(void *)(w->keyed + (sorted == w->keyed ? l->n : 0));
     for (uint32_t i = 0; i < l->n; i++) {
-        ms__put(l->order, i, (uint32_t)sorted[i].value);
-        ms__put(l->rank, (size_t)sorted[i].value, i);
+        uint32_t entry = (uint32_t)sorted[i].value;
+        ms__put(l->order, i, entry);
+        ms__put(l->number_of, entry, (uint32_t)sorted[i].key);
+        w->rank[entry] = i;
     }
 }
 
 /* Sorts postings of a clustered segment by the numbers of their records. */
-static void ms__postings_sort(const ms__segment *l, uint32_t *entries, uint32_t n)
+static void ms__postings_sort(const ms__segment_work *w, const ms__segment *l,
+                              uint32_t *entries, uint32_t n)
 {
     bool rising = true;
     for (uint32_t i = 0; i < n; i++) {
-        entries[i] = ms__get32(l->rank + (size_t)entries[i] * 4);
+        entries[i] = w->rank[entries[i]];
         if (i > 0 && entries[i] < entries[i - 1]) rising = false;
     }
     if (!rising) ms__sort(entries, n, sizeof *entries, ms__entry_less);
@@ -16729,7 +16744,7 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         same = ms__rows_same(w, i);
         for (uint32_t k = 0; k < same; k++)
             n += ms__row_entries(w->number, &row[k], w->entries + n);
-        if (w->clustered) ms__postings_sort(l, w->entries, n);
+        if (w->clustered) ms__postings_sort(w, l, w->entries, n);
         else if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
             ms__put(l->bucket, bucket, list);
@@ -17651,25 +17666,39 @@ static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__s
 }
 
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; one with a damaged header is not compared. *sound: false if the index is damaged,
- * else unchanged. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq,
-                                  bool *sound)
+ * one; one with a damaged header is not compared. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
     bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++) {
-            if (!ms__order_sound(log, l, k)) {
-                *sound = false;
-                return 0;
-            }
+        for (uint32_t k = middle; k < high && !r; k++)
             r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
-        }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
+    }
+    return low;
+}
+
+/* The same for a clustered segment, whose index has the numbers. *sound: false if that is
+ * damaged, else unchanged. */
+static uint32_t ms__clustered_lower(const ms__log *log, const ms__segment *l,
+                                    uint64_t seq, bool *sound)
+{
+    uint32_t low = 0, high = ms__segment_messages(l);
+    uint64_t upper = l->first_seq & ~(uint64_t)UINT32_MAX;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (!ms__order_sound(log, l, middle)) {
+            *sound = false;
+            return 0;
+        }
+        if ((upper | ms__segment_place(l, ms__segment_nth(l, middle))) < seq)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -17712,6 +17741,13 @@ static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
     return false;
 }
 
+/* Returns the place after the first k messages of segment s. */
+static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t k)
+{
+    uint64_t begin = ms__place(s, 0);
+    return k == 0 ? begin : begin + ms__segment_place(l, ms__segment_nth(l, k - 1)) + 1;
+}
+
 /* Returns the place after the last known message before segment s, if the one before it
  * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
 static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
@@ -17721,9 +17757,7 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
     while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
            ms__segment_lost(l) > 0) {
         uint32_t k = ms__segment_messages(l);
-        uint32_t unit = l->clustered ? l->n + 1 : 0;
-        if (k && !l->clustered) unit = ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1;
-        past = ms__place(--s, unit);
+        past = ms__segment_from_nth(l, --s, k);
         if (k > 0) break;
     }
     return past;
@@ -17737,13 +17771,14 @@ static const ms__segment *ms__segment_at_seq(ms__log *log, uint32_t s, uint64_t 
 {
     const ms__segment *l = ms__segment_of(log, s, locked);
     bool sound = l && l->clustered, broken;
-    if (sound) *k = ms__segment_lower(log, l, seq, &sound);
+    if (sound) *k = ms__clustered_lower(log, l, seq, &sound);
     if (sound && *k < ms__segment_messages(l))
         sound = ms__order_sound(log, l, *k) &&
                 ms__segment_numbered(log, l, ms__segment_nth(l, *k), &broken);
     if (sound) return l;
     l = ms__segment_valid(log, s, false, locked);
-    if (l) *k = ms__segment_lower(log, l, seq, &sound);
+    if (l && l->clustered) *k = ms__clustered_lower(log, l, seq, &sound);
+    else if (l) *k = ms__segment_lower(log, l, seq);
     return l;
 }
 
@@ -17763,8 +17798,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (ms__segment_may_have(l, seq)) f->damaged = true;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
-            f->past = ms__place(
-                s, k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
+            f->past = ms__segment_from_nth(l, s, k);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             f->record = ms__segment_numbered(log, l, i, &f->broken);
@@ -17784,8 +17818,12 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
     const ms__segment *l = ms__segment_of(log, (uint32_t)(place >> 32), false);
     if (l && l->clustered) {
         l = ms__segment_valid(log, l->number, false, false);
-        if (!l || unit - 1 >= l->n) return NULL;
-        unit = ms__segment_unit(l, ms__segment_entry(l, unit - 1));
+        if (!l) return NULL;
+        bool sound = true;
+        uint64_t seq = (l->first_seq & ~(uint64_t)UINT32_MAX) | unit;
+        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, seq, &sound));
+        if (ms__segment_place(l, entry) != unit || entry >= l->n) return NULL;
+        unit = ms__segment_unit(l, entry);
     }
     if (!l) return NULL;
     uint64_t offset = l->base + (uint64_t)unit * 8;
@@ -20673,7 +20711,7 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
         ms__order_soon(log, li, s->backward ? i - 1 : i + 1, s->backward);
     li->record = ms__log_entry(log, l, entry, all, &unit, &li->known);
     li->entry = entry;
-    if (l->clustered) unit = li->run ? ms__segment_place(l, entry) : i + 1;
+    if (l->clustered) unit = ms__segment_place(l, entry);
     li->place = ms__place(l->number, unit);
     if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
@@ -21316,10 +21354,12 @@ static bool ms__verify_order(const ms__log *log, const ms__segment *l)
     for (uint32_t k = 0; l->clustered && k < l->n; k++) {
         uint32_t i = ms__segment_entry(l, k);
         uint64_t offset = ms__segment_offset(l, i);
-        if (offset == 0 || ms__segment_place(l, i) != k + 1) return false;
+        if (offset == 0) return false;
         const unsigned char *r = ms__log_at(log, offset);
-        if (r[4] == MS__KIND_MESSAGE && ms_seq(ms__msg(r)) <= last) return false;
-        if (r[4] == MS__KIND_MESSAGE) last = ms_seq(ms__msg(r));
+        uint64_t seq = r[4] == MS__KIND_MESSAGE ? ms_seq(ms__msg(r)) : last;
+        if (seq < last + (r[4] == MS__KIND_MESSAGE)) return false;
+        if (ms__segment_place(l, i) != (uint32_t)seq) return false;
+        last = seq;
     }
     return true;
 }

@@ -14,8 +14,9 @@
  * Places. A place is the number of a segment (an arena store has one, 0) and, in units of
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
  * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
- * rank of the record instead, from 1. The place of a record never changes; places rise in
- * the order of appending, and sequence numbers of messages rise with them.
+ * lowest 32 bits of the record's sequence number instead. The place of a record never
+ * changes; places rise in the order of appending, and sequence numbers of messages rise
+ * with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.

@@ -378,7 +378,7 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
         ms__order_soon(log, li, s->backward ? i - 1 : i + 1, s->backward);
     li->record = ms__log_entry(log, l, entry, all, &unit, &li->known);
     li->entry = entry;
-    if (l->clustered) unit = li->run ? ms__segment_place(l, entry) : i + 1;
+    if (l->clustered) unit = ms__segment_place(l, entry);
     li->place = ms__place(l->number, unit);
     if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);

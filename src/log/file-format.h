@@ -146,8 +146,9 @@
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: how many records have a smaller number,
- *                        for each record; then the records in order of their numbers
+ *                2n x 4  clustered, else nothing: the lowest 32 bits of the sequence number
+ *                        of each record; then the records in order of their numbers. The
+ *                        highest 32 bits of all of them are equal
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -478,7 +479,7 @@ typedef struct ms__segment {
     ms__state state;
     const unsigned char *directory, *checks, *numbers, *record, *begin, *bucket;
     const unsigned char *posting, *changed, *holes;
-    const unsigned char *rank, *order; /* clustered */
+    const unsigned char *number_of, *order; /* clustered */
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
     uint32_t *checked; /* a bit for each record that was found valid */
@@ -518,9 +519,9 @@ static void ms__segment_arrays(ms__segment *l, const unsigned char *r)
     l->checks = l->holes + (size_t)l->n_holes * MS__HOLE_SIZE;
     l->numbers = l->checks + ((size_t)l->blocks + 1) * 4;
     l->record = l->numbers + (size_t)l->lists * 8;
-    l->rank = l->record + (size_t)l->n * 4;
-    l->order = l->rank + (size_t)l->n * 4;
-    l->begin = l->clustered ? l->order + (size_t)l->n * 4 : l->rank;
+    l->number_of = l->record + (size_t)l->n * 4;
+    l->order = l->number_of + (size_t)l->n * 4;
+    l->begin = l->clustered ? l->order + (size_t)l->n * 4 : l->number_of;
     l->bucket = l->begin + ((size_t)l->lists + 1) * 4;
     l->posting = l->bucket + (((size_t)1 << l->bits) + 1) * 4;
 }
@@ -590,9 +591,10 @@ static ms__hole ms__segment_hole(const ms__segment *l, uint32_t i)
     h.reach = ms__get32(p + 12);
     h.unit = ms__get32(p + 16);
     h.kind = ms__get32(p + 20);
-    if (l->clustered) h.unit = UINT32_MAX; /* it may have had any number */
     if (h.kind != MS__KIND_MESSAGE && (h.kind < MS__KIND_AMEND || h.kind > MS__KIND_PART))
         h.kind = 0;
+    if (l->clustered) /* without a header it may have had any number */
+        h.unit = h.kind == MS__KIND_MESSAGE ? (uint32_t)h.seq : UINT32_MAX;
     return h;
 }
 
@@ -636,12 +638,11 @@ static uint32_t ms__segment_entry(const ms__segment *l, uint32_t i)
     return entry < l->n ? entry : i;
 }
 
-/* Returns the place of entry i in its segment: places rise with numbers. In a clustered
- * segment they begin with 1, since a damaged record may have come before the first. */
+/* Returns the place of entry i in its segment: places rise with numbers. */
 static uint32_t ms__segment_place(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return UINT32_MAX;
-    return l->clustered ? ms__get32(l->rank + (size_t)i * 4) + 1
+    return l->clustered ? ms__get32(l->number_of + (size_t)i * 4)
                         : ms__segment_unit(l, i);
 }
 

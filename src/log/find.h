@@ -62,25 +62,39 @@ static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__s
 }
 
 /* Returns how many messages of a segment come before the one with that number or a larger
- * one; one with a damaged header is not compared. *sound: false if the index is damaged,
- * else unchanged. */
-static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq,
-                                  bool *sound)
+ * one; one with a damaged header is not compared. */
+static uint32_t ms__segment_lower(const ms__log *log, const ms__segment *l, uint64_t seq)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
     bool broken;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const unsigned char *r = NULL;
-        for (uint32_t k = middle; k < high && !r; k++) {
-            if (!ms__order_sound(log, l, k)) {
-                *sound = false;
-                return 0;
-            }
+        for (uint32_t k = middle; k < high && !r; k++)
             r = ms__segment_numbered(log, l, ms__segment_nth(l, k), &broken);
-        }
         if (r && ms_seq(ms__msg(r)) < seq) low = middle + 1;
         else high = middle;
+    }
+    return low;
+}
+
+/* The same for a clustered segment, whose index has the numbers. *sound: false if that is
+ * damaged, else unchanged. */
+static uint32_t ms__clustered_lower(const ms__log *log, const ms__segment *l,
+                                    uint64_t seq, bool *sound)
+{
+    uint32_t low = 0, high = ms__segment_messages(l);
+    uint64_t upper = l->first_seq & ~(uint64_t)UINT32_MAX;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (!ms__order_sound(log, l, middle)) {
+            *sound = false;
+            return 0;
+        }
+        if ((upper | ms__segment_place(l, ms__segment_nth(l, middle))) < seq)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -123,6 +137,13 @@ static bool ms__segment_may_have(const ms__segment *l, uint64_t seq)
     return false;
 }
 
+/* Returns the place after the first k messages of segment s. */
+static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t k)
+{
+    uint64_t begin = ms__place(s, 0);
+    return k == 0 ? begin : begin + ms__segment_place(l, ms__segment_nth(l, k - 1)) + 1;
+}
+
 /* Returns the place after the last known message before segment s, if the one before it
  * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
 static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
@@ -132,9 +153,7 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
     while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
            ms__segment_lost(l) > 0) {
         uint32_t k = ms__segment_messages(l);
-        uint32_t unit = l->clustered ? l->n + 1 : 0;
-        if (k && !l->clustered) unit = ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1;
-        past = ms__place(--s, unit);
+        past = ms__segment_from_nth(l, --s, k);
         if (k > 0) break;
     }
     return past;
@@ -148,13 +167,14 @@ static const ms__segment *ms__segment_at_seq(ms__log *log, uint32_t s, uint64_t 
 {
     const ms__segment *l = ms__segment_of(log, s, locked);
     bool sound = l && l->clustered, broken;
-    if (sound) *k = ms__segment_lower(log, l, seq, &sound);
+    if (sound) *k = ms__clustered_lower(log, l, seq, &sound);
     if (sound && *k < ms__segment_messages(l))
         sound = ms__order_sound(log, l, *k) &&
                 ms__segment_numbered(log, l, ms__segment_nth(l, *k), &broken);
     if (sound) return l;
     l = ms__segment_valid(log, s, false, locked);
-    if (l) *k = ms__segment_lower(log, l, seq, &sound);
+    if (l && l->clustered) *k = ms__clustered_lower(log, l, seq, &sound);
+    else if (l) *k = ms__segment_lower(log, l, seq);
     return l;
 }
 
@@ -174,8 +194,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
         if (ms__segment_may_have(l, seq)) f->damaged = true;
         if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
         if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
-            f->past = ms__place(
-                s, k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0);
+            f->past = ms__segment_from_nth(l, s, k);
         for (; k < ms__segment_messages(l); k++) {
             uint32_t i = ms__segment_nth(l, k);
             f->record = ms__segment_numbered(log, l, i, &f->broken);
@@ -195,8 +214,12 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
     const ms__segment *l = ms__segment_of(log, (uint32_t)(place >> 32), false);
     if (l && l->clustered) {
         l = ms__segment_valid(log, l->number, false, false);
-        if (!l || unit - 1 >= l->n) return NULL;
-        unit = ms__segment_unit(l, ms__segment_entry(l, unit - 1));
+        if (!l) return NULL;
+        bool sound = true;
+        uint64_t seq = (l->first_seq & ~(uint64_t)UINT32_MAX) | unit;
+        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, seq, &sound));
+        if (ms__segment_place(l, entry) != unit || entry >= l->n) return NULL;
+        unit = ms__segment_unit(l, entry);
     }
     if (!l) return NULL;
     uint64_t offset = l->base + (uint64_t)unit * 8;

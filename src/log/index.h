@@ -30,9 +30,12 @@
  *   - Entries are numbered in the order in which the records stand. So all that a view
  *     reads of the index stands together, too, and one block or two are checked of the
  *     places of half a million records.
- *   - Places ([core]) have to rise with numbers. `rank` has the place of each entry in
- *     the order of numbers, and `order` the entry of each place. What goes by numbers
- *     over the whole store reads `order`: queries over everything, bounds, one number.
+ *   - Places ([core]) have to rise with numbers, and must not change when the index of a
+ *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
+ *     places. So a place is the number itself, its lowest 32 bits (`number_of` has them;
+ *     a segment does not span 2^32). `order` has the entries in the order of numbers:
+ *     queries over everything, bounds, and one number read it. With the rank of a record
+ *     as its place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -194,7 +197,8 @@ static bool ms__entry_less(const void *a, const void *b)
 typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     bool clustered;
-    ms__keyed *keyed; /* clustered: of the records, twice */
+    ms__keyed *keyed; /* clustered: of the records, twice; */
+    uint32_t *rank;   /* then how many of them have a smaller number */
     uint32_t *begin, *entries;
     uint32_t *units, *number; /* of the records: see ms__records_number */
     size_t size;
@@ -294,9 +298,9 @@ static void ms__holes_put(const ms__tail *t, unsigned char *p)
     }
 }
 
-/* Fills the arrays of a clustered segment, in which records stand in any order. A change
- * has its place after the messages that stand before it. */
-static void ms__order_fill(const ms__log *log, const ms__segment_work *w,
+/* Fills the arrays of a clustered segment, in which records stand in any order. There are
+ * no changes in one that this library made; one has the number of the message before. */
+static void ms__order_fill(const ms__log *log, ms__segment_work *w,
                            const ms__segment *l)
 {
     uint64_t last = 0;
@@ -309,18 +313,22 @@ static void ms__order_fill(const ms__log *log, const ms__segment_work *w,
         w->keyed[i].value = i;
     }
     const ms__keyed *sorted = ms__keyed_sort(w->keyed, w->keyed + l->n, l->n);
+    w->rank = (uint32_t *)(void *)(w->keyed + (sorted == w->keyed ? l->n : 0));
     for (uint32_t i = 0; i < l->n; i++) {
-        ms__put(l->order, i, (uint32_t)sorted[i].value);
-        ms__put(l->rank, (size_t)sorted[i].value, i);
+        uint32_t entry = (uint32_t)sorted[i].value;
+        ms__put(l->order, i, entry);
+        ms__put(l->number_of, entry, (uint32_t)sorted[i].key);
+        w->rank[entry] = i;
     }
 }
 
 /* Sorts postings of a clustered segment by the numbers of their records. */
-static void ms__postings_sort(const ms__segment *l, uint32_t *entries, uint32_t n)
+static void ms__postings_sort(const ms__segment_work *w, const ms__segment *l,
+                              uint32_t *entries, uint32_t n)
 {
     bool rising = true;
     for (uint32_t i = 0; i < n; i++) {
-        entries[i] = ms__get32(l->rank + (size_t)entries[i] * 4);
+        entries[i] = w->rank[entries[i]];
         if (i > 0 && entries[i] < entries[i - 1]) rising = false;
     }
     if (!rising) ms__sort(entries, n, sizeof *entries, ms__entry_less);
@@ -338,7 +346,7 @@ static void ms__segment_fill(const ms__segment_work *w, const ms__segment *l)
         same = ms__rows_same(w, i);
         for (uint32_t k = 0; k < same; k++)
             n += ms__row_entries(w->number, &row[k], w->entries + n);
-        if (w->clustered) ms__postings_sort(l, w->entries, n);
+        if (w->clustered) ms__postings_sort(w, l, w->entries, n);
         else if (same > 1) ms__sort(w->entries, n, sizeof *w->entries, ms__entry_less);
         for (; bucket <= ms__row_bucket(row, w->bits); bucket++)
             ms__put(l->bucket, bucket, list);

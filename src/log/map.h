@@ -706,7 +706,7 @@ static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t e
     if (entry >= l->n) return false;
     size_t first = entry - entry % MS__BESIDE, n = ms__min(l->n - first, MS__BESIDE);
     return ms__segment_sound(log, l, l->record + first * 4, n * 4) &&
-           ms__segment_sound(log, l, l->rank + first * 4, n * 4);
+           ms__segment_sound(log, l, l->number_of + first * 4, n * 4);
 }
 
 /* Returns whether the places of a run are valid. A clustered segment may have half a

@@ -486,10 +486,12 @@ static bool ms__verify_order(const ms__log *log, const ms__segment *l)
     for (uint32_t k = 0; l->clustered && k < l->n; k++) {
         uint32_t i = ms__segment_entry(l, k);
         uint64_t offset = ms__segment_offset(l, i);
-        if (offset == 0 || ms__segment_place(l, i) != k + 1) return false;
+        if (offset == 0) return false;
         const unsigned char *r = ms__log_at(log, offset);
-        if (r[4] == MS__KIND_MESSAGE && ms_seq(ms__msg(r)) <= last) return false;
-        if (r[4] == MS__KIND_MESSAGE) last = ms_seq(ms__msg(r));
+        uint64_t seq = r[4] == MS__KIND_MESSAGE ? ms_seq(ms__msg(r)) : last;
+        if (seq < last + (r[4] == MS__KIND_MESSAGE)) return false;
+        if (ms__segment_place(l, i) != (uint32_t)seq) return false;
+        last = seq;
     }
     return true;
 }

@@ -371,7 +371,10 @@ static void a_clustered_hole_is_reported(bool header)
     must_read(store, "what is before the first", q, MS_E_DAMAGED, 0);
     q.before_seq = HIT - 1;
     must_read(store, "all before it", q, MS_E_DAMAGED, 2 * OF);
-    q.before_seq = 0;
+    q.after_seq = HIT - 1;
+    q.before_seq = HIT + 1;
+    must_read(store, "it alone", q, MS_E_DAMAGED, 0);
+    q.after_seq = q.before_seq = 0;
     q.location = MS_STR("elsewhere");
     must_read(store, "another location", q, header ? MS_E_DAMAGED : MS_OK, PAIRS);
     must_be("its number", ms_get_by_seq(store, HIT, NULL, &msg, &err), MS_E_DAMAGED);
@@ -410,6 +413,10 @@ static void each_number_is_reported(const char *when)
         if (there[seq]) continue;
         missing++;
         must_be(when, ms_get_by_seq(store, seq, NULL, &msg, &err), MS_E_DAMAGED);
+        ms_query one = {.after_seq = seq - 1, .before_seq = seq + 1};
+        must_read(store, when, one, MS_E_DAMAGED, 0);
+        one.location = MS_STR("room");
+        must_read(store, when, one, MS_E_DAMAGED, 0);
     }
     assert_in_range(missing, PAIRS, 2 * PAIRS);
     ms_close(store);
@@ -433,6 +440,84 @@ TEST(numbers_are_reported_when_the_file_ends_inside_a_clustered_segment)
             must_be("append", ms_append(store, MS_STR("later"), &m, NULL, &err), MS_OK);
         ms_close(store);
         each_number_is_reported("a reader after a writer");
+    }
+}
+
+/* Copies the log, which fork or a change has touched, from or to a kept one. */
+static void log_kept(bool keep)
+{
+    static unsigned char bytes[1 << 20];
+    static size_t n;
+    FILE *f = fopen(path, keep ? "rb" : "wb");
+    assert_non_null(f);
+    if (keep) n = fread(bytes, 1, sizeof bytes, f);
+    else assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Place 1 has the numbers 2, 5, 8 ... of so many. */
+static void read_from_each_place(uint64_t messages)
+{
+    for (uint64_t after = 2; after < messages; after += 30) {
+        uint64_t last = after + 30 < messages ? after + 30 : messages;
+        ms_query q = {.location = MS_STR("place 1"), .after_seq = after};
+        ms_store *store = reader(MS_OPEN_NORMAL);
+        must_read(store, "from a place on", q, MS_OK,
+                  (messages + 1) / 3 - (after + 1) / 3);
+        ms_close(store);
+        store = reader(MS_OPEN_NORMAL);
+        q.before_seq = after + 31;
+        must_read(store, "between two places", q, MS_OK,
+                  (last + 1) / 3 - (after + 1) / 3);
+        ms_close(store);
+        ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE};
+        store = must_open_log(&desc, "a writer");
+        must_be("fork", ms_fork(store, q.location, after, MS_STR("fork"), NULL, &err),
+                MS_OK);
+        ms_query forked = {.location = MS_STR("fork")};
+        must_read(store, "a fork", forked, MS_OK, (after + 1) / 3);
+        ms_close(store);
+        log_kept(false);
+    }
+}
+
+/* In a clustered segment one block of the index is damaged, and bodies of a location. The
+ * index is derived while it is read, without those: places of another location must stay
+ * where they are. */
+TEST(places_of_a_clustered_segment_stay_when_its_index_is_derived)
+{
+    enum { MESSAGES = 1200 };
+    static unsigned char bytes[1 << 20];
+    char place[20], text[40];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_NEW, .segment_size = 4096};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < MESSAGES; i++) {
+        snprintf(place, sizeof place, "place %d", i % 3);
+        snprintf(text, sizeof text, "<said %d>", i);
+        ms_envelope m = ms_user_message(ms_text(text));
+        must_be("append", ms_append(store, ms_str_of(place), &m, NULL, &err), MS_OK);
+    }
+    desc.mode = MS_LOG_WRITE;
+    must_be("a rewrite", ms_log_rewrite(store, &desc, true, NULL, NULL, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("<said 3>"));
+    change_byte(place_of("<said 9>"));
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = FILE_SUPERBLOCK;
+    fclose(f);
+    while (at + FILE_HEADER < n && bytes[at + 4] != FILE_KIND_INDEX)
+        at += file_padded(file_get32(bytes + at));
+    assert_true(at + FILE_HEADER < n && file_get32(bytes + at + 212) == 1);
+    size_t size = file_get32(bytes + at);
+    assert_true(size > 4 * 4096);
+    for (size_t block = 0; block * 4096 + 8 < size; block++) {
+        long changed = (long)(at + size - 8 - block * 4096);
+        change_byte(changed);
+        log_kept(true);
+        read_from_each_place(MESSAGES);
+        change_byte(changed);
     }
 }
 

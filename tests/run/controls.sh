@@ -572,10 +572,13 @@ controls()
         'offset - offset, false)) r = NULL;' 'offset - offset, true)) r = NULL;'
     control clustered_hole_at_its_place gcc test_silent \
         an_append_is_refused_where_a_clustered_segment_may_lack_a_newer_message 100 \
-        ms__segment_hole 'if (l->clustered) h.unit = UINT32_MAX;' ''
-    control places_of_a_clustered_segment_begin_with_0 gcc test_silent \
-        damage_in_a_clustered_segment_is_reported_whatever_its_place 100 \
-        ms__segment_place '* 4) + 1' '* 4)'
+        ms__segment_hole 'if (l->clustered)' 'if (false)'
+    control places_of_a_clustered_segment_are_ranks gcc test_silent \
+        places_of_a_clustered_segment_stay_when_its_index_is_derived 100 \
+        ms__order_fill '(uint32_t)sorted[i].key' 'i + 1'
+    control window_in_a_clustered_segment_begins_at_what_is_known gcc test_silent \
+        numbers_are_reported_when_the_file_ends_inside_a_clustered_segment 100 \
+        ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'
     control clustered_numbers_have_to_rise gcc test_silent \
         a_clustered_log_without_its_indexes_is_read_as_before 100 \
         ms__record_walk_floor 'cluster == s->cluster ? s->floor' \
@@ -1300,8 +1303,7 @@ controls()
         ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'
     control reading_begins_after_a_damaged_one gcc test_log_index \
         a_window_of_one_damaged_message_is_reported_beside_a_damaged_index 100 \
-        ms__log_seek 'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k - 1)) + 1 : 0' \
-        'k > 0 ? ms__segment_unit(l, ms__segment_nth(l, k)) : 0'
+        ms__segment_from_nth 'ms__segment_nth(l, k - 1)) + 1' 'ms__segment_nth(l, k))'
     control changes_cut_off_forgotten gcc test_silent \
         a_message_found_by_its_number_may_lack_a_change_that_was_cut_off 100 \
         ms__apply_visible 'if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))' 'if (false)'

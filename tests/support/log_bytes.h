@@ -191,8 +191,8 @@ static inline void must_sum(uint64_t at, const node *n, const unsigned char *r)
     SOUND(file_get64(r + 184) == n->messages && file_get64(r + 192) == n->bytes);
 }
 
-/* Rank and order of a clustered segment: both arrays say how its messages follow each
- * other by number. */
+/* Numbers and order of a clustered segment: how its messages follow each other by
+ * number. */
 static inline void must_order(const walk *w, uint64_t at, const unsigned char *r)
 {
     const size_t n = file_get32(r + 140);
@@ -200,15 +200,16 @@ static inline void must_order(const walk *w, uint64_t at, const unsigned char *r
     const uint64_t room = lists * 8 + n * 12 + (lists + 1) * 4 +
                           ((UINT64_C(1) << file_get32(r + 216)) + 1) * 4 +
                           postings * file_get32(r + 220);
-    const unsigned char *rank = r + FILE_SEGMENT_FIXED + file_get32(r + 104) * 8 +
+    const unsigned char *number = r + FILE_SEGMENT_FIXED + file_get32(r + 104) * 8 +
                                 file_get32(r + 208) * 24 +
                                 ((room + 4095) / 4096 + 1) * 4 + lists * 8 + n * 4;
     const parsed *records = w->records + w->segment_first;
     uint64_t last = 0;
-    SOUND(file_get32(r) == (uint64_t)(rank - r) - n * 4 - lists * 8 + room);
+    SOUND(file_get32(r) == (uint64_t)(number - r) - n * 4 - lists * 8 + room);
     for (size_t k = 0; k < n; k++) {
-        uint32_t i = file_get32(rank + (n + k) * 4);
-        SOUND(i < n && file_get32(rank + i * 4) == k);
+        uint32_t i = file_get32(number + (n + k) * 4);
+        SOUND(i < n && file_get32(number + i * 4) == (uint32_t)records[i].seq);
+        SOUND(records[i].seq >> 32 == records[0].seq >> 32);
         SOUND(records[i].cluster == w->segments.n && records[i].seq > last);
         last = records[i].seq;
     }

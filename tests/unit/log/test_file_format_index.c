@@ -298,7 +298,7 @@ TEST(clustered_segment_is_found_wrong_when_its_order_is_not_that_of_the_numbers)
         const unsigned char *r = index_record(log, MS__INDEX_SEGMENT, &offset);
         unsigned char *copy = copy_of(r);
         assert_true(ms__segment_decode(&l, copy, offset) && l.clustered == 1);
-        const unsigned char *array = which == 1 ? l.order : l.rank;
+        const unsigned char *array = which == 1 ? l.order : l.number_of;
         uint32_t first = ms__get32(array), second = ms__get32(array + 4);
         if (which > 0) ms__put(array, 0, second);
         if (which > 0) ms__put(array, 1, first);
