@@ -406,6 +406,7 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clu
     ms__segment l;
     *size = 0;
     w.clustered = clustered;
+    w.rank = NULL;
     if (t->filled >= MS__IS_MESSAGE || !ms__segment_work_get(log, t, &w)) return NULL;
     memset(&l, 0, sizeof l);
     l.number = t->segment;
