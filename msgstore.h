@@ -81,7 +81,7 @@
  *     fails. On network file systems a log is as reliable as their maps and locks. If
  *     another program truncates an open file, reading may raise SIGBUS.
  *   - An arena store checks headers at every read, bodies in attach and ms_selfcheck. A
- *     log checks headers at every read, bodies at the first. The checks (CRC32C) detect
+ *     handle of a log checks a message when it first reads it. The checks (CRC32C) detect
  *     accidents, every single flipped bit included, and no deliberate changes.
  *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a
  *     log up to the address space; location, agent key, turn id and idempotency key 1 to
@@ -5762,6 +5762,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
 #define MS__AT_REACH 28u
+#define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u
@@ -8077,7 +8078,7 @@ typedef struct ms__copying {
     size_t put;              /* so many of them were copied */
     uint64_t held_bytes;
     bool held_full;          /* they are copied before more is read */
-    bool spans;              /* their numbers differ in the highest 32 bits: not sorted */
+    bool wide;               /* one has a number of over 32 bits: they are not sorted */
     bool all_held;           /* all messages were read */
     ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
@@ -8289,15 +8290,14 @@ static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
     if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
     c->held = (ms__keyed *)held;
-    if (c->n_held == 0) c->spans = false;
-    else if ((ms_seq((const ms_msg *)(uintptr_t)c->held[0].value) ^ ms_seq(msg)) >> 32)
-        c->spans = true;
+    if (c->n_held == 0) c->wide = false;
+    if (ms_seq(msg) >= MS__CLUSTER_SEQ) c->wide = true;
     ms__keyed *item = &c->held[c->n_held++];
     item->key = ms__cluster_key(msg);
     item->value = (uint64_t)(uintptr_t)msg;
     c->held_bytes += ms_size(msg);
     c->held_full =
-        c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS || c->spans;
+        c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS || c->wide;
     return MS_OK;
 }
 
@@ -8321,10 +8321,10 @@ static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
 }
 
 /* Copies at most n of the held messages. Few of them are copied in order of their
- * numbers, and so are those of a segment that would span 2^32. */
+ * numbers, and so are those with numbers of over 32 bits. */
 static MS__NOINLINE ms_result ms__copy_held(ms__copying *c, size_t n, ms_error *err)
 {
-    bool clustered = c->held_bytes >= c->least && !c->spans;
+    bool clustered = c->held_bytes >= c->least && !c->wide;
     if (c->put == 0 && clustered) {
         MS__TRY(ms__copy_sort(c, err));
         MS__TRY(c->cluster(c->destination, true, err));
@@ -8481,11 +8481,9 @@ static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     if (c->change == MS_KIND_MESSAGE)
         return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
     if (c->change == MS_KIND_HIDE) {
-        int64_t until = 0;
         ms_str text;
         if (ms_json_member(last->content.text, MS_STR("last"), &text))
-            (void)ms_json_i64(text, &until);
-        opts.expect_seq = (uint64_t)until;
+            (void)ms_json_u64(text, &opts.expect_seq);
     }
     if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
     ms_result code =
@@ -13967,8 +13965,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written. In a clustered
  *   segment, which a rewrite makes, there are only messages, and they stand in any order,
- *   those of one view together. Each has the number of the segment, plus one, at 28; all
- *   other messages have 0 there.
+ *   those of one view together. Their numbers are below 2^32 - 1. Each has the number of
+ *   the segment, plus one, at 28; all other messages have 0 there.
  *
  *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
  *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
@@ -14037,9 +14035,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: the lowest 32 bits of the sequence number
- *                        of each record; then the records in order of their numbers. The
- *                        highest 32 bits of all of them are equal
+ *                2n x 4  clustered, else nothing: the sequence number of each record; then
+ *                        the records in order of their numbers
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -14065,7 +14062,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
  * (FF3) a MESSAGE has a sequence number larger than all before it; in a clustered
- *      segment larger than all before that.
+ *      segment larger than all before that, and below 2^32 - 1.
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
@@ -14462,7 +14459,8 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->n_changed = ms__get32(p + 188);
     l->clustered = ms__get32(p + 172);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->clustered > 1 || l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
+        l->clustered > 1 || (l->clustered && l->state.last_seq >= MS__CLUSTER_SEQ) ||
+        l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
         l->listed > l->number || l->listed > MS__FAN || l->n_holes > MS__HOLES ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||
@@ -16430,10 +16428,10 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *     places of half a million records.
  *   - Places ([core]) have to rise with numbers, and must not change when the index of a
  *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
- *     places. So a place is the number itself, its lowest 32 bits (`number_of` has them;
- *     a segment does not span 2^32). `order` has the entries in the order of numbers:
- *     queries over everything, bounds, and one number read it. With the rank of a record
- *     as its place, two damaged bits moved a follower to another message.
+ *     places. So a place is the number itself (`number_of`); logs with numbers of over 32
+ *     bits are not clustered. `order` has the entries in the order of numbers: queries
+ *     over everything, bounds, and one number read it. With the rank of a record as its
+ *     place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -17009,7 +17007,8 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
     ms__log_populate(s->log, offset, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE ||
-            ms_seq(ms__msg(r)) > ms__record_walk_floor(s, r)) &&
+            (ms_seq(ms__msg(r)) > ms__record_walk_floor(s, r) &&
+             (!ms__cluster_of(r) || ms_seq(ms__msg(r)) < MS__CLUSTER_SEQ))) &&
            ms__whole_at(offset, r);
 }
 
@@ -17269,6 +17268,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
     }
     ms__holes_move(t, &s);
+    if (clustered && s.last_seq >= MS__CLUSTER_SEQ) { /* a later one is in it, too */
+        ms__hole any;
+        memset(&any, 0, sizeof any);
+        ms__tail_damage(t, &any); /* places do not rise: all that reads it reports it */
+    }
     ms__segment *seg =
         room ? ms__segment_in_memory(log, t, clustered, upto, s.last_seq) : NULL;
     ms__tail_free(log, t);
@@ -17689,17 +17693,14 @@ static uint32_t ms__clustered_lower(const ms__log *log, const ms__segment *l,
                                     uint64_t seq, bool *sound)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
-    uint64_t upper = l->first_seq & ~(uint64_t)UINT32_MAX;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (!ms__order_sound(log, l, middle)) {
             *sound = false;
             return 0;
         }
-        if ((upper | ms__segment_place(l, ms__segment_nth(l, middle))) < seq)
-            low = middle + 1;
-        else
-            high = middle;
+        if (ms__segment_place(l, ms__segment_nth(l, middle)) < seq) low = middle + 1;
+        else high = middle;
     }
     return low;
 }
@@ -17749,17 +17750,22 @@ static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t 
     return k == 0 ? begin : begin + ms__segment_place(l, ms__segment_nth(l, k - 1)) + 1;
 }
 
-/* Returns the place after the last known message before segment s, if the one before it
- * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
-static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
+/* Returns the place after the last known message before segment s, if records are lost
+ * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true if
+ * one of them may have had number seq, else unchanged. */
+static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool locked,
+                                 bool *damaged, ms_result *result)
 {
-    const ms__segment *l;
     uint64_t past = MS__NO_PLACE;
-    while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
-           ms__segment_lost(l) > 0) {
-        uint32_t k = ms__segment_messages(l);
-        past = ms__segment_from_nth(l, --s, k);
-        if (k > 0) break;
+    while (s > 0) {
+        const ms__segment *l = ms__segment_of(log, --s, locked);
+        bool last = l && l->messages > 0, lost = l && ms__segment_lost(l) > 0;
+        if (lost) l = ms__segment_valid(log, s, false, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) break;
+        if (ms__segment_may_have(l, seq)) *damaged = true;
+        if (lost) past = ms__segment_from_nth(l, s, ms__segment_messages(l));
+        if (last) break; /* one without messages says nothing of those before it */
     }
     return past;
 }
@@ -17788,16 +17794,16 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result), k = 0;
-    const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    /* its last ones */
-    if (before && ms__segment_may_have(before, seq)) f->damaged = true;
+    uint64_t past = MS__NO_PLACE;
+    if (*result == MS_OK)
+        past = ms__segment_past(log, first, seq, locked, &f->damaged, result);
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l =
             ms__segment_at_seq(log, s, s == first ? seq : 0, locked, &k);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
+        if (s == first && k == 0) f->past = past;
         if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
             f->past = ms__segment_from_nth(l, s, k);
         for (; k < ms__segment_messages(l); k++) {
@@ -17809,7 +17815,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
             if (f->record) return;
         }
     }
-    if (first == n) f->past = ms__segment_past(log, n, locked);
+    if (first == n) f->past = past;
 }
 
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
@@ -17821,8 +17827,7 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
         l = ms__segment_valid(log, l->number, false, false);
         if (!l) return NULL;
         bool sound = true;
-        uint64_t seq = (l->first_seq & ~(uint64_t)UINT32_MAX) | unit;
-        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, seq, &sound));
+        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, unit, &sound));
         if (ms__segment_place(l, entry) != unit || entry >= l->n) return NULL;
         unit = ms__segment_unit(l, entry);
     }

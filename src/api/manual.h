@@ -81,7 +81,7 @@
  *     fails. On network file systems a log is as reliable as their maps and locks. If
  *     another program truncates an open file, reading may raise SIGBUS.
  *   - An arena store checks headers at every read, bodies in attach and ms_selfcheck. A
- *     log checks headers at every read, bodies at the first. The checks (CRC32C) detect
+ *     handle of a log checks a message when it first reads it. The checks (CRC32C) detect
  *     accidents, every single flipped bit included, and no deliberate changes.
  *   - Limits: a message up to 256 MiB (less by option), an arena store up to 32 GiB, a
  *     log up to the address space; location, agent key, turn id and idempotency key 1 to

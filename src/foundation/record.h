@@ -74,6 +74,7 @@
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
 #define MS__AT_REACH 28u
+#define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u

@@ -76,8 +76,8 @@
  *   kind MESSAGE, see [record]. Flags: COMMIT on the last record of each append; SYNCED
  *   when all that is before the record was durable when it was written. In a clustered
  *   segment, which a rewrite makes, there are only messages, and they stand in any order,
- *   those of one view together. Each has the number of the segment, plus one, at 28; all
- *   other messages have 0 there.
+ *   those of one view together. Their numbers are below 2^32 - 1. Each has the number of
+ *   the segment, plus one, at 28; all other messages have 0 there.
  *
  *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
  *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
@@ -146,9 +146,8 @@
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: the lowest 32 bits of the sequence number
- *                        of each record; then the records in order of their numbers. The
- *                        highest 32 bits of all of them are equal
+ *                2n x 4  clustered, else nothing: the sequence number of each record; then
+ *                        the records in order of their numbers
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -174,7 +173,7 @@
  * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
  * (FF3) a MESSAGE has a sequence number larger than all before it; in a clustered
- *      segment larger than all before that.
+ *      segment larger than all before that, and below 2^32 - 1.
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
@@ -571,7 +570,8 @@ static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t 
     l->n_changed = ms__get32(p + 188);
     l->clustered = ms__get32(p + 172);
     if (l->bits > 26 || (l->width != 2 && l->width != 4) || l->base > offset ||
-        l->clustered > 1 || l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
+        l->clustered > 1 || (l->clustered && l->state.last_seq >= MS__CLUSTER_SEQ) ||
+        l->base % 8 != 0 || l->base < MS__FIRST_RECORD ||
         l->listed > l->number || l->listed > MS__FAN || l->n_holes > MS__HOLES ||
         (uint64_t)l->state.summaries * MS__FAN > l->number ||
         l->number >= offset / MS__SEGMENT_FIXED || l->number >= MS__SEGMENTS_MOST ||

@@ -84,17 +84,14 @@ static uint32_t ms__clustered_lower(const ms__log *log, const ms__segment *l,
                                     uint64_t seq, bool *sound)
 {
     uint32_t low = 0, high = ms__segment_messages(l);
-    uint64_t upper = l->first_seq & ~(uint64_t)UINT32_MAX;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (!ms__order_sound(log, l, middle)) {
             *sound = false;
             return 0;
         }
-        if ((upper | ms__segment_place(l, ms__segment_nth(l, middle))) < seq)
-            low = middle + 1;
-        else
-            high = middle;
+        if (ms__segment_place(l, ms__segment_nth(l, middle)) < seq) low = middle + 1;
+        else high = middle;
     }
     return low;
 }
@@ -144,17 +141,22 @@ static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t 
     return k == 0 ? begin : begin + ms__segment_place(l, ms__segment_nth(l, k - 1)) + 1;
 }
 
-/* Returns the place after the last known message before segment s, if the one before it
- * has lost records: they may have larger numbers. MS__NO_PLACE: it has not. */
-static uint64_t ms__segment_past(ms__log *log, uint32_t s, bool locked)
+/* Returns the place after the last known message before segment s, if records are lost
+ * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true if
+ * one of them may have had number seq, else unchanged. */
+static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool locked,
+                                 bool *damaged, ms_result *result)
 {
-    const ms__segment *l;
     uint64_t past = MS__NO_PLACE;
-    while (s > 0 && (l = ms__segment_of(log, s - 1, locked)) != NULL &&
-           ms__segment_lost(l) > 0) {
-        uint32_t k = ms__segment_messages(l);
-        past = ms__segment_from_nth(l, --s, k);
-        if (k > 0) break;
+    while (s > 0) {
+        const ms__segment *l = ms__segment_of(log, --s, locked);
+        bool last = l && l->messages > 0, lost = l && ms__segment_lost(l) > 0;
+        if (lost) l = ms__segment_valid(log, s, false, locked);
+        if (!l) *result = MS_E_NO_MEMORY;
+        if (!l) break;
+        if (ms__segment_may_have(l, seq)) *damaged = true;
+        if (lost) past = ms__segment_from_nth(l, s, ms__segment_messages(l));
+        if (last) break; /* one without messages says nothing of those before it */
     }
     return past;
 }
@@ -183,16 +185,16 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
 {
     ms__log *log = ms__log_in(core);
     uint32_t first = ms__segment_with(log, n, seq, locked, result), k = 0;
-    const ms__segment *before = first > 0 ? ms__segment_of(log, first - 1, locked) : NULL;
-    /* its last ones */
-    if (before && ms__segment_may_have(before, seq)) f->damaged = true;
+    uint64_t past = MS__NO_PLACE;
+    if (*result == MS_OK)
+        past = ms__segment_past(log, first, seq, locked, &f->damaged, result);
     for (uint32_t s = first; s < n && *result == MS_OK; s++) {
         const ms__segment *l =
             ms__segment_at_seq(log, s, s == first ? seq : 0, locked, &k);
         if (!l) *result = MS_E_NO_MEMORY;
         if (!l) return;
         if (ms__segment_may_have(l, seq)) f->damaged = true;
-        if (s == first && k == 0) f->past = ms__segment_past(log, s, locked);
+        if (s == first && k == 0) f->past = past;
         if (s == first && f->past == MS__NO_PLACE && ms__segment_lost(l) > 0)
             f->past = ms__segment_from_nth(l, s, k);
         for (; k < ms__segment_messages(l); k++) {
@@ -204,7 +206,7 @@ static void ms__log_seek(ms__core *core, uint32_t n, uint64_t seq, bool locked,
             if (f->record) return;
         }
     }
-    if (first == n) f->past = ms__segment_past(log, n, locked);
+    if (first == n) f->past = past;
 }
 
 static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
@@ -216,8 +218,7 @@ static const unsigned char *ms__log_record(ms__core *core, uint64_t place)
         l = ms__segment_valid(log, l->number, false, false);
         if (!l) return NULL;
         bool sound = true;
-        uint64_t seq = (l->first_seq & ~(uint64_t)UINT32_MAX) | unit;
-        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, seq, &sound));
+        uint32_t entry = ms__segment_nth(l, ms__clustered_lower(log, l, unit, &sound));
         if (ms__segment_place(l, entry) != unit || entry >= l->n) return NULL;
         unit = ms__segment_unit(l, entry);
     }

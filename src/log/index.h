@@ -32,10 +32,10 @@
  *     places of half a million records.
  *   - Places ([core]) have to rise with numbers, and must not change when the index of a
  *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
- *     places. So a place is the number itself, its lowest 32 bits (`number_of` has them;
- *     a segment does not span 2^32). `order` has the entries in the order of numbers:
- *     queries over everything, bounds, and one number read it. With the rank of a record
- *     as its place, two damaged bits moved a follower to another message.
+ *     places. So a place is the number itself (`number_of`); logs with numbers of over 32
+ *     bits are not clustered. `order` has the entries in the order of numbers: queries
+ *     over everything, bounds, and one number read it. With the rank of a record as its
+ *     place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -611,7 +611,8 @@ static bool ms__record_walk_body(const ms__record_walk *s, const unsigned char *
     ms__log_populate(s->log, offset, ms__get32(r));
     if (!ms__is_listed(r)) return ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK);
     return (r[4] != MS__KIND_MESSAGE ||
-            ms_seq(ms__msg(r)) > ms__record_walk_floor(s, r)) &&
+            (ms_seq(ms__msg(r)) > ms__record_walk_floor(s, r) &&
+             (!ms__cluster_of(r) || ms_seq(ms__msg(r)) < MS__CLUSTER_SEQ))) &&
            ms__whole_at(offset, r);
 }
 
@@ -871,6 +872,11 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
         if (ms__is_listed(r)) room = ms__tail_enter(&log->core, t, r, offset);
     }
     ms__holes_move(t, &s);
+    if (clustered && s.last_seq >= MS__CLUSTER_SEQ) { /* a later one is in it, too */
+        ms__hole any;
+        memset(&any, 0, sizeof any);
+        ms__tail_damage(t, &any); /* places do not rise: all that reads it reports it */
+    }
     ms__segment *seg =
         room ? ms__segment_in_memory(log, t, clustered, upto, s.last_seq) : NULL;
     ms__tail_free(log, t);

@@ -72,7 +72,7 @@ typedef struct ms__copying {
     size_t put;              /* so many of them were copied */
     uint64_t held_bytes;
     bool held_full;          /* they are copied before more is read */
-    bool spans;              /* their numbers differ in the highest 32 bits: not sorted */
+    bool wide;               /* one has a number of over 32 bits: they are not sorted */
     bool all_held;           /* all messages were read */
     ms_error error;   /* of a step; the caller's is written only if the step fails */
 } ms__copying;
@@ -284,15 +284,14 @@ static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
     if (!held) return ms__no_arena(err, c->arena, sizeof *c->held);
     c->held = (ms__keyed *)held;
-    if (c->n_held == 0) c->spans = false;
-    else if ((ms_seq((const ms_msg *)(uintptr_t)c->held[0].value) ^ ms_seq(msg)) >> 32)
-        c->spans = true;
+    if (c->n_held == 0) c->wide = false;
+    if (ms_seq(msg) >= MS__CLUSTER_SEQ) c->wide = true;
     ms__keyed *item = &c->held[c->n_held++];
     item->key = ms__cluster_key(msg);
     item->value = (uint64_t)(uintptr_t)msg;
     c->held_bytes += ms_size(msg);
     c->held_full =
-        c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS || c->spans;
+        c->held_bytes >= c->window || c->n_held == MS__CLUSTER_RECORDS || c->wide;
     return MS_OK;
 }
 
@@ -316,10 +315,10 @@ static ms_result ms__copy_sort(ms__copying *c, ms_error *err)
 }
 
 /* Copies at most n of the held messages. Few of them are copied in order of their
- * numbers, and so are those of a segment that would span 2^32. */
+ * numbers, and so are those with numbers of over 32 bits. */
 static MS__NOINLINE ms_result ms__copy_held(ms__copying *c, size_t n, ms_error *err)
 {
-    bool clustered = c->held_bytes >= c->least && !c->spans;
+    bool clustered = c->held_bytes >= c->least && !c->wide;
     if (c->put == 0 && clustered) {
         MS__TRY(ms__copy_sort(c, err));
         MS__TRY(c->cluster(c->destination, true, err));
@@ -476,11 +475,9 @@ static MS__NOINLINE ms_result ms__copy_batch(ms__copying *c, ms_error *err)
     if (c->change == MS_KIND_MESSAGE)
         return to->append(c->destination, ms__absent(), c->batch, n, &opts, err);
     if (c->change == MS_KIND_HIDE) {
-        int64_t until = 0;
         ms_str text;
         if (ms_json_member(last->content.text, MS_STR("last"), &text))
-            (void)ms_json_i64(text, &until);
-        opts.expect_seq = (uint64_t)until;
+            (void)ms_json_u64(text, &opts.expect_seq);
     }
     if (!ms__copy_records(c, n)) return ms__no_arena(err, c->arena, sizeof *c->records);
     ms_result code =

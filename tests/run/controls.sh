@@ -545,7 +545,7 @@ controls()
         ms__segment_messages 'if (!ms__load32(&l->ranked))' 'if (true)'
     control lost_numbers_of_a_segment_not_found gcc test_corrupt \
         log_loses_what_was_hit_when_sectors_change 20 ms__log_seek \
-        'if (before && ms__segment_may_have(before, seq)) f->damaged = true;' ''
+        'ms__segment_past(log, first, seq, locked, &f->damaged, result)' 'MS__NO_PLACE'
     control hidden_range_skipped_up_to_what_is_known gcc test_silent \
         reading_that_skips_messages_reports_what_is_lost_beside_them 100 \
         ms__list_iter_leap 's->backward ? f.place : f.past' 'f.place'
@@ -576,6 +576,19 @@ controls()
     control places_of_a_clustered_segment_are_ranks gcc test_silent \
         places_of_a_clustered_segment_stay_when_its_index_is_derived 100 \
         ms__order_fill '(uint32_t)sorted[i].key' 'i + 1'
+    control loss_before_a_segment_of_notes_forgotten gcc test_silent \
+        a_loss_before_a_segment_of_notes_is_reported 100 \
+        ms__segment_past 'if (last) break;' 'break;'
+    control wide_numbers_clustered gcc test_silent \
+        messages_with_numbers_of_over_32_bits_are_not_clustered 100 \
+        ms__copy_hold 'if (ms_seq(msg) >= MS__CLUSTER_SEQ) c->wide = true;' ''
+    control wide_numbers_beside_clustered_ones_unreported gcc test_silent \
+        messages_with_numbers_of_over_32_bits_are_not_clustered 100 \
+        ms__segment_derive 'if (clustered && s.last_seq >= MS__CLUSTER_SEQ)' 'if (false)'
+    control hidden_range_of_63_bits gcc test_rewrite \
+        hidden_ranges_of_any_number_follow_to_the_new_file 100 \
+        ms__copy_batch '(void)ms_json_u64(text, &opts.expect_seq);' \
+        '{ int64_t v = 0; (void)ms_json_i64(text, &v); opts.expect_seq = (uint64_t)v; }'
     control window_in_a_clustered_segment_begins_at_what_is_known gcc test_silent \
         numbers_are_reported_when_the_file_ends_inside_a_clustered_segment 100 \
         ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'

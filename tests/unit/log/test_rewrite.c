@@ -162,6 +162,40 @@ TEST(changes_follow_to_the_new_file)
     assert_true(ends > 2 * rounds);
 }
 
+/* A range is hidden while the new file is written; numbers have 64 bits. */
+TEST(hidden_ranges_of_any_number_follow_to_the_new_file)
+{
+    const uint64_t firsts[] = {1, ((uint64_t)1 << 63) - 30, ((uint64_t)1 << 63) + 5};
+    for (size_t k = 0; k < COUNT(firsts); k++) {
+        ms_error err;
+        bool more = true;
+        uint64_t hidden;
+        const ms_msg *msg;
+        ms_append_opts opts = {.keep_seq = true};
+        test_store s = log_at(MS_LOG_SEGMENT_MIN, MS_ENGINE_MAP);
+        log_open(&s);
+        for (uint64_t i = 0; i < 60; i++) {
+            ms_envelope m = ms_user_message(ms_text("one of many"));
+            m.seq = firsts[k] + i;
+            m.location = MS_STR("room");
+            must_ok(ms_append_batch(s.store, &m, 1, &opts, &err), &err, "append");
+        }
+        ms_rewrite w = begun(&s, NULL);
+        must_ok(ms_hide_range(s.store, MS_STR("room"), firsts[k] + 20, firsts[k] + 39,
+                              &hidden, &err), &err, "hide");
+        assert_int_equal(hidden, 20);
+        while (more) assert_true(run(&w, 0, &more));
+        ms_store *old = s.store;
+        must_ok(ms_rewrite_end(&w, &s.store, &err), &err, "end");
+        ms_close(old);
+        assert_int_equal(w.report.left_out, 0);
+        for (uint64_t i = 0; i < 60; i++)
+            assert_int_equal(ms_get_by_seq(s.store, firsts[k] + i, NULL, &msg, &err),
+                             i < 20 || i >= 40 ? MS_OK : MS_E_NOT_FOUND);
+        store_close(&s);
+    }
+}
+
 TEST(a_new_file_has_the_newest_messages_with_their_notes_and_facts)
 {
     test_store s = log_at(4096, MS_ENGINE_AUTO);
