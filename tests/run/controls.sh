@@ -1088,6 +1088,9 @@ controls()
         log_is_its_own_when_its_first_page_is_of_another_one 100 \
         ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
         'if (ms__holds_at(copy, at + i, h + i)) return at + i == MS__FIRST_RECORD;'
+    control damage_forgotten_without_memory gcc test_log_recover \
+        damage_is_reported_when_there_was_no_memory_to_note_it 100 \
+        ms__apply_visible 'else code = ms__no_memory' 'else log->end = offset, code = ms__no_memory'
     control unknown_damage_changes_nothing gcc test_rot \
         rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''

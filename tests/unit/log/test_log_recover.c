@@ -190,11 +190,14 @@ static void step_rot(world *w)
 
 static ms_alloc plenty;       /* of the handle that starves */
 static uint64_t allocations_left;
+static bool starves_on;
 
 static void *starving(void *ctx, void *ptr, size_t old_size, size_t new_size)
 {
     (void)ctx;
-    if (new_size > 0 && --allocations_left == 0) return NULL;
+    bool fails = new_size > 0 && (allocations_left == 0 || --allocations_left == 0);
+    if (fails && !starves_on) allocations_left = UINT64_MAX;
+    if (fails) return NULL;
     return ms__resize(&plenty, ptr, old_size, new_size);
 }
 
@@ -205,13 +208,14 @@ static void step_nuls(world *w)
     append_texts(w, ms_str_n(text, 1 + (size_t)number(w, 1)), 1);
 }
 
-/* The N-th allocation of the handle from here on fails. */
+/* The N-th allocation of the handle from here on fails; on: and all after it. */
 static void step_starve(world *w)
 {
     ms__log *log = ms__log_of(store_of(w));
     if (log->opts.alloc.resize != starving) plenty = log->opts.alloc;
     log->opts.alloc.resize = starving;
     allocations_left = number(w, 1);
+    starves_on = step_has(w, "on");
 }
 
 /* Whole messages in PATH.torn; none: there is no such file. */
