@@ -19891,23 +19891,24 @@ static bool ms__super_incomplete(const unsigned char *h, size_t got)
            ms__super_page_incomplete(h + MS__SUPER_COPY);
 }
 
-/* Returns whether the first record whose header holds is of the file that the copy names,
- * and not of the one that page 0 names. h: room for both pages and a header. */
-static bool ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h)
+/* Finds out whether the first record whose header holds is of the file that the copy
+ * names, and not of the one that page 0 names. h: room for both pages and a header. */
+static int ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h, bool *foreign)
 {
     size_t got = 0;
-    uint64_t at = MS__FIRST_RECORD;
     const size_t all = MS__FIRST_RECORD + MS__HEADER;
-    while (ms__os_read_all(log->os, log->file.handle, at, h, all, &got) == 0 &&
-           got >= MS__HEADER) {
+    *foreign = false;
+    for (uint64_t at = MS__FIRST_RECORD;; at += MS__FIRST_RECORD) {
+        int code = ms__os_read_all(log->os, log->file.handle, at, h, all, &got);
+        if (code != 0 || got < MS__HEADER) return code;
         for (size_t i = 0; i + MS__HEADER <= got && i < MS__FIRST_RECORD; i += 8) {
             if (h[i + 4] == 0) continue;
-            if (ms__holds_at(log->id.crc, at + i, h + i)) return false;
-            if (ms__holds_at(copy, at + i, h + i)) return true;
+            if (ms__holds_at(log->id.crc, at + i, h + i)) return 0;
+            if (!ms__holds_at(copy, at + i, h + i)) continue;
+            *foreign = true;
+            return 0;
         }
-        at += MS__FIRST_RECORD;
     }
-    return false;
 }
 
 /* Decodes the fixed part of a superblock, of which h has both pages, and room for a
@@ -19919,7 +19920,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
     const unsigned char *again = h + MS__SUPER_COPY;
-    bool holds = ms__super_fixed_holds(h);
+    bool foreign, holds = ms__super_fixed_holds(h);
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
@@ -19929,7 +19930,11 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     if (!ms__super_fixed_holds(again) ||
         ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
         return code;
-    if (holds && !none && !ms__super_foreign(log, copy.crc, h)) return MS_OK;
+    if (holds && !none) {
+        int failed = ms__super_foreign(log, copy.crc, h, &foreign);
+        if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
+        if (!foreign) return MS_OK;
+    }
     log->id = copy;
     log->file.super_lost = true;
     return MS_OK;
