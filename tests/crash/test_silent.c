@@ -1475,7 +1475,8 @@ static int bad_write(void *ctx, ms_file file, uint64_t offset, const void *from,
     uint64_t place = bad_page * 4096;
     if (write_code != 0) return write_code;
     int code = below->write(ctx, file, offset, from, size, done);
-    if (code == 0 && offset <= place && place + 4096 <= offset + *done) bad_page = NO_PAGE;
+    bool whole = offset <= place && place + 4096 <= offset + *done;
+    if (code == 0 && whole) bad_page = NO_PAGE;
     return code;
 }
 
@@ -1521,7 +1522,8 @@ TEST(a_first_page_that_cannot_be_read_is_written_again_by_a_writer)
     os.write = bad_write;
     os.populate = bad_populate;
     make_log(0);
-    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE, .os = &os, .shared = true};
+    ms_log_desc desc = {.path = path, .os = &os, .mode = MS_LOG_WRITE};
+    desc.shared = true;
     bad_page = 0;
     write_code = EIO;
     must_be("a writer that cannot write", ms_log_open(&store, &desc, &err), MS_E_IO);

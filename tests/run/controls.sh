@@ -1106,11 +1106,12 @@ controls()
         ms__super_mend 'if (failed == 0 && got < fixed) failed = EIO;' ''
     control torn_first_message_taken_for_another_log gcc test_log_recover \
         a_log_is_not_refused_for_its_copy_when_its_first_message_is_torn 100 \
-        ms__log_find_end 'ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))' \
-        'false)'
+        ms__log_find_end \
+        'ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))' 'false)'
     control damage_forgotten_without_memory gcc test_log_recover \
         damage_is_reported_when_there_was_no_memory_to_note_it 100 \
-        ms__apply_visible 'else code = ms__no_memory' 'else log->end = offset, code = ms__no_memory'
+        ms__apply_visible 'else code = ms__no_memory' \
+        'else log->end = offset, code = ms__no_memory'
     control unknown_damage_changes_nothing gcc test_rot \
         rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''
