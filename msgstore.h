@@ -19509,9 +19509,9 @@ static ms_result ms__apply_record(ms__log *log, const unsigned char *r, uint64_t
     return ms__no_memory(err, ms__padded(ms__get32(r)));
 }
 
-/* Notes the holes that a walk has met in the tail; locations of damaged changes count as
- * changed, and all of them where nothing is known of what was damaged. False: no
- * memory. */
+/* Notes the holes that a walk has met in the tail, and counts them; locations of damaged
+ * changes count as changed, and all of them where nothing is known of what was damaged.
+ * False: no memory, and nothing is counted. */
 static bool ms__holes_add(ms__log *log, ms__record_walk *s)
 {
     bool room = true;
@@ -19521,8 +19521,12 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
         if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
     }
-    if (room) ms__holes_move(ms__tail_of(log), s);
-    return room;
+    if (!room) return false;
+    ms__holes_move(ms__tail_of(log), s);
+    log->sum.damaged += (uint32_t)s->damaged;
+    log->sum.damaged_bytes += s->damaged_bytes;
+    s->damaged = s->damaged_bytes = 0;
+    return true;
 }
 
 /* Notes that the file was truncated: the bytes from log->end to `end` were visible
@@ -19570,6 +19574,8 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     uint64_t offset;
     ms_result code = MS_OK;
     ms__found found = MS__FOUND_END;
+    uint32_t before = log->sum.damaged;
+    bool room = true;
     ms__hole any;
     memset(&any, 0, sizeof any);
     if (visible < log->end) visible = log->end; /* a watermark that is damaged */
@@ -19579,18 +19585,16 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
         s.limit = size & ~(uint64_t)7; /* its last message may end in zeros */
     if (s.limit - s.at <= MS__STEP) s.asked = s.limit; /* in memory: written just now */
     while ((found = ms__record_walk_next(&s, &r, &offset)) == MS__FOUND_RECORD) {
-        code = ms__holes_add(log, &s) ? ms__apply_record(log, r, offset, err)
-                                      : ms__no_memory(err, MS__BLOOM_BITS / 8);
-        if (code != MS_OK) break;
+        room = ms__holes_add(log, &s);
+        if (room) code = ms__apply_record(log, r, offset, err);
+        if (!room || code != MS_OK) break;
         log->end = s.at;
     }
     if (code == MS_OK && found == MS__FOUND_FOREIGN)
         code = ms__foreign_record(log, offset, err);
-    if (!ms__holes_add(log, &s) && code == MS_OK)
-        code = ms__no_memory(err, MS__BLOOM_BITS / 8);
-    log->sum.damaged += (uint32_t)s.damaged;
-    log->sum.damaged_bytes += s.damaged_bytes;
-    log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
+    if (room) room = ms__holes_add(log, &s);
+    if (room) log->end = found == MS__FOUND_END ? s.at : offset; /* damage counts once */
+    else code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* the next walk meets it again */
     bool lost = visible > log->end && log->append.lost_end < visible;
     if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))
         code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* of lost changes of any location */
@@ -19599,7 +19603,7 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
         if (lost) ms__tail_damage(ms__tail_of(log), &any);
         code = ms__tail_seal(log, log->end, err);
     }
-    if (s.damaged + s.index_damaged > 0) ms__durable_unproven(log);
+    if (s.index_damaged > 0 || log->sum.damaged > before) ms__durable_unproven(log);
     if (code == MS_OK && lost) ms__lost_note(log, visible);
     return code;
 }
@@ -19893,23 +19897,24 @@ static bool ms__super_incomplete(const unsigned char *h, size_t got)
            ms__super_page_incomplete(h + MS__SUPER_COPY);
 }
 
-/* Returns whether the first record whose header holds is of the file that the copy names,
- * and not of the one that page 0 names. h: room for both pages and a header. */
-static bool ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h)
+/* Finds out whether the first record whose header holds is of the file that the copy
+ * names, and not of the one that page 0 names. h: room for both pages and a header. */
+static int ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h, bool *foreign)
 {
     size_t got = 0;
-    uint64_t at = MS__FIRST_RECORD;
     const size_t all = MS__FIRST_RECORD + MS__HEADER;
-    while (ms__os_read_all(log->os, log->file.handle, at, h, all, &got) == 0 &&
-           got >= MS__HEADER) {
+    *foreign = false;
+    for (uint64_t at = MS__FIRST_RECORD;; at += MS__FIRST_RECORD) {
+        int code = ms__os_read_all(log->os, log->file.handle, at, h, all, &got);
+        if (code != 0 || got < MS__HEADER) return code;
         for (size_t i = 0; i + MS__HEADER <= got && i < MS__FIRST_RECORD; i += 8) {
             if (h[i + 4] == 0) continue;
-            if (ms__holds_at(log->id.crc, at + i, h + i)) return false;
-            if (ms__holds_at(copy, at + i, h + i)) return true;
+            if (ms__holds_at(log->id.crc, at + i, h + i)) return 0;
+            if (!ms__holds_at(copy, at + i, h + i)) continue;
+            *foreign = true;
+            return 0;
         }
-        at += MS__FIRST_RECORD;
     }
-    return false;
 }
 
 /* Decodes the fixed part of a superblock, of which h has both pages, and room for a
@@ -19921,7 +19926,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
     const unsigned char *again = h + MS__SUPER_COPY;
-    bool holds = ms__super_fixed_holds(h);
+    bool foreign, holds = ms__super_fixed_holds(h);
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
@@ -19931,7 +19936,11 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     if (!ms__super_fixed_holds(again) ||
         ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
         return code;
-    if (holds && !none && !ms__super_foreign(log, copy.crc, h)) return MS_OK;
+    if (holds && !none) {
+        int failed = ms__super_foreign(log, copy.crc, h, &foreign);
+        if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
+        if (!foreign) return MS_OK;
+    }
     log->id = copy;
     log->file.super_lost = true;
     return MS_OK;

@@ -1524,7 +1524,10 @@ TEST(a_worker_whose_last_task_is_damaged_is_told)
 
 /* ---- blocks that the disk cannot read ---- */
 
+enum { NO_PAGE = 1 << 30 };
+
 static size_t bad_page;
+static int page_code = EIO, write_code; /* of a read of that page alone; of a write */
 static const ms_os *below;
 
 /* What the system does with a bad block: a read of it fails, and in a map it becomes bytes
@@ -1547,8 +1550,21 @@ static int bad_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t s
                     size_t *done)
 {
     uint64_t place = bad_page * 4096;
-    if (offset < place + 4096 && place < offset + size) return EIO;
+    if (offset < place + 4096 && place < offset + size)
+        return size > 4096 ? EIO : page_code;
     return below->read(ctx, file, offset, to, size, done);
+}
+
+/* A disk takes another block for a bad one that is written as a whole. */
+static int bad_write(void *ctx, ms_file file, uint64_t offset, const void *from,
+                     size_t size, size_t *done)
+{
+    uint64_t place = bad_page * 4096;
+    if (write_code != 0) return write_code;
+    int code = below->write(ctx, file, offset, from, size, done);
+    bool whole = offset <= place && place + 4096 <= offset + *done;
+    if (code == 0 && whole) bad_page = NO_PAGE;
+    return code;
 }
 
 TEST(a_bad_block_is_reported_wherever_it_is)
@@ -1579,6 +1595,59 @@ TEST(a_bad_block_is_reported_wherever_it_is)
                 fail_msg("page %zu: verify reports nothing", bad_page);
         }
     }
+}
+
+TEST(a_first_page_that_cannot_be_read_is_written_again_by_a_writer)
+{
+    size_t n;
+    ms_store *store;
+    const ms_query all = {0};
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.write = bad_write;
+    os.populate = bad_populate;
+    make_log(0);
+    ms_log_desc desc = {.path = path, .os = &os, .mode = MS_LOG_WRITE};
+    desc.shared = true;
+    bad_page = 0;
+    write_code = EIO;
+    must_be("a writer that cannot write", ms_log_open(&store, &desc, &err), MS_E_IO);
+    assert_int_equal(bad_page, 0);
+    write_code = 0;
+    store = must_open_log(&desc, "a writer of a bad first page");
+    assert_int_equal(bad_page, NO_PAGE);
+    must_be("reading", reads(store, &all, &n), MS_OK);
+    assert_int_equal(n, 3 * PAIRS);
+    desc.os = NULL;
+    ms_store *other = must_open_log(&desc, "another writer");
+    say(other, "room", 1, 1); /* which the first one finds in its map of that page */
+    must_be("reading", reads(store, &all, &n), MS_OK);
+    assert_int_equal(n, 3 * PAIRS + 1);
+    ms_close(other);
+    say(store, "room", 2, 1);
+    ms_close(store);
+    store = reader(MS_OPEN_STRICT);
+    must_be("reading the file", reads(store, &all, &n), MS_OK);
+    assert_int_equal(n, 3 * PAIRS + 2);
+    ms_close(store);
+}
+
+TEST(a_log_is_not_opened_when_its_pages_cannot_be_read_for_another_reason)
+{
+    ms_store *store;
+    below = ms_os_default();
+    ms_os os = *below;
+    os.read = bad_read;
+    make_log(0);
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};
+    page_code = ENXIO;
+    for (bad_page = 0; bad_page < 2; bad_page++) {
+        must_be("a reader", ms_log_open(&store, &desc, &err), MS_E_IO);
+        assert_int_equal(err.sys_errno, ENXIO);
+    }
+    page_code = EIO;
 }
 
 int main(void)

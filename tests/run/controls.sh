@@ -530,13 +530,16 @@ controls()
         'log->file.super_lost = true;' 'return code;'
     control page_of_another_log_taken gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_that_of_another 100 ms__super_choose \
-        '!ms__super_foreign(log, copy.crc, h)' 'true'
+        'if (!foreign) return MS_OK;' 'return MS_OK;'
     control superblock_not_mended gcc test_log_recover \
         a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
         'log->file.super_mend)' 'false)'
     control pages_not_populated gcc test_silent a_bad_block_is_reported_wherever_it_is 100 \
         ms__log_populate 'for (; page <= last && page < log->map.n_looked; page++)' \
         'for (; page < 1; page++)'
+    control bad_first_page_not_written_again gcc test_silent \
+        a_first_page_that_cannot_be_read_is_written_again_by_a_writer 100 \
+        ms__log_attach_file 'if (log->writer && log->file.super_unreadable)' 'if (false)'
     control first_page_read_with_the_rest gcc test_silent \
         a_bad_block_is_reported_wherever_it_is 100 ms__super_pages \
         'if (code != EIO) return code;' 'if (code != 0) return code;'
@@ -699,6 +702,13 @@ controls()
     control records_of_a_walk_not_compared gcc test_log_writers \
         a_reader_of_another_boot_is_told_when_a_dead_append_is_as_long_as_the_next 100 \
         ms__doubt_over 'ms__doubt_check(log) != r->doubt_check' 'false'
+    control line_before_its_watermark_ignored gcc test_log_writers \
+        a_reader_of_another_boot_is_told_when_a_writer_begins_before_a_dead_append 100 \
+        ms__mark_current 'ms__log_line(log->map.super) != log->map.found_line);' 'false);'
+    control room_that_is_not_there_believed gcc test_log_writers \
+        a_lost_end_is_found_by_another_writer_when_nothing_can_be_allocated 100 \
+        ms__log_follow 'log->append.no_allocate ? 0 : log->append.allocated' \
+        'log->append.allocated'
     control records_of_a_walk_believed gcc test_log_writers \
         a_reader_of_another_boot_is_told_when_a_dead_append_is_written_over 100 \
         ms__log_follow 'if (log->recovery.doubt && ms__mark_current(log))' 'if (false)'
@@ -1099,8 +1109,22 @@ controls()
         ms__super_mend 'if (c.end < most) c.end = most;' '(void)most;'
     control foreign_first_page_believed gcc test_rot \
         log_is_its_own_when_its_first_page_is_of_another_one 100 \
-        ms__super_foreign 'if (ms__holds_at(copy, at + i, h + i)) return true;' \
-        'if (ms__holds_at(copy, at + i, h + i)) return at + i == MS__FIRST_RECORD;'
+        ms__super_foreign '*foreign = true;' '*foreign = at + i == MS__FIRST_RECORD;'
+    control first_page_believed_when_no_record_is_read gcc test_log_recover \
+        a_log_is_not_opened_when_it_cannot_be_read_whose_first_page_it_has 100 \
+        ms__super_foreign 'if (code != 0 || got < MS__HEADER) return code;' \
+        'if (code != 0 || got < MS__HEADER) return 0;'
+    control first_page_mended_with_zeros gcc test_log_recover \
+        a_log_is_not_opened_when_its_copy_is_cut_off_meanwhile 100 \
+        ms__super_mend 'if (failed == 0 && got < fixed) failed = EIO;' ''
+    control torn_first_message_taken_for_another_log gcc test_log_recover \
+        a_log_is_not_refused_for_its_copy_when_its_first_message_is_torn 100 \
+        ms__log_find_end \
+        'ms__holds_record(log, MS__FIRST_RECORD, dead < size ? dead : size))' 'false)'
+    control damage_forgotten_without_memory gcc test_log_recover \
+        damage_is_reported_when_there_was_no_memory_to_note_it 100 \
+        ms__apply_visible 'else code = ms__no_memory' \
+        'else log->end = offset, code = ms__no_memory'
     control unknown_damage_changes_nothing gcc test_rot \
         rotten_images_lose_nothing_unreported_after_several_boots 50 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''

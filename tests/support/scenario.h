@@ -94,7 +94,7 @@ enum {
     SCENARIO_WORDS = 12,
     SCENARIO_MARKS = 8,
     SCENARIO_KEPT = 8192,
-    SCENARIOS_MAX = 100
+    SCENARIOS_MAX = 120
 };
 
 typedef struct world world;

@@ -139,6 +139,17 @@ static void step_foreign(world *w)
     poke(w, 0, super, sizeof super);
 }
 
+/* A fixed part, at a place, is of another version, and its check holds. */
+static void step_version(world *w)
+{
+    unsigned char super[MS__SUPER_SIZE];
+    uint64_t at = number(w, 1);
+    memcpy(super, file_of(w, w->at)->ro + at, sizeof super);
+    file_put32(super + 8, (uint32_t)number(w, 2));
+    file_seal_superblock(super);
+    poke(w, at, super, FILE_AT_WRITER);
+}
+
 /* Puts the mark of a redaction on the record at a place. */
 static void step_redacted(world *w)
 {
@@ -190,12 +201,35 @@ static void step_rot(world *w)
 
 static ms_alloc plenty;       /* of the handle that starves */
 static uint64_t allocations_left;
+static bool starves_on;
 
 static void *starving(void *ctx, void *ptr, size_t old_size, size_t new_size)
 {
     (void)ctx;
-    if (new_size > 0 && --allocations_left == 0) return NULL;
+    bool fails = new_size > 0 && (allocations_left == 0 || --allocations_left == 0);
+    if (fails && !starves_on) allocations_left = UINT64_MAX;
+    if (fails) return NULL;
     return ms__resize(&plenty, ptr, old_size, new_size);
+}
+
+/* Opens the log, each allocation of that failing in turn, until none is left. */
+static void step_open_starved(world *w)
+{
+    ms_error err;
+    ms_log_desc desc = step_desc(w, MS_LOG_WRITE);
+    test_alloc heap;
+    size_t k = 0;
+    do {
+        ms_store *store = NULL;
+        test_alloc_init(&heap);
+        heap.fail_at = ++k;
+        desc.alloc = heap.alloc;
+        ms_result code = ms_log_open(&store, &desc, &err);
+        w->want = heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK;
+        step_must(w, code, &err);
+        ms_close(store);
+        test_alloc_done(&heap);
+    } while (heap.failed > 0);
 }
 
 /* Appends a text that ends in N zero bytes. */
@@ -205,13 +239,14 @@ static void step_nuls(world *w)
     append_texts(w, ms_str_n(text, 1 + (size_t)number(w, 1)), 1);
 }
 
-/* The N-th allocation of the handle from here on fails. */
+/* The N-th allocation of the handle from here on fails; on: and all after it. */
 static void step_starve(world *w)
 {
     ms__log *log = ms__log_of(store_of(w));
     if (log->opts.alloc.resize != starving) plenty = log->opts.alloc;
     log->opts.alloc.resize = starving;
     allocations_left = number(w, 1);
+    starves_on = step_has(w, "on");
 }
 
 /* Whole messages in PATH.torn; none: there is no such file. */
@@ -235,7 +270,8 @@ static const scenario_step own[] = {
     {"checkpoint", step_checkpoint}, {"grow", step_grow}, {"fill", step_fill},
     {"copy_head", step_copy_head}, {"redacted", step_redacted},
     {"has_flag", step_has_flag}, {"no_text", step_no_text}, {"rot", step_rot},
-    {"torn", step_torn}, {"starve", step_starve}, {"nuls", step_nuls},
+    {"torn", step_torn}, {"version", step_version},
+    {"starve", step_starve}, {"open_starved", step_open_starved}, {"nuls", step_nuls},
     {"dies", step_dies}, {"note", step_note},
     {"reach", step_reach}, {"verify", step_verify},
     {"refresh", step_refresh}, {"kind", step_kind}, {"line", step_line},
