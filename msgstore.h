@@ -2600,6 +2600,10 @@ struct ms_os {
      * a bad block raises a signal where it is first looked at. */
     int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
                     uint64_t *bad);
+    /* The same for n pages of maps (at most 32), wherever they are, in one call. Not 0:
+     * some were not read, or may be bad; populate is called for them. NULL: it always is.
+     * Who replaces `populate` replaces this, too. */
+    int (*populate_each)(void *ctx, void *const *pages, size_t n);
     /* The same as write, and these bytes are durable when it returns, as after a sync;
      * others need not be. EOPNOTSUPP: not possible here. NULL: the whole file is synced
      * instead. */
@@ -14680,6 +14684,8 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * (exact_maps), and files are mapped in mappings, each as long as the file was then.
  * ================================================================================== */
 
+#define MS__PAGES_EACH 32u /* pages that populate_each reads, at most */
+
 #include <errno.h>
 #include <time.h>
 
@@ -14853,6 +14859,7 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 
 #define MS__OS_READ_AHEAD NULL
 #define MS__OS_POPULATE NULL
+#define MS__OS_POPULATE_EACH NULL
 #define MS__OS_WRITE_SYNCED NULL
 
 /* Write-through: the name is on the disk when this returns. An open file at `to` is not
@@ -14957,6 +14964,7 @@ extern char *strchr(const char *text, int c);
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
 #define MS__MADV_POPULATE_READ  22
+#define MS__PIDFD_SELF          (-10000)
 #if defined MAP_ANONYMOUS /* strict modes hide it */
 #define MS__MAP_ANONYMOUS       MAP_ANONYMOUS
 #elif defined __mips__ || defined __xtensa__
@@ -15167,6 +15175,26 @@ static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset
 #define MS__OS_POPULATE NULL
 #endif
 
+/* Linux 6.15; earlier ones do not know that name of the own process, or do not read pages
+ * for this call. */
+#if MS__LINUX && defined SYS_process_madvise && !defined __ANDROID__
+static int ms__os_populate_each(MS__UNUSED void *ctx, void *const *pages, size_t n)
+{
+    struct iovec part[MS__PAGES_EACH];
+    for (size_t i = 0; i < n; i++) {
+        part[i].iov_base = pages[i];
+        part[i].iov_len = 4096;
+    }
+    long got = syscall(SYS_process_madvise, (long)MS__PIDFD_SELF, part, n,
+                       (long)MS__MADV_POPULATE_READ, 0ul);
+    if (got < 0) return errno;
+    return (size_t)got == n * 4096 ? 0 : EIO;
+}
+#define MS__OS_POPULATE_EACH ms__os_populate_each
+#else
+#define MS__OS_POPULATE_EACH NULL
+#endif
+
 /* Linux 4.7. The C libraries came to have this call later. Android ends a process that
  * makes a call which it does not know. */
 #if MS__LINUX && defined SYS_pwritev2 && !defined __ANDROID__
@@ -15298,7 +15326,7 @@ static const ms_os ms__os_table = {
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
     MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK,
-    MS__OS_POPULATE, MS__OS_WRITE_SYNCED};
+    MS__OS_POPULATE, MS__OS_POPULATE_EACH, MS__OS_WRITE_SYNCED};
 
 MS_API const ms_os *ms_os_default(void)
 {
@@ -15717,6 +15745,7 @@ typedef struct ms__log_map {
     uint32_t n_looked;   /* pages */
     uint32_t look_next;  /* the page after the one looked at last; atomic */
     uint32_t bad_pages;  /* that the disk cannot read; atomic */
+    uint32_t one_by_one; /* the system has no call for several pages; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
     uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
                             loss the next writer may reach that mark again; atomic */
@@ -15975,12 +16004,52 @@ static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_
         ms__or32(&log->map.looked[page / 32], (uint32_t)1 << (page % 32));
 }
 
+/* Pages that are to be populated in one call. */
+typedef struct ms__pages {
+    uint32_t page[MS__PAGES_EACH];
+    void *at[MS__PAGES_EACH];
+    uint32_t n;
+} ms__pages;
+
+/* Adds those pages of some bytes that were not looked at, as far as there is room. */
+static void ms__pages_add(const ms__log *log, ms__pages *p, uint64_t offset, uint64_t n)
+{
+    uint64_t page = offset / MS__PAGE, end = (offset + n + MS__PAGE - 1) / MS__PAGE;
+    for (; page < end && page < log->map.n_looked && p->n < MS__PAGES_EACH; page++) {
+        if (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) continue;
+        if (p->n > 0 && p->page[p->n - 1] == page) continue;
+        const ms__mapping *m = ms__mapping_of(log, page * MS__PAGE);
+        if (page * MS__PAGE < m->start) continue;
+        p->page[p->n] = (uint32_t)page;
+        p->at[p->n++] = m->base + (page * MS__PAGE - m->start);
+    }
+}
+
+/* Populates them, if the system can do that in one call, else none. */
+static void ms__pages_read(ms__log *log, const ms__pages *p)
+{
+    if (p->n < 2 || ms__load32(&log->map.one_by_one)) return;
+    if (log->os->populate_each(log->os->ctx, p->at, p->n) != 0) {
+        ms__store32(&log->map.one_by_one, 1);
+        return;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        ms__or32(&log->map.looked[p->page[i] / 32], (uint32_t)1 << (p->page[i] % 32));
+}
+
+/* Returns whether a page needs no look any more. */
+static bool ms__page_looked(const ms__log *log, uint64_t page)
+{
+    return page >= log->map.n_looked ||
+           (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) != 0;
+}
+
 /* Makes n bytes readable. */
 static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
 {
     uint64_t page = offset / MS__PAGE, last = (offset + n - 1) / MS__PAGE;
     for (; page <= last && page < log->map.n_looked; page++)
-        if (!(ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1))
+        if (!ms__page_looked(log, page))
             ms__pages_populate((ms__log *)(uintptr_t)log, (uint32_t)page, (uint32_t)(
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }
@@ -20732,6 +20801,31 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
+#define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
+
+/* Populates the pages of n records of a run, from entry i on, in one call. With a call for
+ * each record one conversation of 1,000,000 messages took a new process 4.3 us a message;
+ * so it takes 3.4 (medians of 6, in turns). */
+static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
+                                          uint32_t i, uint32_t step, uint32_t n)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run;
+    ms__pages pages;
+    pages.n = 0;
+    for (; n > 0; n--, i += step) {
+        uint32_t entry = ms__posting(run, i, l->width);
+        if (entry >= l->n || ms__bit_get(l->checked, entry)) continue;
+        uint64_t offset = ms__segment_offset(l, entry), end = l->offset;
+        if (entry + 1 < l->n) end = ms__segment_offset(l, entry + 1);
+        uint64_t size = end > offset ? end - offset : MS__HEADER;
+        if (offset == 0) continue;
+        if (size > MS__PAGES_FULL) size = MS__HEADER;
+        ms__pages_add(log, &pages, offset, size);
+    }
+    ms__pages_read(log, &pages);
+}
+
 static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
                          uint32_t most)
 {
@@ -20745,6 +20839,8 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
     if (n > most - merge->n_queue) n = most - merge->n_queue;
     at += merge->n_queue;
     li->pos += step * n;
+    if (log->map.n_looked > 0 && log->os->populate_each && !l->clustered)
+        ms__run_populate(log, li, i, step, n);
     merge->n_queue = (uint8_t)(merge->n_queue + n);
     for (; n > 0; n--, i += step, at++) {
         uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;

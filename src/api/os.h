@@ -67,6 +67,10 @@ struct ms_os {
      * a bad block raises a signal where it is first looked at. */
     int (*populate)(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
                     uint64_t *bad);
+    /* The same for n pages of maps (at most 32), wherever they are, in one call. Not 0:
+     * some were not read, or may be bad; populate is called for them. NULL: it always is.
+     * Who replaces `populate` replaces this, too. */
+    int (*populate_each)(void *ctx, void *const *pages, size_t n);
     /* The same as write, and these bytes are durable when it returns, as after a sync;
      * others need not be. EOPNOTSUPP: not possible here. NULL: the whole file is synced
      * instead. */

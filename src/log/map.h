@@ -134,6 +134,7 @@ typedef struct ms__log_map {
     uint32_t n_looked;   /* pages */
     uint32_t look_next;  /* the page after the one looked at last; atomic */
     uint32_t bad_pages;  /* that the disk cannot read; atomic */
+    uint32_t one_by_one; /* the system has no call for several pages; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
     uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
                             loss the next writer may reach that mark again; atomic */
@@ -392,12 +393,52 @@ static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_
         ms__or32(&log->map.looked[page / 32], (uint32_t)1 << (page % 32));
 }
 
+/* Pages that are to be populated in one call. */
+typedef struct ms__pages {
+    uint32_t page[MS__PAGES_EACH];
+    void *at[MS__PAGES_EACH];
+    uint32_t n;
+} ms__pages;
+
+/* Adds those pages of some bytes that were not looked at, as far as there is room. */
+static void ms__pages_add(const ms__log *log, ms__pages *p, uint64_t offset, uint64_t n)
+{
+    uint64_t page = offset / MS__PAGE, end = (offset + n + MS__PAGE - 1) / MS__PAGE;
+    for (; page < end && page < log->map.n_looked && p->n < MS__PAGES_EACH; page++) {
+        if (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) continue;
+        if (p->n > 0 && p->page[p->n - 1] == page) continue;
+        const ms__mapping *m = ms__mapping_of(log, page * MS__PAGE);
+        if (page * MS__PAGE < m->start) continue;
+        p->page[p->n] = (uint32_t)page;
+        p->at[p->n++] = m->base + (page * MS__PAGE - m->start);
+    }
+}
+
+/* Populates them, if the system can do that in one call, else none. */
+static void ms__pages_read(ms__log *log, const ms__pages *p)
+{
+    if (p->n < 2 || ms__load32(&log->map.one_by_one)) return;
+    if (log->os->populate_each(log->os->ctx, p->at, p->n) != 0) {
+        ms__store32(&log->map.one_by_one, 1);
+        return;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        ms__or32(&log->map.looked[p->page[i] / 32], (uint32_t)1 << (p->page[i] % 32));
+}
+
+/* Returns whether a page needs no look any more. */
+static bool ms__page_looked(const ms__log *log, uint64_t page)
+{
+    return page >= log->map.n_looked ||
+           (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) != 0;
+}
+
 /* Makes n bytes readable. */
 static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
 {
     uint64_t page = offset / MS__PAGE, last = (offset + n - 1) / MS__PAGE;
     for (; page <= last && page < log->map.n_looked; page++)
-        if (!(ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1))
+        if (!ms__page_looked(log, page))
             ms__pages_populate((ms__log *)(uintptr_t)log, (uint32_t)page, (uint32_t)(
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }

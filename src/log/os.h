@@ -52,6 +52,8 @@
  * (exact_maps), and files are mapped in mappings, each as long as the file was then.
  * ================================================================================== */
 
+#define MS__PAGES_EACH 32u /* pages that populate_each reads, at most */
+
 #include <errno.h>
 #include <time.h>
 
@@ -225,6 +227,7 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, MS__UNUSED size_t size)
 
 #define MS__OS_READ_AHEAD NULL
 #define MS__OS_POPULATE NULL
+#define MS__OS_POPULATE_EACH NULL
 #define MS__OS_WRITE_SYNCED NULL
 
 /* Write-through: the name is on the disk when this returns. An open file at `to` is not
@@ -329,6 +332,7 @@ extern char *strchr(const char *text, int c);
 #define MS__F_OFD_SETLK         37 /* Linux */
 #define MS__MADV_RANDOM         1
 #define MS__MADV_POPULATE_READ  22
+#define MS__PIDFD_SELF          (-10000)
 #if defined MAP_ANONYMOUS /* strict modes hide it */
 #define MS__MAP_ANONYMOUS       MAP_ANONYMOUS
 #elif defined __mips__ || defined __xtensa__
@@ -539,6 +543,26 @@ static int ms__os_read_ahead(MS__UNUSED void *ctx, ms_file file, uint64_t offset
 #define MS__OS_POPULATE NULL
 #endif
 
+/* Linux 6.15; earlier ones do not know that name of the own process, or do not read pages
+ * for this call. */
+#if MS__LINUX && defined SYS_process_madvise && !defined __ANDROID__
+static int ms__os_populate_each(MS__UNUSED void *ctx, void *const *pages, size_t n)
+{
+    struct iovec part[MS__PAGES_EACH];
+    for (size_t i = 0; i < n; i++) {
+        part[i].iov_base = pages[i];
+        part[i].iov_len = 4096;
+    }
+    long got = syscall(SYS_process_madvise, (long)MS__PIDFD_SELF, part, n,
+                       (long)MS__MADV_POPULATE_READ, 0ul);
+    if (got < 0) return errno;
+    return (size_t)got == n * 4096 ? 0 : EIO;
+}
+#define MS__OS_POPULATE_EACH ms__os_populate_each
+#else
+#define MS__OS_POPULATE_EACH NULL
+#endif
+
 /* Linux 4.7. The C libraries came to have this call later. Android ends a process that
  * makes a call which it does not know. */
 #if MS__LINUX && defined SYS_pwritev2 && !defined __ANDROID__
@@ -670,7 +694,7 @@ static const ms_os ms__os_table = {
     ms__os_map,   ms__os_unmap,    ms__os_rename, ms__os_remove,
     ms__os_sync_folder, ms__os_boot, ms__os_micros, ms__os_sleep, ms__os_process,
     MS__WINDOWS, MS__OS_ACCESS_LIKE, MS__OS_READ_AHEAD, MS__OS_READ_LINK,
-    MS__OS_POPULATE, MS__OS_WRITE_SYNCED};
+    MS__OS_POPULATE, MS__OS_POPULATE_EACH, MS__OS_WRITE_SYNCED};
 
 MS_API const ms_os *ms_os_default(void)
 {

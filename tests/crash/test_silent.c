@@ -1567,6 +1567,73 @@ static int bad_write(void *ctx, ms_file file, uint64_t offset, const void *from,
     return code;
 }
 
+static char *mapped; /* the log */
+static size_t taken, refused; /* calls for several pages */
+
+static int noted_map(void *ctx, ms_file file, uint64_t offset, size_t size, unsigned how,
+                     void **out)
+{
+    int code = below->map(ctx, file, offset, size, how, out);
+    if (offset == 0) mapped = (char *)*out;
+    return code;
+}
+
+/* The system's call ends at a bad block. */
+static int bad_populate_each(void *ctx, void *const *pages, size_t n)
+{
+    bool bad = false;
+    (void)ctx;
+    for (size_t i = 0; i < n; i++)
+        if (pages[i] == mapped + bad_page * 4096) bad = true;
+    if (bad) refused++;
+    else taken++;
+    return bad ? EFAULT : 0;
+}
+
+/* Pages are read one by one where a call for several of them has failed: the report is the
+ * same then. */
+TEST(a_bad_block_is_reported_among_several_pages)
+{
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.map = noted_map;
+    os.populate = bad_populate;
+    enum { MESSAGES = 300, ROOMS = 20 };
+    static char text[3000];
+    char room_name[20];
+    ms_log_report report;
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_NEW, .segment_size = 1 << 18};
+    memset(text, 'x', sizeof text - 1);
+    (void)remove(path);
+    ms_store *filled = must_open_log(&desc, "a log");
+    for (int i = 0; i < MESSAGES; i++) {
+        ms_envelope m = ms_user_message(ms_text(text));
+        snprintf(room_name, sizeof room_name, i % ROOMS ? "room %d" : "room", i % ROOMS);
+        must_be("append", ms_append(filled, ms_str_of(room_name), &m, NULL, &err), MS_OK);
+    }
+    ms_close(filled);
+    must_be("verify", ms_log_verify(&desc, &report, &err), MS_OK);
+    desc.mode = MS_LOG_READ;
+    desc.os = &os;
+    taken = refused = 0;
+    for (bad_page = 0; bad_page < report.end / 4096; bad_page++) {
+        const ms_query room = {.location = MS_STR("room")};
+        ms_result result[2];
+        size_t n[2];
+        for (int each = 0; each < 2; each++) {
+            os.populate_each = each ? bad_populate_each : NULL;
+            ms_store *store = must_open_log(&desc, "a reader of a bad block");
+            result[each] = reads(store, &room, &n[each]);
+            ms_close(store);
+        }
+        assert_int_equal(result[1], result[0]);
+        assert_int_equal(n[1], n[0]);
+    }
+    assert_true(taken > 0 && refused > 0);
+}
+
 TEST(a_bad_block_is_reported_wherever_it_is)
 {
     below = ms_os_default();
@@ -1574,6 +1641,7 @@ TEST(a_bad_block_is_reported_wherever_it_is)
     ms_os os = *below;
     os.read = bad_read;
     os.populate = bad_populate;
+    os.populate_each = NULL;
     for (int sealed = 0; sealed < 2; sealed++) {
         make_log(sealed ? MS_LOG_SEGMENT_MIN : 0);
         ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};

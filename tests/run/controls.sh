@@ -592,6 +592,10 @@ controls()
         hidden_ranges_of_any_number_follow_to_the_new_file 100 \
         ms__copy_batch '(void)ms_json_u64(text, &opts.expect_seq);' \
         '{ int64_t v = 0; (void)ms_json_i64(text, &v); opts.expect_seq = (uint64_t)v; }'
+    control failed_call_for_several_pages_believed gcc test_silent \
+        a_bad_block_is_reported_among_several_pages 100 ms__pages_read \
+        'if (log->os->populate_each(log->os->ctx, p->at, p->n) != 0)' \
+        'if (log->os->populate_each(log->os->ctx, p->at, p->n) < 0)'
     control window_in_a_clustered_segment_begins_at_what_is_known gcc test_silent \
         numbers_are_reported_when_the_file_ends_inside_a_clustered_segment 100 \
         ms__log_seek 'f->past == MS__NO_PLACE && ms__segment_lost(l) > 0' 'false'

@@ -250,7 +250,7 @@ static inline void disk_begin(disk *d, size_t room)
                       disk_lock, disk_unlock, disk_map,         disk_unmap,
                       disk_rename, disk_remove, disk_sync_folder,
                       disk_boot, disk_micros, disk_sleep, disk_process, false, NULL,
-                      NULL, NULL, NULL, disk_write_synced};
+                      NULL, NULL, NULL, NULL, disk_write_synced};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->room = room;

@@ -238,7 +238,7 @@ static inline void os_fault_init(os_faults *t, const ms_os *below)
                       os_fault_micros, os_fault_sleep, os_fault_process,
                       below->exact_maps, NULL, NULL,
                       below->read_link != NULL ? os_fault_read_link : NULL,
-                      NULL,
+                      NULL, NULL,
                       below->write_synced != NULL ? os_fault_write_synced : NULL};
     memset(t, 0, sizeof *t);
     t->os = os;
