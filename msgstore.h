@@ -16012,7 +16012,7 @@ static size_t ms__looked_size(uint32_t pages) { return ((size_t)pages + 31) / 32
 static bool ms__looked_begin(ms__log *log, uint64_t size)
 {
     uint64_t pages = (size + MS__PAGE - 1) / MS__PAGE;
-    if (!log->os->populate || log->map.looked || pages == 0) return true;
+    if (!log->os->populate || pages == 0) return true;
     if (pages > UINT32_MAX - 64) pages = UINT32_MAX - 64;
     log->map.looked =
         (uint32_t *)ms__log_resize(log, NULL, 0, ms__looked_size((uint32_t)pages));
@@ -16309,10 +16309,11 @@ static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__ru
     return true;
 }
 
-/* Returns whether the entry that is number k in the order of numbers can be read. */
+/* Returns whether the entry that is number k in the order of numbers can be read, of a
+ * clustered segment. */
 static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
 {
-    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (ms__load32(&l->placed)) return true;
     if (l->messages != l->n) return ms__places_sound(log, l);
     return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
            ms__entry_sound(log, l, ms__segment_entry(l, k));
@@ -18455,7 +18456,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
  * cannot, or a sync of the file is not dearer. */
 static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
 {
-    int failed = upto == from || upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
+    int failed = upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
     while (failed == 0 && from < upto) {
         size_t n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
         failed = ms__os_write_synced_all(log->os, log->file.handle, from, ms__zeros, n);

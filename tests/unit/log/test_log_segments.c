@@ -806,6 +806,245 @@ TEST(listing_looks_only_at_what_it_returns)
     finish(store);
 }
 
+
+/* ---- arrays of indexes whose checks are right, and whose values are not ---- */
+
+TEST(hole_is_of_a_known_record_when_its_kind_is_that_of_one)
+{
+    static const struct {
+        uint32_t kind, read;
+    } rows[] = {
+        {0, 0}, {MS__KIND_MESSAGE, MS__KIND_MESSAGE}, {MS__KIND_INDEX, 0},
+        {MS__KIND_AMEND, MS__KIND_AMEND},
+        {MS__KIND_PART, MS__KIND_PART}, {MS__KIND_PART + 1, 0}, {UINT32_MAX, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned char hole[MS__HOLE_SIZE] = {0};
+        ms__segment l;
+        memset(&l, 0, sizeof l);
+        l.holes = hole;
+        ms__put64(hole, 7);
+        ms__put32(hole + 16, 40);
+        ms__put32(hole + 20, rows[i].kind);
+        ms__hole h = ms__segment_hole(&l, 0);
+        assert_int_equal(h.kind, rows[i].read);
+        assert_int_equal(h.seq, 7);
+        assert_int_equal(h.unit, 40);
+        l.clustered = 1; /* where it is says nothing of its number */
+        h = ms__segment_hole(&l, 0);
+        assert_int_equal(h.unit, rows[i].read == MS__KIND_MESSAGE ? 7 : UINT32_MAX);
+    }
+}
+
+/* What is read ahead of a list ends where its values lead out of the arrays, and where a
+ * block was not found valid. */
+TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
+{
+    uint64_t offset;
+    ms__segment l;
+    uint32_t all = UINT32_MAX, none = 0;
+    ms_store *store = make_log(200);
+    ms__log *log = ms__log_of(store);
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, index_record(log, MS__INDEX_SEGMENT, &offset), offset));
+    assert_true(l.blocks <= 32);
+    uint64_t list = ms__segment_list(&l, 0);
+    unsigned char *begin = writable(l.begin);
+    ms__run_soon r;
+    for (int i = 0; i < 6; i++) {
+        static const bool followed[] = {true, false, false, true, false, false};
+        l.sound = &all;
+        memset(&r, 0, sizeof r);
+        r.index = &l;
+        r.n = 1;
+        if (i < 3) { /* the end of a bucket: right, before its beginning, too large */
+            unsigned char bucket[8];
+            r.at = bucket;
+            ms__put32(bucket, i == 1 ? 1 : 0);
+            ms__put32(bucket + 4, i == 0 ? 1 : i == 1 ? 0 : l.lists + 1);
+            ms__run_soon_bucket(&r);
+            assert_true(r.index == NULL || (r.at == l.numbers && r.n == 1));
+        } else { /* the end of a list: right, before its beginning, of another block */
+            r.at = l.numbers;
+            uint32_t kept = ms__get32(begin);
+            if (i == 4) ms__put(begin, 0, l.postings);
+            if (i == 5) l.sound = &none;
+            ms__run_soon_list(&r, list);
+            ms__put(begin, 0, kept);
+            assert_true(r.index == NULL || r.at == l.posting);
+        }
+        assert_int_equal(r.index != NULL, followed[i]);
+    }
+    end(store);
+}
+
+/* The end of a segment bounds what is known of a record that was checked; no record is
+ * larger than the limit. */
+TEST(record_is_known_up_to_the_largest_size_when_it_was_checked)
+{
+    uint64_t offset;
+    ms__segment l;
+    uint32_t unit, known, checked[8];
+    ms_store *store = make_log(200);
+    ms__log *log = ms__log_of(store);
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, index_record(log, MS__INDEX_SEGMENT, &offset),
+                                   offset));
+    memset(checked, 0, sizeof checked);
+    l.checked = checked;
+    l.offset = offset;
+    const unsigned char *r = ms__log_entry(log, &l, 2, false, &unit, &known);
+    assert_ptr_equal(r, ms__log_at(log, l.base + (uint64_t)unit * 8));
+    assert_int_equal(known, 0);
+    checked[0] = 4;
+    assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
+    assert_int_equal(known, offset - (uint64_t)(r - ms__log_at(log, 0)));
+    l.offset = offset + 2 * MS__RECORD_MAX;
+    assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
+    assert_int_equal(known, MS__RECORD_MAX);
+    end(store);
+}
+
+
+/* ---- clustered segments ---- */
+
+/* A log whose n messages are in one clustered segment; opened for reading. */
+static ms_store *make_clustered(size_t n)
+{
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    ms_store *store = make_log(n);
+    desc.segment_size = 65536; /* of one that is clustered up to 2 MiB */
+    disk_compact(&drive, store, &desc);
+    return open_log(MS_LOG_READ);
+}
+
+TEST(clustered_segment_leads_nowhere_when_its_arrays_are_wrong)
+{
+    enum { N = 3000 };
+    uint64_t offset;
+    ms__segment l;
+    ms__run run;
+    uint32_t sound[64];
+    ms_store *store = make_clustered(N);
+    ms__log *log = ms__log_of(store);
+    unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, r, offset));
+    assert_true(l.clustered == 1 && l.n == N && l.blocks <= 64 * 32);
+    l.sound = sound;
+    memset(sound, 0, sizeof sound);
+    /* entries that are none */
+    assert_int_equal(ms__segment_entry(&l, N), N);
+    assert_int_equal(ms__segment_place(&l, N), UINT32_MAX);
+    assert_true(ms__entry_sound(log, &l, N - 1));
+    assert_false(ms__entry_sound(log, &l, N));
+    /* a run whose last posting is none, beside one that is checked */
+    unsigned char postings[4];
+    memset(&run, 0, sizeof run);
+    run.at = postings;
+    run.n = 2;
+    assert_int_equal(l.width, 2);
+    for (int i = 0; i < 2; i++) {
+        postings[0] = (unsigned char)((N - 1) & 255);
+        postings[1] = (unsigned char)((N - 1) >> 8);
+        postings[2] = (unsigned char)((N - 2 + 2 * i) & 255);
+        postings[3] = (unsigned char)((N - 2 + 2 * i) >> 8);
+        assert_int_equal(ms__run_sound(log, &l, &run), i == 0);
+    }
+    /* a number in a damaged block, beside a place in a sound one */
+    memset(sound, 0, sizeof sound);
+    assert_true(ms__entry_sound(log, &l, 0));
+    memset(sound, 0, sizeof sound);
+    ms__put(l.number_of, 900,
+            ms__get32(l.number_of + (size_t)900 * 4) ^ 1);
+    assert_false(ms__entry_sound(log, &l, 0));
+    assert_true(ms__segment_sound(log, &l, l.record, 4096));
+    /* an order that leads out of the segment */
+    ms__put(l.order, 5, N);
+    assert_int_equal(ms__segment_entry(&l, 5), 5);
+    end(store);
+}
+
+/* A note stands among the messages, which no rewrite writes: the log is read, and is
+ * sound. */
+TEST(clustered_segment_is_read_when_it_has_a_change)
+{
+    enum { N = 300 };
+    ms_log_report report;
+    ms_append_opts opts = {.location = MS_STR("place"), .keep_seq = true};
+    ms_query q = query_at("place");
+    for (int derived = 0; derived < 2; derived++) {
+        uint64_t offset;
+        ms_store *store = make_log(0);
+        ms__log *log = ms__log_of(store);
+        log->opts.segment_size = MS__SEGMENT_DEFAULT;
+        assert_int_equal(ms__log_cluster(store, true, NULL), MS_OK);
+        for (unsigned i = 1; i <= N; i++) {
+            ms_envelope m = ms_user_message(ms_text("x"));
+            m.seq = i;
+            assert_int_equal(ms_append_batch(store, &m, 1, &opts, NULL), MS_OK);
+            if (i == 200)
+                assert_int_equal(ms_note(store, 100, MS_STR("k"), ms_text("v"), NULL),
+                                 MS_OK);
+        }
+        assert_int_equal(ms__log_cluster(store, false, NULL), MS_OK);
+        assert_int_equal(ms__log_of(store)->index.segments.n, 1);
+        unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+        assert_int_equal(ms__get32(r + 212), 1); /* clustered */
+        assert_int_equal(ms__get32(r + 140), N + 1);
+        if (derived) r[MS__HEADER + 40] ^= 1;
+        ms_close(store);
+        ms_log_desc desc = desc_of(MS_LOG_READ);
+        assert_int_equal(ms_log_verify(&desc, &report, NULL),
+                         derived ? MS_E_DAMAGED : MS_OK);
+        assert_int_equal(report.index_damaged, derived);
+        assert_int_equal(report.clustered, N);
+        for (uint64_t seq = 1; seq <= N; seq += 13) { /* each by a handle of its own */
+            store = open_log(MS_LOG_READ);
+            assert_int_equal(look_up(store, seq), MS_OK);
+            ms_close(store);
+        }
+        store = open_log(MS_LOG_READ);
+        assert_int_equal(look_up(store, N + 1), MS_E_NOT_FOUND);
+        assert_int_equal(count_all(store, q, MS_OK), N);
+        q.raw = MS_RAW_NOTES;
+        assert_int_equal(count_all(store, q, MS_OK), 1);
+        q.raw = 0;
+        finish(store);
+    }
+}
+
+/* One handle reads location after location, forward and backward: the places of a list
+ * that is read ahead may be in a block that was not checked yet. */
+TEST(every_location_is_whole_when_clustered_segments_are_read_ahead)
+{
+    enum { N = 21000, PLACES = 7, NEWEST = 500 };
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    ms_store *store = make_log(N);
+    desc.segment_size = 16384; /* a clustered one has 512 KiB */
+    disk_compact(&drive, store, &desc);
+    for (int backward = 0; backward < 2; backward++) {
+        char place[16];
+        ms_cursor it;
+        const ms_msg *msg;
+        store = open_log(MS_LOG_READ);
+        assert_true(ms__log_of(store)->index.segments.n > 2);
+        for (int i = 0; i < PLACES; i++) {
+            snprintf(place, sizeof place, "place_%d", i);
+            ms_query q = query_at(place);
+            q.reverse = backward != 0;
+            assert_int_equal(count_all(store, q, MS_OK), N / PLACES);
+        }
+        ms_query q = {.limit = NEWEST};
+        uint64_t next = N - NEWEST;
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) assert_int_equal(ms_seq(msg), ++next);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(next, N);
+        finish(store);
+    }
+}
+
 int main(void)
 {
     return run_inside_tests();
