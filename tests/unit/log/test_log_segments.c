@@ -215,6 +215,43 @@ TEST(summary_is_ignored_when_its_number_is_wrong)
     end(store);
 }
 
+/* The newest segment index knows of no summary, and one before it of one. The indexes
+ * between are damaged, so that it is asked for the places of the first segments. */
+TEST(messages_are_found_when_an_index_has_more_summaries_than_the_newest)
+{
+    uint64_t places[48];
+    ms__segment l;
+    ms_close(make_segments(40));
+    ms_store *store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    ms__file_id id = log->id;
+    uint32_t n = log->index.segments.n;
+    assert_true(n < COUNT(places) && log->index.summaries.n == 1);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_non_null(segment_of(store, i));
+        places[i] = ms__node_entry(&log->index.segments, i)->offset;
+    }
+    size_t all = count_all(store, query_at("place_1"), MS_OK);
+    ms_close(store);
+    unsigned char *r = drive.rw + places[n - 1];
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, r, places[n - 1]) && l.state.summaries == 1);
+    ms__put64(r + 48, 0);
+    ms__put32(r + 56, 0);
+    assert_true(ms__segment_decode(&l, r, places[n - 1]) && l.listed == MS__FAN);
+    ms__put(l.checks, l.blocks, ms__segment_front(&id, places[n - 1], &l));
+    ms__seal_at(id.crc, places[n - 1], r);
+    for (uint32_t i = n - 1 - MS__FAN; i <= MS__FAN; i++)
+        drive.rw[places[i] + MS__HEADER + 8] ^= 1;
+    store = open_log(MS_LOG_READ);
+    log = ms__log_of(store);
+    assert_int_equal(log->index.summaries.n, 0);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), all);
+    assert_int_equal(ms__node_entry(&log->index.segments, 3)->offset, places[3]);
+    assert_int_equal(log->index.summaries.n, 0);
+    end(store);
+}
+
 TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
 {
     ms_store *store = make_segments(3);
