@@ -379,7 +379,7 @@ static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_
     if (page >= next && page - next < MS__PAGES_NEAR && last - page < MS__PAGES_NEAR)
         last = page + MS__PAGES_NEAR - 1;
     const ms__mapping *m = ms__mapping_of(log, offset);
-    uint64_t end = (m->start + m->size) / MS__PAGE;
+    uint64_t end = (m->start + m->size + MS__PAGE - 1) / MS__PAGE; /* it may end inside */
     if (last >= n) last = n - 1;
     if (last >= end) last = (uint32_t)end - 1;
     ms__store32(&log->map.look_next, last + 1);

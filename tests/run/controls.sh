@@ -537,6 +537,12 @@ controls()
     control pages_not_populated gcc test_silent a_bad_block_is_reported_wherever_it_is 100 \
         ms__log_populate 'for (; page <= last && page < log->map.n_looked; page++)' \
         'for (; page < 1; page++)'
+    control last_part_of_a_page_not_populated gcc test_silent \
+        a_bad_block_is_reported_where_the_file_ends_inside_of_it 100 ms__pages_populate \
+        '(m->start + m->size + MS__PAGE - 1) / MS__PAGE' '(m->start + m->size) / MS__PAGE'
+    control zeros_believed_beside_a_bad_block gcc test_silent \
+        zeros_end_no_log_that_has_a_bad_block 100 ms__record_walk_damaged \
+        's->log->file.super_lost || s->log->map.bad_pages > 0' 's->log->file.super_lost'
     control first_page_read_with_the_rest gcc test_silent \
         a_bad_block_is_reported_wherever_it_is 100 ms__super_pages \
         'if (code != EIO) return code;' 'if (code != 0) return code;'

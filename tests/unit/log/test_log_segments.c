@@ -843,6 +843,28 @@ TEST(listing_looks_only_at_what_it_returns)
     finish(store);
 }
 
+/* A reader begins at the newest segment index, and does not meet the record; a walk over
+ * all of them does. */
+TEST(log_is_foreign_when_a_sealed_segment_has_a_record_that_must_be_known)
+{
+    ms_log_report report;
+    ms_error err;
+    ms_store *store = make_segments(4);
+    ms__log *log = ms__log_of(store);
+    uint64_t offset = MS__FIRST_RECORD;
+    unsigned char *r = writable(record_from(log, &offset, MS__KIND_MESSAGE, 0));
+    uint32_t crc = log->id.crc;
+    ms_close(store);
+    r[4] = 128;
+    ms__seal_at(crc, offset, r);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    assert_int_equal(ms_log_verify(&desc, &report, &err), MS_E_FOREIGN);
+    store = open_log(MS_LOG_READ);
+    assert_int_equal(look_up(store, 1), MS_E_DAMAGED);
+    assert_int_equal(look_up(store, 2), MS_OK);
+    end(store);
+}
+
 
 /* ---- arrays of indexes whose checks are right, and whose values are not ---- */
 
@@ -1000,6 +1022,27 @@ TEST(clustered_segment_leads_nowhere_when_its_arrays_are_wrong)
     ms__put(l.order, 5, N);
     assert_int_equal(ms__segment_entry(&l, 5), 5);
     end(store);
+}
+
+/* A small part of a segment is not: it is copied in the order of its numbers. */
+TEST(log_is_clustered_when_it_is_larger_than_a_part_of_a_segment)
+{
+    enum { N = 500 };
+    static const struct {
+        size_t segment;
+        uint64_t clustered;
+    } rows[] = {{MS_LOG_SEGMENT_MIN, N}, {1 << 16, N}, {(size_t)64 << 20, 0}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        ms_log_report report;
+        ms_store *store = make_log(N);
+        desc.segment_size = rows[i].segment;
+        disk_compact(&drive, store, &desc);
+        assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+        assert_int_equal(report.messages, N);
+        assert_int_equal(report.clustered, rows[i].clustered);
+        finish(open_log(MS_LOG_READ));
+    }
 }
 
 /* A note stands among the messages, which no rewrite writes: the log is read, and is
