@@ -483,6 +483,9 @@ controls()
     control damaged_changes_of_a_tail_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__edits_load \
         'ms__edits_hold_tail(log, c, location);' ''
+    control damaged_changes_without_memory_not_counted gcc test_log_segments \
+        damaged_change_is_reported_when_there_is_no_memory_to_hold_it 100 \
+        ms__edits_hold_tail 'c->damaged++;' ''
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'

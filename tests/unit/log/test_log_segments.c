@@ -724,6 +724,68 @@ TEST(change_fails_when_its_message_is_damaged)
     end(store);
 }
 
+/* How often a query was refused, showed a hidden message with MS_E_DAMAGED, and withheld
+ * it, with more and more memory for changes. */
+static void query_with_little_memory(size_t all, size_t times[3])
+{
+    static union {
+        uint64_t align;
+        unsigned char bytes[1 << 14];
+    } room;
+    for (size_t left = 0; times[2] < 3 && left < sizeof room; left += 8) {
+        ms_cursor it;
+        ms_query q = query_at("place_2");
+        ms_store *store = open_log(MS_LOG_READ);
+        ms_arena *arena = &ms__log_of(store)->edits.names.nodes, whole = *arena;
+        test_arena_init_fixed(arena, room.bytes, left);
+        size_t n = 0;
+        ms_result result = ms_query_open(store, &q, &it, NULL);
+        while (result == MS_OK && ms_next(&it) != NULL) n++;
+        if (result == MS_OK) result = ms_cursor_close(&it, NULL);
+        if (times[1] + times[2] > 0 || result != MS_E_NO_MEMORY) {
+            assert_int_equal(result, MS_E_DAMAGED);
+            times[n == all ? 1 : 2]++;
+            assert_int_equal(n, times[2] > 0 ? all - 1 : all);
+        } else {
+            times[0]++;
+        }
+        *arena = whole;
+        ms_close(store);
+    }
+}
+
+/* A damaged HIDE is held with its range, which withholds a message; without memory for that
+ * it is counted. So is one of a segment whose index is derived. */
+TEST(damaged_change_is_reported_when_there_is_no_memory_to_hold_it)
+{
+    enum { N = 49 };
+    for (int sealed = 0; sealed < 2; sealed++) {
+        size_t times[3] = {0, 0, 0};
+        uint64_t offset = MS__FIRST_RECORD, index;
+        ms_store *store = make_log(0);
+        ms__log *log = ms__log_of(store);
+        log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+        say_some(store, N);
+        assert_int_equal(ms_hide(store, 3, NULL), MS_OK);
+        unsigned char *hide = writable(record_from(log, &offset, MS__KIND_HIDE, 0));
+        for (int i = 0; i < 2 * sealed; i++) {
+            say_some(store, N);
+            assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+        }
+        if (sealed)
+            writable(index_record(log, MS__INDEX_SEGMENT, &index))[MS__HEADER + 40] ^= 1;
+        size_t all = said / 7;
+        assert_int_equal(count_all(store, query_at("place_2"), MS_OK), all - 1);
+        ms_close(store);
+        hide[MS__HEADER + 2] ^= 1;
+        query_with_little_memory(all, times);
+        assert_true(times[0] > 0);
+        assert_int_equal(times[1], MS__HOLES * sizeof(ms__held) / 8);
+        assert_int_equal(times[2], 3);
+        test_alloc_done(&heap);
+    }
+}
+
 /* A change without a range in its text, found by a reader that catches up. */
 TEST(hide_hides_nothing_when_it_has_no_range)
 {
