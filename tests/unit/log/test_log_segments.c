@@ -1156,6 +1156,81 @@ TEST(clustered_segment_is_read_when_it_has_a_change)
     }
 }
 
+/* The index of a clustered segment is damaged, and derived; each allocation fails in
+ * turn. */
+TEST(clustered_segment_is_read_or_refused_when_memory_ends)
+{
+    enum { N = 140 };
+    for (int how = 0; how < 3; how++) {
+        uint64_t offset;
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        ms_store *store = make_log(N);
+        const ms_msg *msg;
+        disk_compact(&drive, store, &desc);
+        store = open_log(MS_LOG_WRITE); /* opening begins at a sound index */
+        say_some(store, 20);
+        assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
+        unsigned char *r = writable(index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset));
+        assert_int_equal(ms__get32(r + 212), 1);
+        ms_close(store);
+        r[MS__HEADER + 40] ^= 1;
+        size_t fail = 0, n = 0;
+        for (ms_result result = MS_E_NO_MEMORY; result != MS_OK; fail++) {
+            ms_cursor it;
+            ms_query q = query_at(how == 0 ? "place_1" : NULL);
+            store = open_log(MS_LOG_READ);
+            heap.failed = 0;
+            heap.fail_at = heap.calls + fail + 1;
+            n = 0;
+            if (how == 2) {
+                result = ms_get_by_seq(store, 77, NULL, &msg, NULL);
+            } else {
+                result = ms_query_open(store, &q, &it, NULL);
+                while (result == MS_OK && ms_next(&it) != NULL) n++;
+                if (result == MS_OK) result = ms_cursor_close(&it, NULL);
+            }
+            heap.fail_at = 0;
+            if (result != MS_OK) assert_int_equal(result, MS_E_NO_MEMORY);
+            if (result != MS_OK) assert_true(heap.failed > 0);
+            if (how == 2) assert_int_equal(look_up(store, 77), MS_OK); /* now it is */
+            ms_close(store);
+        }
+        assert_true(fail > 4);
+        if (how < 2) assert_int_equal(n, how == 0 ? 23 : N + 20);
+        test_alloc_done(&heap);
+    }
+}
+
+/* Each allocation of the new log fails in turn: the old one stays, and is rewritten when
+ * there is memory. */
+TEST(rewrite_is_refused_when_the_clustered_log_has_no_memory)
+{
+    static disk other;
+    enum { N = 140 };
+    size_t refused = 0;
+    ms_store *store = make_log(N);
+    disk_init(&other, 1 << 20);
+    other.os.exact_maps = true;
+    for (ms_result result = MS_E_NO_MEMORY; result != MS_OK; refused++) {
+        ms_log_desc to = desc_of(MS_LOG_CREATE);
+        test_alloc memory;
+        ms_error err;
+        disk_clear(&other);
+        test_alloc_init(&memory);
+        to.os = &other.os;
+        to.alloc = memory.alloc;
+        memory.fail_at = refused + 1;
+        result = ms_log_rewrite(store, &to, false, NULL, NULL, &err);
+        memory.fail_at = 0;
+        if (result != MS_OK && result != MS_E_NO_MEMORY) fail_msg("%s", err.message);
+        test_alloc_done(&memory);
+        assert_int_equal(count_all(store, query_at(NULL), MS_OK), N);
+    }
+    assert_true(refused > 20);
+    disk_deinit(&other);
+    finish(store);
+}
+
 /* One handle reads location after location, forward and backward: the places of a list
  * that is read ahead may be in a block that was not checked yet. */
 TEST(every_location_is_whole_when_clustered_segments_are_read_ahead)
