@@ -18878,9 +18878,11 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     uint64_t offset = log->end;
-    if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
-    if (!log->append.lost_written) ms__lost_entered(log, offset, log->end);
-    log->append.lost_written = true;
+    if (!log->append.lost_written) {
+        MS__TRY(ms__record_put(log, r, err));
+        ms__lost_entered(log, offset, log->end);
+        log->append.lost_written = true;
+    }
     MS__TRY(ms__log_sync_now(log, false, true, err));
     log->append.lost_synced = true;
     return MS_OK;
@@ -21665,8 +21667,8 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     if (code == MS_OK) code = ms__segment_write(log, err);
     const ms__tail *t = ms__tail_of(log);
     if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
-    if (code == MS_OK && begin)
-        ms__cluster_set(log, t->segment + 1, log->sum.last_seq);
+    if (code == MS_OK)
+        ms__cluster_set(log, begin ? t->segment + 1 : 0, log->sum.last_seq);
     ms__write_end(log);
     return code;
 }

@@ -1086,6 +1086,62 @@ TEST(clustered_segment_leads_nowhere_when_its_arrays_are_wrong)
     end(store);
 }
 
+/* A clustered segment begins at an empty tail: where that cannot be sealed, none does. */
+TEST(clustered_segment_is_not_begun_when_the_tail_cannot_be_sealed)
+{
+    uint32_t kept[MS__PINS];
+    ms_store *store = make_log(3);
+    ms__log *log = ms__log_of(store);
+    memcpy(kept, log->map.pins, sizeof kept);
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(log->map.cluster, 0);
+    memcpy(log->map.pins, kept, sizeof kept);
+    log->durable.poisoned = true;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_E_POISONED);
+    assert_int_equal(log->map.cluster, 0);
+    log->durable.poisoned = false;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_OK);
+    assert_int_equal(log->map.cluster, 2); /* the number of the segment, plus one */
+    assert_int_equal(ms__log_cluster(store, false, NULL), MS_OK);
+    assert_int_equal(log->map.cluster, 0);
+    say_some(store, 1);
+    finish(store);
+}
+
+/* The tail begins after a LOST record that belongs to the segment before it. */
+TEST(lost_record_is_of_the_segment_before_when_that_is_clustered_and_has_no_index)
+{
+    enum { SIZE = 56 };
+    unsigned char index[8];
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    uint64_t base = ms__tail_of(log)->base;
+    ms__lost_entered(log, base, base + SIZE); /* there is no segment before it */
+    assert_int_equal(ms__tail_of(log)->base, base);
+    say_some(store, 9);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    base = ms__tail_of(log)->base;
+    ms__segment *l = segment_of(store, 0);
+    assert_true(l->own == NULL && !l->clustered);
+    for (int i = 0; i < 16; i++) { /* bits: a place after the tail's beginning, ... */
+        bool after = i & 1, filled = i & 2, own = i & 4, clustered = i & 8;
+        ms__tail_of(log)->base = base;
+        ms__tail_of(log)->filled = filled;
+        l->own = own ? index : NULL;
+        l->clustered = clustered;
+        uint64_t offset = base + (after ? 8 : 0);
+        ms__lost_entered(log, offset, offset + SIZE);
+        bool of_it = !after && !filled && own && clustered;
+        assert_int_equal(ms__tail_of(log)->base, of_it ? base + SIZE : base);
+    }
+    ms__tail_of(log)->base = base;
+    ms__tail_of(log)->filled = 0;
+    l->own = NULL;
+    l->clustered = 0;
+    finish(store);
+}
+
 /* A small part of a segment is not: it is copied in the order of its numbers. */
 TEST(log_is_clustered_when_it_is_larger_than_a_part_of_a_segment)
 {
