@@ -323,7 +323,7 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail; counts those that it cannot hold. */
+/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
