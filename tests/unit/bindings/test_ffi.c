@@ -283,7 +283,8 @@ TEST(results_say_how_much_is_damaged)
     expect(called_with(store, "usage", NULL), MS_OK, false,
            "{\"notes\":1,\"input_tokens\":5,\"output_tokens\":0,\"cached_tokens\":0,"
            "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":2}");
-    expect(called_with(store, "query", "{\"location\":\"m\"}"), MS_OK, true, "\"damaged\":3");
+    expect(called_with(store, "query", "{\"location\":\"m\"}"), MS_OK, true,
+           "\"damaged\":3");
     expect(called_with(store, "list", "{\"agents\":true,\"location\":\"l\"}"), MS_OK, true,
            "\"damaged\":1");
     ms_close(store);
@@ -435,8 +436,8 @@ TEST(read_is_answered_or_refused_when_memory_ends)
     size_t start = strlen(text);
     memset(text + start, 'c', 60000);
     strcpy(text + start + 60000, "\"}]");
-    expect(called(store, "append", MS_STR("{\"location\":\"long\"}"), ms_str_of(text)), MS_OK,
-           false, "{\"seqs\":[4]}");
+    expect(called(store, "append", MS_STR("{\"location\":\"long\"}"), ms_str_of(text)),
+           MS_OK, false, "{\"seqs\":[4]}");
     for (size_t i = 0; i < COUNT(rows); i++) {
         int n = 0, wanted = called_with(store, rows[i].name, rows[i].args), code;
         assert_true(result_len < sizeof whole);
