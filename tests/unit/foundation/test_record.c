@@ -411,7 +411,8 @@ TEST(location_is_checked_when_that_of_the_call_is_its_beginning)
     ms_error err;
     memset(&l, 0, sizeof l);
     m.location = ms_str_n(text, 5);
-    assert_int_equal(ms__layout_of(&m, ms_str_n(text, 4), MS__UNKNOWN, &l, &err), MS_E_UTF8);
+    assert_int_equal(ms__layout_of(&m, ms_str_n(text, 4), MS__UNKNOWN, &l, &err),
+                     MS_E_UTF8);
     assert_string_equal(err.path, "location");
     m.location = ms_str_n(text, 4);
     assert_int_equal(ms__layout_of(&m, ms_str_n(text, 4), MS__UNKNOWN, &l, &err), MS_OK);

@@ -967,7 +967,8 @@ TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
     ms_store *store = make_log(200);
     ms__log *log = ms__log_of(store);
     memset(&l, 0, sizeof l);
-    assert_true(ms__segment_decode(&l, index_record(log, MS__INDEX_SEGMENT, &offset), offset));
+    const unsigned char *index = index_record(log, MS__INDEX_SEGMENT, &offset);
+    assert_true(ms__segment_decode(&l, index, offset));
     assert_true(l.blocks <= 32);
     uint64_t list = ms__segment_list(&l, 0);
     unsigned char *begin = writable(l.begin);
@@ -1224,9 +1225,10 @@ TEST(clustered_segment_is_read_or_refused_when_memory_ends)
         const ms_msg *msg;
         disk_compact(&drive, store, &desc);
         store = open_log(MS_LOG_WRITE); /* opening begins at a sound index */
+        ms__log *log = ms__log_of(store);
         say_some(store, 20);
-        assert_int_equal(ms__segment_write(ms__log_of(store), NULL), MS_OK);
-        unsigned char *r = writable(index_record(ms__log_of(store), MS__INDEX_SEGMENT, &offset));
+        assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+        unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
         assert_int_equal(ms__get32(r + 212), 1);
         ms_close(store);
         r[MS__HEADER + 40] ^= 1;
