@@ -15991,7 +15991,7 @@ static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_
     if (page >= next && page - next < MS__PAGES_NEAR && last - page < MS__PAGES_NEAR)
         last = page + MS__PAGES_NEAR - 1;
     const ms__mapping *m = ms__mapping_of(log, offset);
-    uint64_t end = (m->start + m->size) / MS__PAGE;
+    uint64_t end = (m->start + m->size + MS__PAGE - 1) / MS__PAGE; /* it may end inside */
     if (last >= n) last = n - 1;
     if (last >= end) last = (uint32_t)end - 1;
     ms__store32(&log->map.look_next, last + 1);
@@ -16079,7 +16079,7 @@ static size_t ms__looked_size(uint32_t pages) { return ((size_t)pages + 31) / 32
 static bool ms__looked_begin(ms__log *log, uint64_t size)
 {
     uint64_t pages = (size + MS__PAGE - 1) / MS__PAGE;
-    if (!log->os->populate || log->map.looked || pages == 0) return true;
+    if (!log->os->populate || pages == 0) return true;
     if (pages > UINT32_MAX - 64) pages = UINT32_MAX - 64;
     log->map.looked =
         (uint32_t *)ms__log_resize(log, NULL, 0, ms__looked_size((uint32_t)pages));
@@ -16376,10 +16376,11 @@ static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__ru
     return true;
 }
 
-/* Returns whether the entry that is number k in the order of numbers can be read. */
+/* Returns whether the entry that is number k in the order of numbers can be read, of a
+ * clustered segment. */
 static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
 {
-    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (ms__load32(&l->placed)) return true;
     if (l->messages != l->n) return ms__places_sound(log, l);
     return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
            ms__entry_sound(log, l, ms__segment_entry(l, k));
@@ -18002,16 +18003,19 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail. */
+/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
     uint32_t where = ms__where_of(&log->edits.names, location);
     for (uint32_t i = 0; i < t->n_holes; i++) {
         const ms__hole *h = &t->holes[i];
-        if (h->kind != 0 && h->where == where &&
-            !ms__edit_hold(&log->edits.names, c, h, ms__place(t->segment, h->unit)))
-            c->damaged++;
+        uint64_t place = ms__place(t->segment, h->unit);
+        if (h->kind == 0 || h->where != where ||
+            ms__edit_hold(&log->edits.names, c, h, place))
+            continue;
+        c->damaged++;
+        c->damaged_to = place + 1;
     }
 }
 
@@ -18031,7 +18035,6 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                         ms__place(t->segment, t->filled), false);
     w.reading.load = c;
-    ms__edits_hold_tail(log, c, location);
     while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
@@ -18039,6 +18042,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
     if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
+    ms__edits_hold_tail(log, c, location);
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;
@@ -18530,7 +18534,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
  * cannot, or a sync of the file is not dearer. */
 static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
 {
-    int failed = upto == from || upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
+    int failed = upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
     while (failed == 0 && from < upto) {
         size_t n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
         failed = ms__os_write_synced_all(log->os, log->file.handle, from, ms__zeros, n);
@@ -18949,9 +18953,11 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     uint64_t offset = log->end;
-    if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
-    if (!log->append.lost_written) ms__lost_entered(log, offset, log->end);
-    log->append.lost_written = true;
+    if (!log->append.lost_written) {
+        MS__TRY(ms__record_put(log, r, err));
+        ms__lost_entered(log, offset, log->end);
+        log->append.lost_written = true;
+    }
     MS__TRY(ms__log_sync_now(log, false, true, err));
     log->append.lost_synced = true;
     return MS_OK;
@@ -21772,8 +21778,8 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     if (code == MS_OK) code = ms__segment_write(log, err);
     const ms__tail *t = ms__tail_of(log);
     if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
-    if (code == MS_OK && begin)
-        ms__cluster_set(log, t->segment + 1, log->sum.last_seq);
+    if (code == MS_OK)
+        ms__cluster_set(log, begin ? t->segment + 1 : 0, log->sum.last_seq);
     ms__write_end(log);
     return code;
 }

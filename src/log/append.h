@@ -296,9 +296,11 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
     unsigned char r[MS__LOST_SIZE];
     ms__lost_encode(log->append.lost_end, log->sum.last_seq, r);
     uint64_t offset = log->end;
-    if (!log->append.lost_written) MS__TRY(ms__record_put(log, r, err));
-    if (!log->append.lost_written) ms__lost_entered(log, offset, log->end);
-    log->append.lost_written = true;
+    if (!log->append.lost_written) {
+        MS__TRY(ms__record_put(log, r, err));
+        ms__lost_entered(log, offset, log->end);
+        log->append.lost_written = true;
+    }
     MS__TRY(ms__log_sync_now(log, false, true, err));
     log->append.lost_synced = true;
     return MS_OK;

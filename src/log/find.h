@@ -324,16 +324,19 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     return c && ms__load32(&c->loaded) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail. */
+/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
     uint32_t where = ms__where_of(&log->edits.names, location);
     for (uint32_t i = 0; i < t->n_holes; i++) {
         const ms__hole *h = &t->holes[i];
-        if (h->kind != 0 && h->where == where &&
-            !ms__edit_hold(&log->edits.names, c, h, ms__place(t->segment, h->unit)))
-            c->damaged++;
+        uint64_t place = ms__place(t->segment, h->unit);
+        if (h->kind == 0 || h->where != where ||
+            ms__edit_hold(&log->edits.names, c, h, place))
+            continue;
+        c->damaged++;
+        c->damaged_to = place + 1;
     }
 }
 
@@ -353,7 +356,6 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     ms__list_walk_begin(&log->core, &w, location, MS__P_CHANGE, 0,
                         ms__place(t->segment, t->filled), false);
     w.reading.load = c;
-    ms__edits_hold_tail(log, c, location);
     while ((r = ms__list_walk_step(&log->core, &w)) != NULL)
         if (ms__edit_span(r, &span) &&
             !ms__edit_add(&log->edits.names, c, &span, w.place, r))
@@ -361,6 +363,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (w.reading.result != MS_OK) return NULL;
     c->damaged = w.damaged + w.reading.damaged_ranges;
     if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
+    ms__edits_hold_tail(log, c, location);
     ms__store_ptr(&loc->edits, c);
     ms__store32(&c->loaded, 1);
     return c;

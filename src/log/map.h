@@ -380,7 +380,7 @@ static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_
     if (page >= next && page - next < MS__PAGES_NEAR && last - page < MS__PAGES_NEAR)
         last = page + MS__PAGES_NEAR - 1;
     const ms__mapping *m = ms__mapping_of(log, offset);
-    uint64_t end = (m->start + m->size) / MS__PAGE;
+    uint64_t end = (m->start + m->size + MS__PAGE - 1) / MS__PAGE; /* it may end inside */
     if (last >= n) last = n - 1;
     if (last >= end) last = (uint32_t)end - 1;
     ms__store32(&log->map.look_next, last + 1);
@@ -468,7 +468,7 @@ static size_t ms__looked_size(uint32_t pages) { return ((size_t)pages + 31) / 32
 static bool ms__looked_begin(ms__log *log, uint64_t size)
 {
     uint64_t pages = (size + MS__PAGE - 1) / MS__PAGE;
-    if (!log->os->populate || log->map.looked || pages == 0) return true;
+    if (!log->os->populate || pages == 0) return true;
     if (pages > UINT32_MAX - 64) pages = UINT32_MAX - 64;
     log->map.looked =
         (uint32_t *)ms__log_resize(log, NULL, 0, ms__looked_size((uint32_t)pages));
@@ -765,10 +765,11 @@ static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__ru
     return true;
 }
 
-/* Returns whether the entry that is number k in the order of numbers can be read. */
+/* Returns whether the entry that is number k in the order of numbers can be read, of a
+ * clustered segment. */
 static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
 {
-    if (!l->clustered || ms__load32(&l->placed)) return true;
+    if (ms__load32(&l->placed)) return true;
     if (l->messages != l->n) return ms__places_sound(log, l);
     return ms__segment_sound(log, l, l->order + (size_t)k * 4, 4) &&
            ms__entry_sound(log, l, ms__segment_entry(l, k));

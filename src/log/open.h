@@ -793,8 +793,8 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     if (code == MS_OK) code = ms__segment_write(log, err);
     const ms__tail *t = ms__tail_of(log);
     if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
-    if (code == MS_OK && begin)
-        ms__cluster_set(log, t->segment + 1, log->sum.last_seq);
+    if (code == MS_OK)
+        ms__cluster_set(log, begin ? t->segment + 1 : 0, log->sum.last_seq);
     ms__write_end(log);
     return code;
 }

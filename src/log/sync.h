@@ -433,7 +433,7 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
  * cannot, or a sync of the file is not dearer. */
 static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
 {
-    int failed = upto == from || upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
+    int failed = upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
     while (failed == 0 && from < upto) {
         size_t n = upto - from < MS__SUPPLY ? (size_t)(upto - from) : MS__SUPPLY;
         failed = ms__os_write_synced_all(log->os, log->file.handle, from, ms__zeros, n);

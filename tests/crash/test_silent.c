@@ -1634,6 +1634,25 @@ TEST(a_bad_block_is_reported_among_several_pages)
     assert_true(taken > 0 && refused > 0);
 }
 
+/* Where the log ends, by its watermark. */
+static uint64_t log_end(void)
+{
+    unsigned char bytes[8];
+    FILE *f = fopen(path, "rb");
+    assert_true(f != NULL && fseek(f, FILE_AT_WATERMARK, SEEK_SET) == 0);
+    assert_int_equal(fread(bytes, 1, sizeof bytes, f), sizeof bytes);
+    fclose(f);
+    return file_get64(bytes);
+}
+
+static void zero_bytes(long at, size_t n)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_true(f != NULL && fseek(f, at, SEEK_SET) == 0);
+    for (; n > 0; n--) assert_int_equal(fputc(0, f), 0);
+    assert_int_equal(fclose(f), 0);
+}
+
 TEST(a_bad_block_is_reported_wherever_it_is)
 {
     below = ms_os_default();
@@ -1716,6 +1735,64 @@ TEST(a_log_is_not_opened_when_its_pages_cannot_be_read_for_another_reason)
         assert_int_equal(err.sys_errno, ENXIO);
     }
     page_code = EIO;
+}
+
+/* Where maps are exact, that of a file of any size ends inside of a page. */
+TEST(a_bad_block_is_reported_where_the_file_ends_inside_of_it)
+{
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.populate = bad_populate;
+    os.exact_maps = true;
+    for (int bad = 0; bad < 2; bad++) {
+        size_t n;
+        const ms_query all = {0};
+        make_log(0);
+        ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};
+        uint64_t end = log_end();
+        assert_true(end % 4096 > 200);
+        assert_int_equal(truncate(path, (off_t)end), 0);
+        bad_page = bad ? (size_t)(end / 4096) : SIZE_MAX / 4096;
+        ms_store *store = must_open_log(&desc, "a reader of a bad block");
+        must_be("everything", reads(store, &all, &n), bad ? MS_E_DAMAGED : MS_OK);
+        assert_int_equal(n < 3 * PAIRS, bad);
+        ms_close(store);
+    }
+}
+
+static uint64_t next_boot(void *ctx) { return below->boot(below->ctx) + 1; }
+
+/* After a power loss a record with a sector of zeros is torn, and the log ends before it.
+ * Where the disk has lost another block, that is no proof. */
+TEST(zeros_end_no_log_that_has_a_bad_block)
+{
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.populate = bad_populate;
+    os.boot = next_boot;
+    for (int bad = 0; bad < 2; bad++) {
+        ms_cursor it;
+        const ms_msg *msg;
+        const ms_query all = {0};
+        uint64_t last = 0;
+        make_log(0);
+        assert_true(log_end() > 4 * 4096);
+        zero_bytes(FILE_AT_CHECKPOINTS, 1024); /* nothing is known to be synced */
+        zero_bytes(3 * 4096 + 1024, 1024);
+        ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};
+        bad_page = bad ? 2 : SIZE_MAX / 4096;
+        ms_store *store = must_open_log(&desc, "a reader of a bad block");
+        must_be("everything", ms_query_open(store, &all, &it, &err), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) last = ms_seq(msg);
+        must_be("everything", ms_cursor_close(&it, &err), bad ? MS_E_DAMAGED : MS_OK);
+        if (bad) assert_int_equal(last, 3 * PAIRS);
+        else assert_true(last > PAIRS && last < 2 * PAIRS);
+        ms_close(store);
+    }
 }
 
 int main(void)

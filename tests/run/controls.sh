@@ -483,6 +483,9 @@ controls()
     control damaged_changes_of_a_tail_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__edits_load \
         'ms__edits_hold_tail(log, c, location);' ''
+    control damaged_changes_without_memory_not_counted gcc test_log_segments \
+        damaged_change_is_reported_when_there_is_no_memory_to_hold_it 100 \
+        ms__edits_hold_tail 'c->damaged++;' ''
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
@@ -540,6 +543,12 @@ controls()
     control bad_first_page_not_written_again gcc test_silent \
         a_first_page_that_cannot_be_read_is_written_again_by_a_writer 100 \
         ms__log_attach_file 'if (log->writer && log->file.super_unreadable)' 'if (false)'
+    control last_part_of_a_page_not_populated gcc test_silent \
+        a_bad_block_is_reported_where_the_file_ends_inside_of_it 100 ms__pages_populate \
+        '(m->start + m->size + MS__PAGE - 1) / MS__PAGE' '(m->start + m->size) / MS__PAGE'
+    control zeros_believed_beside_a_bad_block gcc test_silent \
+        zeros_end_no_log_that_has_a_bad_block 100 ms__record_walk_damaged \
+        's->log->file.super_lost || s->log->map.bad_pages > 0' 's->log->file.super_lost'
     control first_page_read_with_the_rest gcc test_silent \
         a_bad_block_is_reported_wherever_it_is 100 ms__super_pages \
         'if (code != EIO) return code;' 'if (code != 0) return code;'

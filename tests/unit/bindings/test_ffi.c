@@ -183,6 +183,22 @@ static void damage_log(long at)
     fclose(file);
 }
 
+/* Damages the first n places of a text in the log. */
+static void damage_text(const char *text, int n)
+{
+    static char bytes[1 << 16];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file), len = strlen(text);
+    fclose(file);
+    for (size_t i = 0; n > 0 && i + len <= size; i++) {
+        if (memcmp(bytes + i, text, len) != 0) continue;
+        damage_log((long)i);
+        n--;
+    }
+    assert_int_equal(n, 0);
+}
+
 TEST(log_is_opened_synced_and_verified)
 {
     ms_store *store = NULL, *second = NULL;
@@ -247,6 +263,53 @@ TEST(usage_is_whole_when_a_message_without_notes_is_damaged)
     unlink(path);
 }
 
+/* Two of three notes are damaged, and a message. */
+TEST(results_say_how_much_is_damaged)
+{
+    ms_store *store = NULL;
+    name_log();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    expect(called(store, "append", MS_STR("{\"location\":\"m\"}"), ms_str_of(conversation)),
+           MS_OK, false, "{\"seqs\":[4,5,6]}");
+    for (int i = 1; i <= 3; i++)
+        expect(called_with(store, "note", "{\"seq\":2,\"kind\":\"usage\",\"value\":"
+                           "{\"input_tokens\":5}}"), MS_OK, false, "{}");
+    ms_close(store);
+    damage_text("input_tokens", 2);
+    damage_text("users, orders", 1);
+    expect(opened(&store, log_args(",\"mode\":\"read\"")), MS_OK, false, "{}");
+    expect(called_with(store, "stat", NULL), MS_OK, true, "\"damaged\":3");
+    expect(called_with(store, "usage", NULL), MS_OK, false,
+           "{\"notes\":1,\"input_tokens\":5,\"output_tokens\":0,\"cached_tokens\":0,"
+           "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":2}");
+    expect(called_with(store, "query", "{\"location\":\"m\"}"), MS_OK, true,
+           "\"damaged\":3");
+    expect(called_with(store, "list", "{\"agents\":true,\"location\":\"l\"}"), MS_OK, true,
+           "\"damaged\":1");
+    ms_close(store);
+    unlink(path);
+}
+
+/* A reader is told once, by whichever call it makes first. */
+TEST(call_is_refused_when_the_log_was_replaced)
+{
+    static const char *const names[] = {"query", "usage", "stat", "wait", "list"};
+    ms_store *store = NULL, *reader = NULL;
+    name_log();
+    ms_log_desc desc = {.path = path};
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        expect(opened(&reader, log_args(",\"mode\":\"read\"")), MS_OK, false, "{}");
+        assert_int_equal(ms_log_rewrite(store, &desc, true, NULL, NULL, NULL), MS_OK);
+        expect(called_with(reader, names[i], NULL), MS_E_CONFLICT, true, path);
+        ms_close(reader);
+    }
+    ms_close(store);
+    unlink(path);
+}
+
 TEST(open_is_refused_when_its_arguments_do_not_fit)
 {
     static const struct {
@@ -307,12 +370,17 @@ TEST(call_is_refused_when_the_store_is_null)
 TEST(change_is_made_or_refused_when_memory_ends)
 {
     static const char body[] = "[{\"type\":\"user_message\",\"content\":\"x\"}]";
+    static char many[1 << 16] = "[{\"type\":\"user_message\",\"content\":\"x\"}";
     static const struct { const char *name, *args, *body; } rows[] = {
         {"append", "{\"location\":\"l\"}", body},
+        {"append", "{\"location\":\"l\"}", many}, /* their numbers need more room */
         {"note", "{\"seq\":1,\"kind\":\"k\",\"value\":1}", NULL},
         {"hide", "{\"seq\":2}", NULL},
         {"fork", "{\"location\":\"l\",\"to\":\"other\",\"seq\":2}", NULL},
     };
+    for (size_t i = 1, len = strlen(many); i < 1500; i++, len += strlen(many + len))
+        strcpy(many + len, ",{\"type\":\"user_message\",\"content\":\"x\"}");
+    strcat(many, "]");
     for (size_t i = 0; i < COUNT(rows); i++) {
         ms_store *store;
         int code = MS_E_NO_MEMORY, n = 0;
@@ -351,12 +419,25 @@ TEST(read_is_answered_or_refused_when_memory_ends)
         {"query", "{\"location\":\"\\u006c\",\"types\":[\"action\"],\"by_time\":true}"},
         {"history", "{\"location\":\"l\",\"agent_key\":\"w\",\"timeline\":true}"},
         {"facts", "{\"location\":\"l\"}"}, {"list", "{}"}, {"verify", "{\"path\":\"x\"}"},
+        {"query", "{\"location\":\"long\"}"}, {"facts", "{\"location\":\"long\"}"},
+        {"usage", "{\"location\":\"l\"}"},
     };
-    char whole[1024];
+    static char whole[80000], text[70000];
     ms_store *store = opened_store();
     append_conversation(store);
     expect(called_with(store, "set_facts", "{\"location\":\"l\",\"value\":{\"\\u0061\":1}}"),
            MS_OK, false, "{}");
+    /* a name and a content that need memory of their own */
+    strcpy(text, "{\"location\":\"long\",\"value\":{\"");
+    memset(text + strlen(text), 'n', 60000);
+    strcat(text, "\\u0061\":1}}");
+    expect(called_with(store, "set_facts", text), MS_OK, false, "{}");
+    strcpy(text, "[{\"type\":\"user_message\",\"content\":\"");
+    size_t start = strlen(text);
+    memset(text + start, 'c', 60000);
+    strcpy(text + start + 60000, "\"}]");
+    expect(called(store, "append", MS_STR("{\"location\":\"long\"}"), ms_str_of(text)),
+           MS_OK, false, "{\"seqs\":[4]}");
     for (size_t i = 0; i < COUNT(rows); i++) {
         int n = 0, wanted = called_with(store, rows[i].name, rows[i].args), code;
         assert_true(result_len < sizeof whole);

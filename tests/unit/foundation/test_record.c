@@ -401,6 +401,26 @@ TEST(record_is_refused_when_it_is_over_the_limit)
     assert_int_equal(ms__envelope_check(&m, NULL), MS_E_TOO_LARGE); /* it is not read */
 }
 
+/* The location of the call begins where that of the message begins: it is another one, and
+ * both are checked. */
+TEST(location_is_checked_when_that_of_the_call_is_its_beginning)
+{
+    static const char text[] = "room\xff";
+    ms_envelope m = ms_user_message(ms_text("hello"));
+    ms__layout l;
+    ms_error err;
+    memset(&l, 0, sizeof l);
+    m.location = ms_str_n(text, 5);
+    assert_int_equal(ms__layout_of(&m, ms_str_n(text, 4), MS__UNKNOWN, &l, &err),
+                     MS_E_UTF8);
+    assert_string_equal(err.path, "location");
+    m.location = ms_str_n(text, 4);
+    assert_int_equal(ms__layout_of(&m, ms_str_n(text, 4), MS__UNKNOWN, &l, &err), MS_OK);
+    uint64_t same = l.values;
+    assert_int_equal(ms__layout_of(&m, ms_str_n(text, 2), MS__UNKNOWN, &l, &err), MS_OK);
+    assert_int_equal(l.values, same - 2);
+}
+
 TEST(message_is_refused_when_there_is_none_or_no_arena_or_an_odd_flag)
 {
     static uint64_t room[16];

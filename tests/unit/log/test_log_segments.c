@@ -215,6 +215,44 @@ TEST(summary_is_ignored_when_its_number_is_wrong)
     end(store);
 }
 
+/* The newest segment index knows of no summary, and one before it of one. The indexes
+ * between are damaged, so that it is asked for the places of the first segments. */
+TEST(messages_are_found_when_an_index_has_more_summaries_than_the_newest)
+{
+    uint64_t places[48];
+    ms__segment l;
+    ms_close(make_segments(40));
+    ms_store *store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    ms__file_id id = log->id;
+    uint32_t n = log->index.segments.n;
+    assert_true(n < COUNT(places) && log->index.summaries.n == 1);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_non_null(segment_of(store, i));
+        places[i] = ms__node_entry(&log->index.segments, i)->offset;
+    }
+    size_t all = count_all(store, query_at("place_1"), MS_OK);
+    ms_close(store);
+    unsigned char *r = drive.rw + places[n - 1];
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, r, places[n - 1]) && l.state.summaries == 1);
+    ms__put64(r + 48, 0);
+    ms__put32(r + 56, 0);
+    assert_true(ms__segment_decode(&l, r, places[n - 1]) && l.listed == MS__FAN);
+    ms__put(l.checks, l.blocks, ms__segment_front(&id, places[n - 1], &l));
+    ms__seal_at(id.crc, places[n - 1], r);
+    for (uint32_t i = n - 1 - MS__FAN; i < n - 2; i++)
+        drive.rw[places[i] + MS__HEADER + 8] ^= 1;
+    store = open_log(MS_LOG_READ);
+    log = ms__log_of(store);
+    assert_int_equal(log->index.summaries.n, 0);
+    assert_int_equal(count_all(store, query_at("place_1"), MS_OK), all);
+    uint32_t first = n - 2 - MS__FAN; /* that the last but one lists */
+    assert_int_equal(ms__node_entry(&log->index.segments, first)->offset, places[first]);
+    assert_int_equal(log->index.summaries.n, 0);
+    end(store);
+}
+
 TEST(hint_is_ignored_when_its_segment_index_is_of_the_future)
 {
     ms_store *store = make_segments(3);
@@ -687,6 +725,68 @@ TEST(change_fails_when_its_message_is_damaged)
     end(store);
 }
 
+/* How often a query was refused, showed a hidden message with MS_E_DAMAGED, and withheld
+ * it, with more and more memory for changes. */
+static void query_with_little_memory(size_t all, size_t times[3])
+{
+    static union {
+        uint64_t align;
+        unsigned char bytes[1 << 14];
+    } room;
+    for (size_t left = 0; times[2] < 3 && left < sizeof room; left += 8) {
+        ms_cursor it;
+        ms_query q = query_at("place_2");
+        ms_store *store = open_log(MS_LOG_READ);
+        ms_arena *arena = &ms__log_of(store)->edits.names.nodes, whole = *arena;
+        test_arena_init_fixed(arena, room.bytes, left);
+        size_t n = 0;
+        ms_result result = ms_query_open(store, &q, &it, NULL);
+        while (result == MS_OK && ms_next(&it) != NULL) n++;
+        if (result == MS_OK) result = ms_cursor_close(&it, NULL);
+        if (times[1] + times[2] > 0 || result != MS_E_NO_MEMORY) {
+            assert_int_equal(result, MS_E_DAMAGED);
+            times[n == all ? 1 : 2]++;
+            assert_int_equal(n, times[2] > 0 ? all - 1 : all);
+        } else {
+            times[0]++;
+        }
+        *arena = whole;
+        ms_close(store);
+    }
+}
+
+/* A damaged HIDE is held with its range, which withholds a message; without memory for that
+ * it is counted. So is one of a segment whose index is derived. */
+TEST(damaged_change_is_reported_when_there_is_no_memory_to_hold_it)
+{
+    enum { N = 49 };
+    for (int sealed = 0; sealed < 2; sealed++) {
+        size_t times[3] = {0, 0, 0};
+        uint64_t offset = MS__FIRST_RECORD, index;
+        ms_store *store = make_log(0);
+        ms__log *log = ms__log_of(store);
+        log->opts.segment_size = MS__SEGMENT_DEFAULT; /* all of it in one */
+        say_some(store, N);
+        assert_int_equal(ms_hide(store, 3, NULL), MS_OK);
+        unsigned char *hide = writable(record_from(log, &offset, MS__KIND_HIDE, 0));
+        for (int i = 0; i < 2 * sealed; i++) {
+            say_some(store, N);
+            assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+        }
+        if (sealed)
+            writable(index_record(log, MS__INDEX_SEGMENT, &index))[MS__HEADER + 40] ^= 1;
+        size_t all = said / 7;
+        assert_int_equal(count_all(store, query_at("place_2"), MS_OK), all - 1);
+        ms_close(store);
+        hide[MS__HEADER + 2] ^= 1;
+        query_with_little_memory(all, times);
+        assert_true(times[0] > 0);
+        assert_int_equal(times[1], MS__HOLES * sizeof(ms__held) / 8);
+        assert_int_equal(times[2], 3);
+        test_alloc_done(&heap);
+    }
+}
+
 /* A change without a range in its text, found by a reader that catches up. */
 TEST(hide_hides_nothing_when_it_has_no_range)
 {
@@ -804,6 +904,429 @@ TEST(listing_looks_only_at_what_it_returns)
     assert_true(indexes <= busy + 2);
     assert_true(records <= MS__LIST_WALK + 20);
     finish(store);
+}
+
+/* A reader begins at the newest segment index, and does not meet the record; a walk over
+ * all of them does. */
+TEST(log_is_foreign_when_a_sealed_segment_has_a_record_that_must_be_known)
+{
+    ms_log_report report;
+    ms_error err;
+    ms_store *store = make_segments(4);
+    ms__log *log = ms__log_of(store);
+    uint64_t offset = MS__FIRST_RECORD;
+    unsigned char *r = writable(record_from(log, &offset, MS__KIND_MESSAGE, 0));
+    uint32_t crc = log->id.crc;
+    ms_close(store);
+    r[4] = 128;
+    ms__seal_at(crc, offset, r);
+    ms_log_desc desc = desc_of(MS_LOG_READ);
+    assert_int_equal(ms_log_verify(&desc, &report, &err), MS_E_FOREIGN);
+    store = open_log(MS_LOG_READ);
+    assert_int_equal(look_up(store, 1), MS_E_DAMAGED);
+    assert_int_equal(look_up(store, 2), MS_OK);
+    end(store);
+}
+
+
+/* ---- arrays of indexes whose checks are right, and whose values are not ---- */
+
+TEST(hole_is_of_a_known_record_when_its_kind_is_that_of_one)
+{
+    static const struct {
+        uint32_t kind, read;
+    } rows[] = {
+        {0, 0}, {MS__KIND_MESSAGE, MS__KIND_MESSAGE}, {MS__KIND_INDEX, 0},
+        {MS__KIND_AMEND, MS__KIND_AMEND},
+        {MS__KIND_PART, MS__KIND_PART}, {MS__KIND_PART + 1, 0}, {UINT32_MAX, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned char hole[MS__HOLE_SIZE] = {0};
+        ms__segment l;
+        memset(&l, 0, sizeof l);
+        l.holes = hole;
+        ms__put64(hole, 7);
+        ms__put32(hole + 16, 40);
+        ms__put32(hole + 20, rows[i].kind);
+        ms__hole h = ms__segment_hole(&l, 0);
+        assert_int_equal(h.kind, rows[i].read);
+        assert_int_equal(h.seq, 7);
+        assert_int_equal(h.unit, 40);
+        l.clustered = 1; /* where it is says nothing of its number */
+        h = ms__segment_hole(&l, 0);
+        assert_int_equal(h.unit, rows[i].read == MS__KIND_MESSAGE ? 7 : UINT32_MAX);
+    }
+}
+
+/* What is read ahead of a list ends where its values lead out of the arrays, and where a
+ * block was not found valid. */
+TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
+{
+    uint64_t offset;
+    ms__segment l;
+    uint32_t all = UINT32_MAX, none = 0;
+    ms_store *store = make_log(200);
+    ms__log *log = ms__log_of(store);
+    memset(&l, 0, sizeof l);
+    const unsigned char *index = index_record(log, MS__INDEX_SEGMENT, &offset);
+    assert_true(ms__segment_decode(&l, index, offset));
+    assert_true(l.blocks <= 32);
+    uint64_t list = ms__segment_list(&l, 0);
+    unsigned char *begin = writable(l.begin);
+    ms__run_soon r;
+    for (int i = 0; i < 6; i++) {
+        static const bool followed[] = {true, false, false, true, false, false};
+        l.sound = &all;
+        memset(&r, 0, sizeof r);
+        r.index = &l;
+        r.n = 1;
+        if (i < 3) { /* the end of a bucket: right, before its beginning, too large */
+            unsigned char bucket[8];
+            r.at = bucket;
+            ms__put32(bucket, i == 1 ? 1 : 0);
+            ms__put32(bucket + 4, i == 0 ? 1 : i == 1 ? 0 : l.lists + 1);
+            ms__run_soon_bucket(&r);
+            assert_true(r.index == NULL || (r.at == l.numbers && r.n == 1));
+        } else { /* the end of a list: right, before its beginning, of another block */
+            r.at = l.numbers;
+            uint32_t kept = ms__get32(begin);
+            if (i == 4) ms__put(begin, 0, l.postings);
+            if (i == 5) l.sound = &none;
+            ms__run_soon_list(&r, list);
+            ms__put(begin, 0, kept);
+            assert_true(r.index == NULL || r.at == l.posting);
+        }
+        assert_int_equal(r.index != NULL, followed[i]);
+    }
+    end(store);
+}
+
+/* The end of a segment bounds what is known of a record that was checked; no record is
+ * larger than the limit. */
+TEST(record_is_known_up_to_the_largest_size_when_it_was_checked)
+{
+    uint64_t offset;
+    ms__segment l;
+    uint32_t unit, known, checked[8];
+    ms_store *store = make_log(200);
+    ms__log *log = ms__log_of(store);
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, index_record(log, MS__INDEX_SEGMENT, &offset),
+                                   offset));
+    memset(checked, 0, sizeof checked);
+    l.checked = checked;
+    l.offset = offset;
+    const unsigned char *r = ms__log_entry(log, &l, 2, false, &unit, &known);
+    assert_ptr_equal(r, ms__log_at(log, l.base + (uint64_t)unit * 8));
+    assert_int_equal(known, 0);
+    checked[0] = 4;
+    assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
+    assert_int_equal(known, offset - (uint64_t)(r - ms__log_at(log, 0)));
+    l.offset = offset + 2 * MS__RECORD_MAX;
+    assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
+    assert_int_equal(known, MS__RECORD_MAX);
+    end(store);
+}
+
+
+/* ---- clustered segments ---- */
+
+/* A log whose n messages are in one clustered segment; opened for reading. */
+static ms_store *make_clustered(size_t n)
+{
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    ms_store *store = make_log(n);
+    desc.segment_size = 65536; /* of one that is clustered up to 2 MiB */
+    disk_compact(&drive, store, &desc);
+    return open_log(MS_LOG_READ);
+}
+
+TEST(clustered_segment_leads_nowhere_when_its_arrays_are_wrong)
+{
+    enum { N = 3000 };
+    uint64_t offset;
+    ms__segment l;
+    ms__run run;
+    uint32_t sound[64];
+    ms_store *store = make_clustered(N);
+    ms__log *log = ms__log_of(store);
+    unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+    memset(&l, 0, sizeof l);
+    assert_true(ms__segment_decode(&l, r, offset));
+    assert_true(l.clustered == 1 && l.n == N && l.blocks <= 64 * 32);
+    l.sound = sound;
+    memset(sound, 0, sizeof sound);
+    /* entries that are none */
+    assert_int_equal(ms__segment_entry(&l, N), N);
+    assert_int_equal(ms__segment_place(&l, N), UINT32_MAX);
+    assert_true(ms__entry_sound(log, &l, N - 1));
+    assert_false(ms__entry_sound(log, &l, N));
+    /* a run whose last posting is none, beside one that is checked */
+    unsigned char postings[4];
+    memset(&run, 0, sizeof run);
+    run.at = postings;
+    run.n = 2;
+    assert_int_equal(l.width, 2);
+    for (int i = 0; i < 2; i++) {
+        postings[0] = (unsigned char)((N - 1) & 255);
+        postings[1] = (unsigned char)((N - 1) >> 8);
+        postings[2] = (unsigned char)((N - 2 + 2 * i) & 255);
+        postings[3] = (unsigned char)((N - 2 + 2 * i) >> 8);
+        assert_int_equal(ms__run_sound(log, &l, &run), i == 0);
+    }
+    /* of a place that was not checked nothing is read ahead */
+    for (int checked = 0; checked < 2; checked++) {
+        ms__run_soon soon = {.index = &l, .at = postings, .n = 1};
+        memset(sound, 0, sizeof sound);
+        if (checked) assert_true(ms__entry_sound(log, &l, N - 1));
+        ms__run_soon_places(&soon, false);
+        assert_int_equal(soon.index != NULL, checked);
+    }
+    /* a number in a damaged block, beside a place in a sound one */
+    memset(sound, 0, sizeof sound);
+    assert_true(ms__entry_sound(log, &l, 0));
+    memset(sound, 0, sizeof sound);
+    ms__put(l.number_of, 900,
+            ms__get32(l.number_of + (size_t)900 * 4) ^ 1);
+    assert_false(ms__entry_sound(log, &l, 0));
+    assert_true(ms__segment_sound(log, &l, l.record, 4096));
+    /* an order that leads out of the segment */
+    ms__put(l.order, 5, N);
+    assert_int_equal(ms__segment_entry(&l, 5), 5);
+    end(store);
+}
+
+/* A clustered segment begins at an empty tail: where that cannot be sealed, none does. */
+TEST(clustered_segment_is_not_begun_when_the_tail_cannot_be_sealed)
+{
+    uint32_t kept[MS__PINS];
+    ms_store *store = make_log(3);
+    ms__log *log = ms__log_of(store);
+    memcpy(kept, log->map.pins, sizeof kept);
+    for (unsigned k = 0; k < MS__PINS; k++) log->map.pins[k]++;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_E_NO_MEMORY);
+    assert_int_equal(log->map.cluster, 0);
+    memcpy(log->map.pins, kept, sizeof kept);
+    log->durable.poisoned = true;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_E_POISONED);
+    assert_int_equal(log->map.cluster, 0);
+    log->durable.poisoned = false;
+    assert_int_equal(ms__log_cluster(store, true, NULL), MS_OK);
+    assert_int_equal(log->map.cluster, 2); /* the number of the segment, plus one */
+    assert_int_equal(ms__log_cluster(store, false, NULL), MS_OK);
+    assert_int_equal(log->map.cluster, 0);
+    say_some(store, 1);
+    finish(store);
+}
+
+/* The tail begins after a LOST record that belongs to the segment before it. */
+TEST(lost_record_is_of_the_segment_before_when_that_is_clustered_and_has_no_index)
+{
+    enum { SIZE = 56 };
+    unsigned char index[8];
+    ms_store *store = make_log(0);
+    ms__log *log = ms__log_of(store);
+    uint64_t base = ms__tail_of(log)->base;
+    ms__lost_entered(log, base, base + SIZE); /* there is no segment before it */
+    assert_int_equal(ms__tail_of(log)->base, base);
+    say_some(store, 9);
+    assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+    base = ms__tail_of(log)->base;
+    ms__segment *l = segment_of(store, 0);
+    assert_true(l->own == NULL && !l->clustered);
+    for (int i = 0; i < 16; i++) { /* bits: a place after the tail's beginning, ... */
+        bool after = i & 1, filled = i & 2, own = i & 4, clustered = i & 8;
+        ms__tail_of(log)->base = base;
+        ms__tail_of(log)->filled = filled;
+        l->own = own ? index : NULL;
+        l->clustered = clustered;
+        uint64_t offset = base + (after ? 8 : 0);
+        ms__lost_entered(log, offset, offset + SIZE);
+        bool of_it = !after && !filled && own && clustered;
+        assert_int_equal(ms__tail_of(log)->base, of_it ? base + SIZE : base);
+    }
+    ms__tail_of(log)->base = base;
+    ms__tail_of(log)->filled = 0;
+    l->own = NULL;
+    l->clustered = 0;
+    finish(store);
+}
+
+/* A small part of a segment is not: it is copied in the order of its numbers. */
+TEST(log_is_clustered_when_it_is_larger_than_a_part_of_a_segment)
+{
+    enum { N = 500 };
+    static const struct {
+        size_t segment;
+        uint64_t clustered;
+    } rows[] = {{MS_LOG_SEGMENT_MIN, N}, {1 << 16, N}, {(size_t)64 << 20, 0}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        ms_log_report report;
+        ms_store *store = make_log(N);
+        desc.segment_size = rows[i].segment;
+        disk_compact(&drive, store, &desc);
+        assert_int_equal(ms_log_verify(&desc, &report, NULL), MS_OK);
+        assert_int_equal(report.messages, N);
+        assert_int_equal(report.clustered, rows[i].clustered);
+        finish(open_log(MS_LOG_READ));
+    }
+}
+
+/* A note stands among the messages, which no rewrite writes: the log is read, and is
+ * sound. */
+TEST(clustered_segment_is_read_when_it_has_a_change)
+{
+    enum { N = 300 };
+    ms_log_report report;
+    ms_append_opts opts = {.location = MS_STR("place"), .keep_seq = true};
+    ms_query q = query_at("place");
+    for (int derived = 0; derived < 2; derived++) {
+        uint64_t offset;
+        ms_store *store = make_log(0);
+        ms__log *log = ms__log_of(store);
+        log->opts.segment_size = MS__SEGMENT_DEFAULT;
+        assert_int_equal(ms__log_cluster(store, true, NULL), MS_OK);
+        for (unsigned i = 1; i <= N; i++) {
+            ms_envelope m = ms_user_message(ms_text("x"));
+            m.seq = i;
+            assert_int_equal(ms_append_batch(store, &m, 1, &opts, NULL), MS_OK);
+            if (i == 200)
+                assert_int_equal(ms_note(store, 100, MS_STR("k"), ms_text("v"), NULL),
+                                 MS_OK);
+        }
+        assert_int_equal(ms__log_cluster(store, false, NULL), MS_OK);
+        assert_int_equal(ms__log_of(store)->index.segments.n, 1);
+        unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+        assert_int_equal(ms__get32(r + 212), 1); /* clustered */
+        assert_int_equal(ms__get32(r + 140), N + 1);
+        if (derived) r[MS__HEADER + 40] ^= 1;
+        ms_close(store);
+        ms_log_desc desc = desc_of(MS_LOG_READ);
+        assert_int_equal(ms_log_verify(&desc, &report, NULL),
+                         derived ? MS_E_DAMAGED : MS_OK);
+        assert_int_equal(report.index_damaged, derived);
+        assert_int_equal(report.clustered, N);
+        for (uint64_t seq = 1; seq <= N; seq += 13) { /* each by a handle of its own */
+            store = open_log(MS_LOG_READ);
+            assert_int_equal(look_up(store, seq), MS_OK);
+            ms_close(store);
+        }
+        store = open_log(MS_LOG_READ);
+        assert_int_equal(look_up(store, N + 1), MS_E_NOT_FOUND);
+        assert_int_equal(count_all(store, q, MS_OK), N);
+        q.raw = MS_RAW_NOTES;
+        assert_int_equal(count_all(store, q, MS_OK), 1);
+        q.raw = 0;
+        finish(store);
+    }
+}
+
+/* The index of a clustered segment is damaged, and derived; each allocation fails in
+ * turn. */
+TEST(clustered_segment_is_read_or_refused_when_memory_ends)
+{
+    enum { N = 140 };
+    for (int how = 0; how < 3; how++) {
+        uint64_t offset;
+        ms_log_desc desc = desc_of(MS_LOG_CREATE);
+        ms_store *store = make_log(N);
+        const ms_msg *msg;
+        disk_compact(&drive, store, &desc);
+        store = open_log(MS_LOG_WRITE); /* opening begins at a sound index */
+        ms__log *log = ms__log_of(store);
+        say_some(store, 20);
+        assert_int_equal(ms__segment_write(log, NULL), MS_OK);
+        unsigned char *r = writable(index_record(log, MS__INDEX_SEGMENT, &offset));
+        assert_int_equal(ms__get32(r + 212), 1);
+        ms_close(store);
+        r[MS__HEADER + 40] ^= 1;
+        size_t fail = 0, n = 0;
+        for (ms_result result = MS_E_NO_MEMORY; result != MS_OK; fail++) {
+            ms_cursor it;
+            ms_query q = query_at(how == 0 ? "place_1" : NULL);
+            store = open_log(MS_LOG_READ);
+            heap.failed = 0;
+            heap.fail_at = heap.calls + fail + 1;
+            n = 0;
+            if (how == 2) {
+                result = ms_get_by_seq(store, 77, NULL, &msg, NULL);
+            } else {
+                result = ms_query_open(store, &q, &it, NULL);
+                while (result == MS_OK && ms_next(&it) != NULL) n++;
+                if (result == MS_OK) result = ms_cursor_close(&it, NULL);
+            }
+            heap.fail_at = 0;
+            if (result != MS_OK) assert_int_equal(result, MS_E_NO_MEMORY);
+            if (result != MS_OK) assert_true(heap.failed > 0);
+            if (how == 2) assert_int_equal(look_up(store, 77), MS_OK); /* now it is */
+            ms_close(store);
+        }
+        assert_true(fail > 4);
+        if (how < 2) assert_int_equal(n, how == 0 ? 23 : N + 20);
+        test_alloc_done(&heap);
+    }
+}
+
+/* Each allocation of the new log fails in turn: the old one stays, and is rewritten when
+ * there is memory. */
+TEST(rewrite_is_refused_when_the_clustered_log_has_no_memory)
+{
+    static disk other;
+    enum { N = 140 };
+    size_t refused = 0;
+    ms_store *store = make_log(N);
+    disk_init(&other, 1 << 20);
+    other.os.exact_maps = true;
+    for (ms_result result = MS_E_NO_MEMORY; result != MS_OK; refused++) {
+        ms_log_desc to = desc_of(MS_LOG_CREATE);
+        test_alloc memory;
+        ms_error err;
+        disk_clear(&other);
+        test_alloc_init(&memory);
+        to.os = &other.os;
+        to.alloc = memory.alloc;
+        memory.fail_at = refused + 1;
+        result = ms_log_rewrite(store, &to, false, NULL, NULL, &err);
+        memory.fail_at = 0;
+        if (result != MS_OK && result != MS_E_NO_MEMORY) fail_msg("%s", err.message);
+        test_alloc_done(&memory);
+        assert_int_equal(count_all(store, query_at(NULL), MS_OK), N);
+    }
+    assert_true(refused > 20);
+    disk_deinit(&other);
+    finish(store);
+}
+
+/* One handle reads location after location, forward and backward: the places of a list
+ * that is read ahead may be in a block that was not checked yet. */
+TEST(every_location_is_whole_when_clustered_segments_are_read_ahead)
+{
+    enum { N = 21000, PLACES = 7, NEWEST = 500 };
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    ms_store *store = make_log(N);
+    desc.segment_size = 16384; /* a clustered one has 512 KiB */
+    disk_compact(&drive, store, &desc);
+    for (int backward = 0; backward < 2; backward++) {
+        char place[16];
+        ms_cursor it;
+        const ms_msg *msg;
+        store = open_log(MS_LOG_READ);
+        assert_true(ms__log_of(store)->index.segments.n > 2);
+        for (int i = 0; i < PLACES; i++) {
+            snprintf(place, sizeof place, "place_%d", i);
+            ms_query q = query_at(place);
+            q.reverse = backward != 0;
+            assert_int_equal(count_all(store, q, MS_OK), N / PLACES);
+        }
+        ms_query q = {.limit = NEWEST};
+        uint64_t next = N - NEWEST;
+        assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+        while ((msg = ms_next(&it)) != NULL) assert_int_equal(ms_seq(msg), ++next);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        assert_int_equal(next, N);
+        finish(store);
+    }
 }
 
 int main(void)

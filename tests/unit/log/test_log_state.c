@@ -434,6 +434,59 @@ TEST(handle_erases_and_leaves_out_nothing_when_it_is_poisoned)
     end(store);
 }
 
+/* Bytes of before a failed sync are written again first: where that fails nothing is
+ * synced, and the bytes stay to be written. */
+TEST(bytes_are_not_synced_when_they_cannot_be_written_again)
+{
+    ms_store *store = make_log(30);
+    ms__log *log = ms__log_of(store);
+    ms_error err;
+    for (int fails = 1; fails >= 0; fails--) {
+        bool unsure = false;
+        assert_int_equal(ms__unconfirmed_set(log, true), 0);
+        os_fault_init(&traps, &drive.os);
+        traps.how = fails ? OS_FAULT_FAIL : OS_FAULT_NONE;
+        traps.kinds = OS_FAULT_BIT(WRITE);
+        traps.at = 1;
+        traps.code = EIO;
+        uint64_t synced = drive.syncs;
+        ms__lock_acquire(&log->lock);
+        assert_int_equal(ms__log_sync_bytes(log, &unsure, &err), fails ? MS_E_IO : MS_OK);
+        ms__lock_release(&log->lock);
+        assert_true(unsure);
+        assert_int_equal(traps.hits, fails);
+        assert_int_equal(drive.syncs - synced, !fails);
+        assert_int_equal(log->durable.rewrite_range_end, fails ? log->end : 0);
+        assert_false(log->durable.poisoned);
+    }
+    end(store);
+}
+
+/* So many zeros that a sync of the file is not dearer than syncing them alone. */
+TEST(dead_bytes_are_zeroed_when_they_are_many)
+{
+    static const uint64_t rows[] = {4096, 4 * MS__SUPPLY, 4 * MS__SUPPLY + 4096,
+                                    12 * MS__SUPPLY};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_log_info info;
+        ms_close(make_log(30));
+        ms_store *store = open_log(MS_LOG_READ);
+        uint64_t end_of = ms__log_of(store)->end;
+        ms_close(store);
+        disk_resize(&drive, end_of + rows[i]);
+        memset(drive.rw + end_of, 0x5a, (size_t)rows[i]);
+        drive.boot++;
+        store = open_log(MS_LOG_WRITE);
+        say_some(store, 1);
+        assert_int_equal(ms_log_stat(store, &info, NULL), MS_OK);
+        assert_int_equal(info.zeroed_bytes, rows[i]);
+        ms_close(store);
+        for (uint64_t at = info.end; at < drive.size; at++)
+            if (drive.ro[at] != 0) fail_msg("byte %llu is left", (unsigned long long)at);
+        finish(open_log(MS_LOG_READ));
+    }
+}
+
 
 /* ---- the watermark ---- */
 
