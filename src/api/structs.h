@@ -115,6 +115,7 @@ typedef struct ms__history {
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
     size_t skip;              /* messages of the step that are still left out */
+    uint64_t doubt;           /* damaged records that may be a later task */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
     size_t n_noted, n_ranked, cap_noted;

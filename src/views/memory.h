@@ -342,6 +342,7 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
         return MS__CHANGES &&
                it->query.arena ? ms__with_appended(it, s->store, msg) : msg;
     }
+    if (it->damaged == 0) it->damaged = h->doubt; /* else the steps have met it */
     return NULL;
 }
 
@@ -360,33 +361,31 @@ static const ms_backend ms__history_backend = {
 /* The store that cursors over histories belong to; never written. */
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
-/* Finds the agent's last task as of the opening, if the scope needs it. Where there is
- * none, a damaged message may be that one. */
+/* Finds the agent's last task as of the opening, if the scope needs it. A damaged message
+ * after it, or where there is none, may be a later one. */
 static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
     ms__history kept = it->history;
     ms__source *s = &kept.sources[i];
     const ms_memory *memory = kept.memory;
     ms_scope_kind kind = memory->scope.kind;
-    uint64_t damaged = it->damaged;
     if (kind != MS_SCOPE_WORKER && kind != MS_SCOPE_SINCE_TASK) return MS_OK;
     ms_query q = ms__view_query(memory->location, MS_VIEW_AGENT, 1);
     q.agent_key = memory->agent_key;
     q.types = MS_BIT(MS_T_TASK);
-    q.reverse = true;
     q.before_seq = s->last + 1;
     q.as_of = s->as_of;
     ms_result code = ms_query_open(s->store, &q, it, err);
     if (code == MS_OK) {
         const ms_msg *msg = ms__next_stored(it);
         if (msg) s->task = ms_seq(msg);
-        else damaged += it->damaged;
+        if (i > 0 && msg) kept.doubt = 0; /* all of the store precedes it */
+        kept.doubt += it->damaged;
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
     }
     memset(it, 0, sizeof *it);
     it->history = kept;
-    it->damaged = damaged;
     return code;
 }
 
@@ -439,7 +438,6 @@ MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error
     ms__history_plan(it);
     if (code == MS_OK) it->store = &ms__history_store;
     else ms__history_close(&ms__history_store, it);
-    if (h->views) it->damaged = 0; /* the steps meet it */
     return it->result = code;
 }
 

@@ -1522,6 +1522,49 @@ TEST(a_worker_whose_last_task_is_damaged_is_told)
     a_task_is_damaged(MS_LOG_SEGMENT_MIN, true);
 }
 
+/* A later task is damaged, and the limit of the history is reached before it is met. Then
+ * all of the earlier task is in the scope. */
+static void a_later_task_is_damaged(size_t segment, const char *what, ms_result wanted)
+{
+    ms_memory memory;
+    (void)remove(path);
+    ms_store *store = writer(segment);
+    work(store, MS_T_TASK, "<task one>");
+    work(store, MS_T_OBSERVATION, "paid");
+    work(store, MS_T_TASK, "<task two>");
+    work(store, MS_T_OBSERVATION, "<looked>");
+    work(store, MS_T_OBSERVATION, "done");
+    say(store, "elsewhere", 1, 40);
+    ms_close(store);
+    for (int damaged = 0; damaged < 2; damaged++) {
+        if (damaged) change_byte(place_of(what));
+        store = reader(MS_OPEN_NORMAL);
+        for (int times = 0; times < 4; times++) {
+            ms_memory_init(&memory, store, MS_STR("job"), MS_STR("worker"));
+            memory.scope.kind = times % 2 ? MS_SCOPE_WORKER : MS_SCOPE_SINCE_TASK;
+            memory.timeline = times >= 2;
+            memory.no_conversation = true; /* it would have all of the job */
+            if (memory.timeline) memory.limit = 1;
+            else memory.agent_limit = 1;
+            ms_result result = damaged ? wanted : MS_OK;
+            if (damaged && times == 2) result = MS_E_DAMAGED; /* it reads all, and skips */
+            must_remember(&memory, what, result, 1);
+        }
+        ms_close(store);
+    }
+}
+
+TEST(a_worker_whose_later_task_is_damaged_is_told_whatever_its_limit)
+{
+    a_later_task_is_damaged(0, "<task two>", MS_E_DAMAGED);
+    a_later_task_is_damaged(MS_LOG_SEGMENT_MIN, "<task two>", MS_E_DAMAGED);
+    a_later_task_is_damaged(0, "<task one>", MS_OK);
+    a_later_task_is_damaged(MS_LOG_SEGMENT_MIN, "<task one>", MS_OK);
+    /* one that may have been a later task */
+    a_later_task_is_damaged(0, "<looked>", MS_E_DAMAGED);
+    a_later_task_is_damaged(MS_LOG_SEGMENT_MIN, "<looked>", MS_E_DAMAGED);
+}
+
 /* ---- blocks that the disk cannot read ---- */
 
 enum { NO_PAGE = 1 << 30 };

@@ -524,10 +524,14 @@ controls()
         'f->it.damaged > 0' 'false'
     control damaged_task_overlooked gcc test_silent \
         a_worker_whose_last_task_is_damaged_is_told 100 ms__last_task \
-        'else damaged += it->damaged;' ''
+        'kept.doubt += it->damaged;' ''
+    control later_task_overlooked_behind_a_limit gcc test_silent \
+        a_worker_whose_later_task_is_damaged_is_told_whatever_its_limit 100 \
+        ms__last_task 'kept.doubt += it->damaged;' \
+        'kept.doubt += msg ? 0 : it->damaged;'
     control damage_before_the_last_task_reported gcc test_silent \
-        a_worker_whose_last_task_is_damaged_is_told 100 ms_get_history \
-        'if (h->views) it->damaged = 0;' ''
+        a_worker_whose_last_task_is_damaged_is_told 100 ms__last_task \
+        'if (i > 0 && msg) kept.doubt = 0;' ''
     control first_page_not_read_from_its_copy gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_zeros 100 ms__super_choose \
         'log->file.super_lost = true;' 'return code;'
