@@ -2841,12 +2841,12 @@ typedef struct ms__source {
  * present step. Private. */
 typedef struct ms__history {
     const struct ms_memory *memory; /* NULL: the cursor reads no history */
+    uint64_t doubt;           /* damaged records that may be a later task */
     ms__source sources[2];    /* the store, and the runtime store */
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
     size_t skip;              /* messages of the step that are still left out */
-    uint64_t doubt;           /* damaged records that may be a later task */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
     size_t n_noted, n_ranked, cap_noted;
@@ -23025,7 +23025,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
     if (code == MS_OK) {
         const ms_msg *msg = ms__next_stored(it);
         if (msg) s->task = ms_seq(msg);
-        if (i > 0 && msg) kept.doubt = 0; /* all of the store precedes it */
+        if (msg) kept.doubt = 0; /* all of an earlier source precedes it */
         kept.doubt += it->damaged;
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
@@ -23064,9 +23064,9 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
              (memory->timeline || !memory->team_by_agent))
         what = "a team of so many agents";
     else if (memory->team_by_agent && memory->team_limit > 0 && !memory->timeline &&
-             !memory->keep_duplicates) what = "team_by_agent with team_limit";
+             !memory->keep_duplicates) what = "team_by_agent and team_limit";
     if (!what) return MS_OK;
-    return ms__fail(err, MS_E_ARENA, "%s needs an arena in the memory", what);
+    return ms__fail(err, MS_E_ARENA, "%s needs memory.arena", what);
 }
 
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)

@@ -110,12 +110,12 @@ typedef struct ms__source {
  * present step. Private. */
 typedef struct ms__history {
     const struct ms_memory *memory; /* NULL: the cursor reads no history */
+    uint64_t doubt;           /* damaged records that may be a later task */
     ms__source sources[2];    /* the store, and the runtime store */
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
     size_t skip;              /* messages of the step that are still left out */
-    uint64_t doubt;           /* damaged records that may be a later task */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
     size_t n_noted, n_ranked, cap_noted;

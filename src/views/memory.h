@@ -379,7 +379,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
     if (code == MS_OK) {
         const ms_msg *msg = ms__next_stored(it);
         if (msg) s->task = ms_seq(msg);
-        if (i > 0 && msg) kept.doubt = 0; /* all of the store precedes it */
+        if (msg) kept.doubt = 0; /* all of an earlier source precedes it */
         kept.doubt += it->damaged;
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
@@ -418,9 +418,9 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
              (memory->timeline || !memory->team_by_agent))
         what = "a team of so many agents";
     else if (memory->team_by_agent && memory->team_limit > 0 && !memory->timeline &&
-             !memory->keep_duplicates) what = "team_by_agent with team_limit";
+             !memory->keep_duplicates) what = "team_by_agent and team_limit";
     if (!what) return MS_OK;
-    return ms__fail(err, MS_E_ARENA, "%s needs an arena in the memory", what);
+    return ms__fail(err, MS_E_ARENA, "%s needs memory.arena", what);
 }
 
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
