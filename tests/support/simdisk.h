@@ -706,7 +706,7 @@ static inline void sim_init(sim_disk *d)
                       sim_lock, sim_unlock, sim_map,         sim_unmap,
                       sim_rename, sim_remove, sim_sync_folder,
                       sim_boot, sim_micros, sim_sleep, sim_process, false, NULL, NULL,
-                      sim_read_link, NULL, sim_write_synced};
+                      sim_read_link, NULL, NULL, sim_write_synced};
     memset(d, 0, sizeof *d);
     d->os = os;
     d->boot = 1001;
