@@ -177,7 +177,9 @@ static bool ms__list_iter_load(ms__core *core, ms__reading *s, ms__list_iter *li
     }
 }
 
-/* Returns the state of a record of the tail (index NULL) or of a segment. */
+/* Returns the state of a record of the tail (index NULL) or of a segment. Headers of the
+ * tail are checked at every read: 3 of 44 ns a message of a warm conversation, so there
+ * are no bits for those that were checked. */
 static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__index index,
                                     uint32_t entry, const unsigned char *r)
 {
