@@ -17417,7 +17417,7 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
     while (k < t->n && ms__node_entry(t, k)->offset < from) k++;
     uint64_t next = k < t->n ? ms__node_entry(t, k)->offset : end;
     if (next < end) end = next;
-    if (k < t->n && ms__segment_known(log, k, &l) && l.base >= from) end = l.base;
+    if (k < t->n && ms__segment_known(log, k, &l)) end = l.base < from ? from : l.base;
     for (; i < k; i++)
         if (ms__node_entry(t, i)->offset < from) ms__node_entry(t, i)->offset = end;
     return end;

@@ -480,6 +480,64 @@ TEST(a_loss_before_a_segment_of_notes_is_reported)
     ms_close(store);
 }
 
+/* Page 0, the index of a clustered segment, the next segment, and the first record of the
+ * one after that are damaged: what is left of that one stands in one segment alone. */
+TEST(nothing_is_shown_twice_behind_a_clustered_segment_without_an_index)
+{
+    enum { NOTES = 30 };
+    static unsigned char bytes[1 << 20];
+    char text[40];
+    ms_log_desc desc = {.path = path, .mode = MS_LOG_WRITE,
+                        .segment_size = MS_LOG_SEGMENT_MIN};
+    make_log(MS_LOG_SEGMENT_MIN);
+    compact_log();
+    ms_store *store = must_open_log(&desc, "a writer");
+    for (int i = 0; i < NOTES; i++) {
+        snprintf(text, sizeof text, "<note %d>", i);
+        must_be("note", ms_note(store, 1, MS_STR("rating"), ms_text(text), &err), MS_OK);
+    }
+    ms_close(store);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = FILE_SUPERBLOCK, third = 0;
+    size_t first = 0, end = 0, left = 0;
+    fclose(f);
+    for (int indexes = 0; at + FILE_HEADER < n && file_get32(bytes + at) > 0; ) {
+        bool index = bytes[at + 4] == FILE_KIND_INDEX;
+        if (index && indexes == 0) first = at;
+        at += file_padded(file_get32(bytes + at));
+        indexes += index;
+        if (index && indexes == 2) third = at;
+        if (index && indexes == 3 && end == 0) end = at;
+        if (third > 0 && at > third && end == 0) left++;
+    }
+    assert_true(first > 0 && third > first && left > 1);
+    end = third + file_padded(file_get32(bytes + third));
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    for (int page = 0; page < 4096; page++) fputc(0, f);
+    assert_int_equal(fseek(f, (long)first, SEEK_SET), 0);
+    for (at = first; at < end; at++) fputc(0, f);
+    assert_int_equal(fclose(f), 0);
+    store = reader(MS_OPEN_NORMAL);
+    const ms_query all = {.raw = MS_RAW_ALL};
+    ms_cursor it;
+    const ms_msg *msg, *last = NULL;
+    size_t messages = 0, notes = 0;
+    must_be("everything", ms_query_open(store, &all, &it, &err), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        bool note = ms_kind_of(msg) == MS_KIND_NOTE;
+        if (note && last) assert_true(msg > last); /* they stand in their order */
+        if (note) last = msg;
+        notes += note;
+        messages += !note;
+    }
+    must_be("everything", ms_cursor_close(&it, &err), MS_E_DAMAGED);
+    assert_int_equal(messages, 3 * PAIRS);
+    assert_in_range(notes, left - 1, NOTES - 2);
+    ms_close(store);
+}
+
 /* Appends messages with numbers from first on. */
 static void append_from(ms_store *store, uint64_t first, int n)
 {

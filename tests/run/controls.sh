@@ -595,6 +595,10 @@ controls()
     control loss_before_a_segment_of_notes_forgotten gcc test_silent \
         a_loss_before_a_segment_of_notes_is_reported 100 \
         ms__segment_past 'if (last) break;' 'break;'
+    control segment_swallows_the_next_one gcc test_silent \
+        nothing_is_shown_twice_behind_a_clustered_segment_without_an_index 100 \
+        ms__segment_end '&l)) end = l.base < from ? from : l.base;' \
+        '&l) && l.base >= from) end = l.base;'
     control wide_numbers_clustered gcc test_silent \
         messages_with_numbers_of_over_32_bits_are_not_clustered 100 \
         ms__copy_hold 'if (ms_seq(msg) >= MS__CLUSTER_SEQ) c->wide = true;' ''
