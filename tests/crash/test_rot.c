@@ -75,6 +75,7 @@ typedef struct rot {
     size_t image_size;
     bool strict;              /* nothing counts as dead */
     bool restarted, sealed, has_foreign;
+    bool again; /* the machine has restarted after the append */
     bool head[2];             /* that page of the superblock was hit */
     int n_faults;
     char what[300];
@@ -647,11 +648,10 @@ static size_t after_mark(const rot *t, size_t i)
     return i;
 }
 
-/* Returns from which record on, i or a later one, the end of the log may count as dead: a
- * torn append can have left it. t->n: none. */
-static size_t dead_from(const rot *t, size_t i)
+/* Returns from which record on, i or a later one, a torn append can have left the end of
+ * the log. t->n: none can. */
+static size_t torn_from(const rot *t, size_t i)
 {
-    if (t->appended != 0 && t->gone < t->n) return t->gone;
     if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
     size_t marked = after_mark(t, i);
@@ -664,6 +664,17 @@ static size_t dead_from(const rot *t, size_t i)
         if (!e->touched && is_listed(e) && (e->flags & MS_FLAG_COMMIT)) return t->n;
     }
     return t->n;
+}
+
+/* Returns from which record on the end of the log may count as dead. After an append that
+ * is what was dead before; after a restart behind it a torn append may be found, whose
+ * first records could be read before. */
+static size_t dead_from(const rot *t, size_t i)
+{
+    size_t gone = t->appended != 0 ? t->gone : t->n;
+    if (gone < t->n && !t->again) return gone;
+    size_t torn = torn_from(t, i);
+    return torn < gone ? torn : gone;
 }
 
 /* Judges a reader by what it has read. Returns how many records are missing; *dead: where
@@ -838,6 +849,7 @@ static void try_it(rot *t)
     bool restarts = one_in(t, 3);
     t->d.boot += restarts;
     t->restarted |= restarts && t->sealed; /* those the writer did not look at */
+    t->again = restarts && t->sealed;
     size_t again = dead;
     lost = look(t, "a reader after an append", &again);
     for (size_t i = 0; i < again; i++)
@@ -855,6 +867,7 @@ static void copy_begin(rot *t, bool restarted)
     t->what[0] = '\0';
     t->has_foreign = false;
     t->appended = 0;
+    t->again = false;
     t->restarted = restarted;
     t->d.boot = t->boot + restarted;
 }
