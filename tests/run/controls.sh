@@ -1146,8 +1146,8 @@ controls()
         damage_is_reported_when_there_was_no_memory_to_note_it 100 \
         ms__apply_visible 'else code = ms__no_memory' \
         'else log->end = offset, code = ms__no_memory'
-    control unknown_damage_changes_nothing gcc test_rot \
-        rotten_images_lose_nothing_unreported_after_several_boots 50 \
+    control unknown_damage_changes_nothing gcc test_silent \
+        damage_in_a_clustered_segment_is_reported_whatever_its_place 100 \
         ms__holes_add 'if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);' ''
     control damage_forgotten_after_a_restart gcc test_log_recover \
         damage_that_was_reported_stays_reported_after_a_restart 100 \
