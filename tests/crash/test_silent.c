@@ -601,10 +601,10 @@ static void log_kept(bool keep)
 }
 
 /* Place 1 has the numbers 2, 5, 8 ... of so many. */
-static void read_from_each_place(uint64_t messages)
+static void read_from_each_place(size_t messages)
 {
-    for (uint64_t after = 2; after < messages; after += 30) {
-        uint64_t last = after + 30 < messages ? after + 30 : messages;
+    for (size_t after = 2; after < messages; after += 30) {
+        size_t last = after + 30 < messages ? after + 30 : messages;
         ms_query q = {.location = MS_STR("place 1"), .after_seq = after};
         ms_store *store = reader(MS_OPEN_NORMAL);
         must_read(store, "from a place on", q, MS_OK,
