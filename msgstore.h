@@ -14042,8 +14042,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: the sequence number of each record; then
- *                        the records in order of their numbers
+ *                2n x 4  clustered, else nothing: the sequence number of each record,
+ *                        then the records in order of their numbers
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)
@@ -16515,11 +16515,11 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *     reads of the index stands together, too, and one block or two are checked of the
  *     places of half a million records.
  *   - Places ([core]) have to rise with numbers, and must not change when the index of a
- *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
- *     places. So a place is the number itself (`number_of`); logs with numbers of over 32
- *     bits are not clustered. `order` has the entries in the order of numbers: queries
- *     over everything, bounds, and one number read it. With the rank of a record as its
- *     place, two damaged bits moved a follower to another message.
+ *     segment is derived and lacks what is damaged: open cursors, followers and forks
+ *     hold places. So a place is the number itself (`number_of`); logs with numbers of
+ *     over 32 bits are not clustered. `order` has the entries in the order of numbers:
+ *     queries over everything, bounds, and one number read it. With the rank of a record
+ *     as its place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -17699,8 +17699,8 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
  * Answers for [core] from a log's sealed segments. A message is found by its number with
  * two binary searches: over the segment indexes, of which that reads the first page, and
- * over the records of one. A key is looked up in the segments that may have its posting
- * list.
+ * over the records of one (of a clustered one, over the numbers in its index). A key is
+ * looked up in the segments that may have its posting list.
  *
  * Edits of a location are read when they are first asked for, once a handle, and kept. A
  * bit of 65,536, by the location's hash, shows that it may have any; the segment index
@@ -17839,8 +17839,8 @@ static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t 
 }
 
 /* Returns the place after the last known message before segment s, if records are lost
- * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true if
- * one of them may have had number seq, else unchanged. */
+ * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true
+ * if one of them may have had number seq, else unchanged. */
 static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool locked,
                                  bool *damaged, ms_result *result)
 {
@@ -19690,7 +19690,7 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     else code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* the next walk meets it again */
     bool lost = visible > log->end && log->append.lost_end < visible;
     if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))
-        code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* of lost changes of any location */
+        code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* any location may lack changes */
     if (code == MS_OK && log->map.cluster) {
         /* they may have had any of its numbers */
         if (lost) ms__tail_damage(ms__tail_of(log), &any);
@@ -20827,9 +20827,9 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
-/* Populates the pages of n records of a run, from entry i on, in one call. With a call for
- * each record one conversation of 1,000,000 messages took a new process 4.3 us a message;
- * so it takes 3.4 (medians of 6, in turns). */
+/* Populates the pages of n records of a run, from entry i on, in one call. With a call
+ * for each record one conversation of 1,000,000 messages took a new process 4.3 us a
+ * message; so it takes 3.4 (medians of 6, in turns). */
 static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
                                           uint32_t i, uint32_t step, uint32_t n)
 {
@@ -23081,7 +23081,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
              (memory->timeline || !memory->team_by_agent))
         what = "a team of so many agents";
     else if (memory->team_by_agent && memory->team_limit > 0 && !memory->timeline &&
-             !memory->keep_duplicates) what = "team_by_agent and team_limit";
+             !memory->keep_duplicates) what = "team_by_agent with team_limit";
     if (!what) return MS_OK;
     return ms__fail(err, MS_E_ARENA, "%s needs memory.arena", what);
 }

@@ -386,9 +386,9 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
-/* Populates the pages of n records of a run, from entry i on, in one call. With a call for
- * each record one conversation of 1,000,000 messages took a new process 4.3 us a message;
- * so it takes 3.4 (medians of 6, in turns). */
+/* Populates the pages of n records of a run, from entry i on, in one call. With a call
+ * for each record one conversation of 1,000,000 messages took a new process 4.3 us a
+ * message; so it takes 3.4 (medians of 6, in turns). */
 static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
                                           uint32_t i, uint32_t step, uint32_t n)
 {

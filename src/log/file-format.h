@@ -146,8 +146,8 @@
  *                s x 8   numbers of the posting lists, sorted
  *                n x 4   places of the records: (offset - that of the segment) / 8;
  *                        bit 31: it is a message
- *                2n x 4  clustered, else nothing: the sequence number of each record; then
- *                        the records in order of their numbers
+ *                2n x 4  clustered, else nothing: the sequence number of each record,
+ *                        then the records in order of their numbers
  *                (s+1) x 4   where the postings of each list begin; bit 31: mixed
  *                (2^f + 1) x 4   first list of each bucket (the highest f bits of its
  *                        number)

@@ -2,8 +2,8 @@
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
  * Answers for [core] from a log's sealed segments. A message is found by its number with
  * two binary searches: over the segment indexes, of which that reads the first page, and
- * over the records of one. A key is looked up in the segments that may have its posting
- * list.
+ * over the records of one (of a clustered one, over the numbers in its index). A key is
+ * looked up in the segments that may have its posting list.
  *
  * Edits of a location are read when they are first asked for, once a handle, and kept. A
  * bit of 65,536, by the location's hash, shows that it may have any; the segment index
@@ -142,8 +142,8 @@ static uint64_t ms__segment_from_nth(const ms__segment *l, uint32_t s, uint32_t 
 }
 
 /* Returns the place after the last known message before segment s, if records are lost
- * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true if
- * one of them may have had number seq, else unchanged. */
+ * between the two: they may have larger numbers. MS__NO_PLACE: none are. *damaged: true
+ * if one of them may have had number seq, else unchanged. */
 static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool locked,
                                  bool *damaged, ms_result *result)
 {

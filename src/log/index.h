@@ -31,11 +31,11 @@
  *     reads of the index stands together, too, and one block or two are checked of the
  *     places of half a million records.
  *   - Places ([core]) have to rise with numbers, and must not change when the index of a
- *     segment is derived and lacks what is damaged: open cursors, followers and forks hold
- *     places. So a place is the number itself (`number_of`); logs with numbers of over 32
- *     bits are not clustered. `order` has the entries in the order of numbers: queries
- *     over everything, bounds, and one number read it. With the rank of a record as its
- *     place, two damaged bits moved a follower to another message.
+ *     segment is derived and lacks what is damaged: open cursors, followers and forks
+ *     hold places. So a place is the number itself (`number_of`); logs with numbers of
+ *     over 32 bits are not clustered. `order` has the entries in the order of numbers:
+ *     queries over everything, bounds, and one number read it. With the rank of a record
+ *     as its place, two damaged bits moved a follower to another message.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a

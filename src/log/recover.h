@@ -342,7 +342,7 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     else code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* the next walk meets it again */
     bool lost = visible > log->end && log->append.lost_end < visible;
     if (MS__CHANGES && code == MS_OK && lost && !ms__bloom_fill(log))
-        code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* of lost changes of any location */
+        code = ms__no_memory(err, MS__BLOOM_BITS / 8); /* any location may lack changes */
     if (code == MS_OK && log->map.cluster) {
         /* they may have had any of its numbers */
         if (lost) ms__tail_damage(ms__tail_of(log), &any);

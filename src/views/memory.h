@@ -418,7 +418,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
              (memory->timeline || !memory->team_by_agent))
         what = "a team of so many agents";
     else if (memory->team_by_agent && memory->team_limit > 0 && !memory->timeline &&
-             !memory->keep_duplicates) what = "team_by_agent and team_limit";
+             !memory->keep_duplicates) what = "team_by_agent with team_limit";
     if (!what) return MS_OK;
     return ms__fail(err, MS_E_ARENA, "%s needs memory.arena", what);
 }

@@ -1656,6 +1656,19 @@ static int bad_read(void *ctx, ms_file file, uint64_t offset, void *to, size_t s
     return below->read(ctx, file, offset, to, size, done);
 }
 
+/* The system with a block that it cannot read. Each call populates pages that follow one
+ * another. */
+static ms_os bad_system(void)
+{
+    below = ms_os_default();
+    if (below->populate == NULL) skip();
+    ms_os os = *below;
+    os.read = bad_read;
+    os.populate = bad_populate;
+    os.populate_each = NULL;
+    return os;
+}
+
 /* A disk takes another block for a bad one that is written as a whole. */
 static int bad_write(void *ctx, ms_file file, uint64_t offset, const void *from,
                      size_t size, size_t *done)
@@ -1695,12 +1708,8 @@ static int bad_populate_each(void *ctx, void *const *pages, size_t n)
  * same then. */
 TEST(a_bad_block_is_reported_among_several_pages)
 {
-    below = ms_os_default();
-    if (below->populate == NULL) skip();
-    ms_os os = *below;
-    os.read = bad_read;
+    ms_os os = bad_system();
     os.map = noted_map;
-    os.populate = bad_populate;
     enum { MESSAGES = 300, ROOMS = 20 };
     static char text[3000];
     char room_name[20];
@@ -1756,12 +1765,7 @@ static void zero_bytes(long at, size_t n)
 
 TEST(a_bad_block_is_reported_wherever_it_is)
 {
-    below = ms_os_default();
-    if (below->populate == NULL) skip();
-    ms_os os = *below;
-    os.read = bad_read;
-    os.populate = bad_populate;
-    os.populate_each = NULL;
+    ms_os os = bad_system();
     for (int sealed = 0; sealed < 2; sealed++) {
         make_log(sealed ? MS_LOG_SEGMENT_MIN : 0);
         ms_log_desc desc = {.path = path, .mode = MS_LOG_READ, .os = &os};
@@ -1790,12 +1794,8 @@ TEST(a_first_page_that_cannot_be_read_is_written_again_by_a_writer)
     size_t n;
     ms_store *store;
     const ms_query all = {0};
-    below = ms_os_default();
-    if (below->populate == NULL) skip();
-    ms_os os = *below;
-    os.read = bad_read;
+    ms_os os = bad_system();
     os.write = bad_write;
-    os.populate = bad_populate;
     make_log(0);
     ms_log_desc desc = {.path = path, .os = &os, .mode = MS_LOG_WRITE};
     desc.shared = true;
@@ -1841,11 +1841,7 @@ TEST(a_log_is_not_opened_when_its_pages_cannot_be_read_for_another_reason)
 /* Where maps are exact, that of a file of any size ends inside of a page. */
 TEST(a_bad_block_is_reported_where_the_file_ends_inside_of_it)
 {
-    below = ms_os_default();
-    if (below->populate == NULL) skip();
-    ms_os os = *below;
-    os.read = bad_read;
-    os.populate = bad_populate;
+    ms_os os = bad_system();
     os.exact_maps = true;
     for (int bad = 0; bad < 2; bad++) {
         size_t n;
@@ -1869,11 +1865,7 @@ static uint64_t next_boot(void *ctx) { return below->boot(below->ctx) + 1; }
  * Where the disk has lost another block, that is no proof. */
 TEST(zeros_end_no_log_that_has_a_bad_block)
 {
-    below = ms_os_default();
-    if (below->populate == NULL) skip();
-    ms_os os = *below;
-    os.read = bad_read;
-    os.populate = bad_populate;
+    ms_os os = bad_system();
     os.boot = next_boot;
     for (int bad = 0; bad < 2; bad++) {
         ms_cursor it;
