@@ -805,14 +805,13 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     return true;
 }
 
-/* Returns whether a valid record begins in [from, upto). */
+/* Returns whether a record of any number begins in [from, upto) that is valid else. */
 static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
 {
     ms__record_walk s;
     memset(&s, 0, sizeof s);
     s.log = log;
     s.limit = upto;
-    s.last_seq = log->sum.last_seq;
     return ms__record_walk_seek(&s, from, upto) < upto;
 }
 

@@ -463,7 +463,7 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
         *proven = s.trusted;
     }
     *visible = committed > *proven ? committed : *proven;
-    bool none = ms__load_mark(log->map.super + MS__AT_MARK) == 0; /* no live words */
+    bool none = mark % 8 != 0 || mark < MS__FIRST_RECORD || mark >> 62 != 0; /* no mark */
     if (!log->file.super_mend && !none) return MS_OK;
     uint64_t dead = ms__log_dead_end(log, *visible) & ~(uint64_t)7;
     if (dead > *visible && log->file.super_lost) *visible = dead;
@@ -632,6 +632,12 @@ static bool ms__super_fixed_holds(const unsigned char *h)
            ms__get32(h + 52) == ms__crc32c(0, h, 52);
 }
 
+/* Returns whether a fixed part holds and names the file of a log. */
+static bool ms__super_names(const ms__log *log, const unsigned char *h)
+{
+    return ms__super_fixed_holds(h) && memcmp(h + 24, log->id.id, 16) == 0;
+}
+
 /* Returns whether an interrupted creation may have left these bytes. got: bytes that the
  * file has. */
 static bool ms__super_incomplete(const unsigned char *h, size_t got)
@@ -664,7 +670,8 @@ static int ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h, bool
 
 /* Decodes the fixed part of a superblock, of which h has both pages, and room for a
  * header. The copy counts if page 0 is damaged, has no live words, or names another file
- * than the first record is of: then log->file.super_lost. super_mend: the next writer has
+ * than the first record is of: then log->file.super_lost. So it is if page 0 has no live
+ * words, and the copy is damaged. super_mend: the next writer has
  * to write one of the two. If the check of page 0 holds, and its version or a flag is not
  * known, the file is refused. */
 static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
@@ -679,8 +686,10 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     log->file.super_mend = none || memcmp(h, again, MS__SUPER_FIXED) != 0;
     if (!log->file.super_mend || (holds && code != MS_OK)) return code;
     if (!ms__super_fixed_holds(again) ||
-        ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK)
+        ms__super_decode(again, log->file.path, &copy, NULL) != MS_OK) {
+        log->file.super_lost = none;
         return code;
+    }
     if (holds && !none) {
         int failed = ms__super_foreign(log, copy.crc, h, &foreign);
         if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
@@ -696,15 +705,18 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
  * had bytes: damage and loss below it stay known. */
 static ms_result ms__super_mend(ms__log *log, ms_error *err)
 {
-    const size_t all = MS__FIRST_RECORD, fixed = MS__SUPER_FIXED;
+    const size_t all = MS__SUPER_SIZE, fixed = MS__SUPER_FIXED;
     bool lost = log->file.super_lost;
-    size_t got = 0, good = lost ? MS__SUPER_COPY : 0, bad = MS__SUPER_COPY - good;
+    size_t got = 0, good = lost ? MS__SUPER_COPY : 0;
     unsigned char *h = (unsigned char *)ms__log_resize(log, NULL, 0, all);
     if (!h) return ms__no_memory(err, all);
     memset(h, 0, all);
-    int failed = ms__os_read_all(log->os, log->file.handle, good, h + good, fixed, &got);
-    if (failed == 0 && got < fixed) failed = EIO; /* it was truncated meanwhile */
-    memcpy(h + bad, h + good, fixed);
+    int failed = ms__os_read_all(log->os, log->file.handle, good, h, fixed, &got);
+    if (good != 0 && !ms__super_names(log, h)) { /* all that is left is on page 0 */
+        good = 0;
+        failed = ms__os_read_all(log->os, log->file.handle, good, h, fixed, &got);
+    }
+    if (failed == 0 && !ms__super_names(log, h)) failed = EIO; /* changed meanwhile */
     if (lost) {
         uint64_t most = log->append.lost_end; /* no LOST record notes it yet */
         ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
@@ -713,9 +725,10 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);
         if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     }
-    if (failed == 0)
-        failed = ms__os_write_all(log->os, log->file.handle, bad, h + bad,
-                                  lost ? MS__SUPER_SIZE : fixed);
+    if (failed == 0 && lost)
+        failed = ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE);
+    if (failed == 0 && good == 0)
+        failed = ms__os_write_all(log->os, log->file.handle, MS__SUPER_COPY, h, fixed);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     (void)ms__log_resize(log, h, all, 0);
     if (failed != 0)

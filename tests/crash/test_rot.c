@@ -655,7 +655,8 @@ static size_t torn_from(const rot *t, size_t i)
     if (t->strict || (!t->restarted && !t->head[0])) return t->n;
     if (t->head[0] && one_append(t, i)) return i;
     size_t marked = after_mark(t, i);
-    bool trusted = t->head[0] && !t->restarted; /* the watermark of the copy is */
+    /* the watermark of the copy is */
+    bool trusted = t->head[0] && file_get64(t->image + FILE_AT_WRITER) == t->d.boot;
     if (trusted && marked < t->n && one_append(t, marked)) return marked;
     while (i < t->n && t->records[i].at < t->durable && !t->head[0]) i++;
     for (size_t k = i; k < t->n; k++) {
@@ -958,6 +959,53 @@ TEST(log_goes_on_when_its_first_page_is_the_copy_of_the_fixed_part)
     assert_int_equal(hit_the_first_page(COPIED_PAGE, ZERO_PAGE, 3 * PAGE, true), 0);
 }
 
+TEST(log_goes_on_when_its_first_page_has_no_live_words_and_the_copy_is_lost)
+{
+    rot *t = rot_new();
+    test_arena_init(&arena, NULL);
+    make_foreign(t);
+    t->strict = true;
+    for (int i = 0; i < 40; i++) {
+        history(t, HEAD + 4 * PAGE + any(t, 28000), 1 + (int)any(t, 3), false);
+        copy_begin(t, i % 2 != 0);
+        t->n_faults = 3;
+        hit_page(t, COPIED_PAGE, 0, PAGE);
+        hit_page(t, i % 4 < 2 ? NOISE_PAGE : ZERO_PAGE, PAGE, 0);
+        hit_page(t, ZERO_SECTOR, 3 * PAGE, 0);
+        copy_end(t);
+    }
+    assert_int_equal(t->refused, 0);
+    free(foreign);
+    ms_arena_deinit(&arena);
+    rot_free(t);
+}
+
+/* Without a checkpoint a sector of zeros ends the log. The numbers of clustered records do
+ * not rise: those after the zeros may all be lower, and must be kept all the same. */
+TEST(whole_clustered_records_are_kept_when_they_count_as_dead)
+{
+    rot *t = rot_new();
+    test_arena_init(&arena, NULL);
+    make_foreign(t);
+    for (int i = 0; i < 100;) {
+        history(t, HEAD + 4 * PAGE + any(t, 28000), 1, false);
+        if (!t->clustered || t->segment != 8192) continue;
+        copy_begin(t, true);
+        t->n_faults = 3;
+        memset(t->image + FILE_AT_CHECKPOINTS, 0, 2 * SECTOR);
+        for (size_t k = t->n; !is_listed(&t->records[k - 1]); k--)
+            t->image[t->records[k - 1].at + 40] ^= 1;
+        size_t hit = t->records[t->n - 12].at / SECTOR * SECTOR;
+        memset(t->image + hit, 0, SECTOR);
+        copy_end(t);
+        i++;
+    }
+    assert_true(t->dead > 50);
+    free(foreign);
+    ms_arena_deinit(&arena);
+    rot_free(t);
+}
+
 TEST(log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log)
 {
     assert_int_equal(hit_the_first_page(NOISE_PAGE, FOREIGN_PAGE, PAGE, true), 80);
@@ -969,16 +1017,18 @@ TEST(log_is_refused_when_both_pages_are_the_copy_of_another_log)
     rot *t = rot_new();
     test_arena_init(&arena, NULL);
     make_foreign(t);
-    for (int i = 0; i < 20; i++) {
+    const uint64_t no_mark[3] = {HEAD + 4, PAGE, (uint64_t)1 << 62};
+    for (int i = 0; i < 50; i++) {
         history(t, HEAD + 4 * PAGE, 1, false);
         copy_begin(t, i % 2 != 0);
         t->n_faults = 2;
         hit_page(t, FOREIGN_PAGE, PAGE, 0);
         t->image[PAGE + 3000] ^= (unsigned char)(i / 10); /* not all of it is zero */
         hit_page(t, COPIED_PAGE, 0, PAGE);
+        if (i >= 20) file_put64(t->image + FILE_AT_WATERMARK, no_mark[i % 3]);
         copy_end(t);
     }
-    assert_int_equal(t->refused, 20);
+    assert_int_equal(t->refused, 50);
     free(foreign);
     ms_arena_deinit(&arena);
     rot_free(t);

@@ -1113,6 +1113,15 @@ controls()
     control first_page_without_live_words_believed gcc test_rot \
         log_goes_on_when_its_first_page_is_the_copy_of_the_fixed_part 100 \
         ms__super_choose 'ms__super_page_incomplete(h);' 'false;'
+    control first_page_without_live_words_and_copy_believed gcc test_rot \
+        log_goes_on_when_its_first_page_has_no_live_words_and_the_copy_is_lost 100 \
+        ms__super_choose 'log->file.super_lost = none;' ''
+    control clustered_records_not_kept gcc test_rot \
+        whole_clustered_records_are_kept_when_they_count_as_dead 100 \
+        ms__holds_record 's.limit = upto;' 's.limit = upto, s.last_seq = log->sum.last_seq;'
+    control noise_taken_for_a_watermark gcc test_rot \
+        log_is_refused_when_both_pages_are_the_copy_of_another_log 100 \
+        ms__log_find_end 'mark < MS__FIRST_RECORD || mark >> 62 != 0' 'mark == 0'
     control foreign_copy_believed gcc test_rot \
         log_is_refused_when_its_first_page_is_lost_and_the_copy_is_of_another_log 100 \
         ms__log_find_end 'if (!found_none ||' 'if (1 ||'
@@ -1137,7 +1146,7 @@ controls()
         'if (code != 0 || got < MS__HEADER) return 0;'
     control first_page_mended_with_zeros gcc test_log_recover \
         a_log_is_not_opened_when_its_copy_is_cut_off_meanwhile 100 \
-        ms__super_mend 'if (failed == 0 && got < fixed) failed = EIO;' ''
+        ms__super_mend 'if (failed == 0 && !ms__super_names(log, h)) failed = EIO;' ''
     control torn_first_message_taken_for_another_log gcc test_log_recover \
         a_log_is_not_refused_for_its_copy_when_its_first_message_is_torn 100 \
         ms__log_find_end \
