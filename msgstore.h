@@ -16044,7 +16044,6 @@ static void ms__pages_add(const ms__log *log, ms__pages *p, uint64_t offset, uin
         if (ms__page_looked(log, page) || ms__window_looked(log, page)) continue;
         if (p->n > 0 && p->page[p->n - 1] == page) continue;
         const ms__mapping *m = ms__mapping_of(log, page * MS__PAGE);
-        if (page * MS__PAGE < m->start) continue;
         p->page[p->n] = (uint32_t)page;
         p->at[p->n++] = m->base + (page * MS__PAGE - m->start);
     }

@@ -295,6 +295,20 @@ static void make_image(bench *b, bool changes)
     ms_close(store);
 }
 
+/* The disk is in memory. */
+static int populate_nothing(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
+                            uint64_t *bad)
+{
+    return 0;
+}
+
+static int populate_none_of(void *ctx, void *const *pages, size_t n)
+{
+    assert_in_range(n, 2, 32);
+    for (size_t i = 0; i < n; i++) assert_int_equal((uintptr_t)pages[i] % 4096, 0);
+    return 0;
+}
+
 static bench *bench_new(void)
 {
     static ms_os plain;
@@ -307,6 +321,8 @@ static bench *bench_new(void)
     b->buffer = (unsigned char *)room;
     b->rng = test_seed();
     disk_init(&b->d, ROOM);
+    b->d.os.populate = populate_nothing;
+    b->d.os.populate_each = populate_none_of;
     test_alloc_init(&b->heap);
     b->folder = scratch_folder();
     for (size_t i = 0; i < COUNT(logs); i++) {

@@ -138,6 +138,58 @@ TEST(refresh_fails_when_no_tail_slot_is_left)
     }
 }
 
+/* Puts a clustered log without the indexes of its segments on the disk. */
+static void make_clustered(void)
+{
+    uint64_t offset = MS__FIRST_RECORD;
+    ms_store *store = make_segments(3);
+    ms_log_desc desc = desc_of(MS_LOG_CREATE);
+    disk_compact(&drive, store, &desc);
+    store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    while (offset < log->end) {
+        unsigned char *r = writable(ms__log_at(log, offset));
+        offset += ms__padded(ms__get32(r));
+        if (r[4] == MS__KIND_INDEX) r[MS__HEADER] ^= 1;
+    }
+    ms_close(store);
+}
+
+/* Each of its segments is sealed in memory, with a tail of its own. */
+TEST(clustered_log_without_indexes_is_refused_when_no_tail_slot_or_memory_is_left)
+{
+    ms_store *store;
+    ms_error err;
+    uint32_t kept[MS__PINS];
+    make_clustered();
+    size_t size = (size_t)drive.size, k = 1;
+    unsigned char *bytes = (unsigned char *)malloc(size);
+    memcpy(bytes, drive.ro, size);
+    for (; k == 1 || heap.failed > 0; k++) {
+        test_alloc_init(&heap);
+        heap.fail_at = k;
+        ms_log_desc desc = desc_of(MS_LOG_READ);
+        ms_result result = ms_log_open(&store, &desc, &err);
+        assert_int_equal(result, heap.failed > 0 ? MS_E_NO_MEMORY : MS_OK);
+        if (result == MS_OK) ms_close(store);
+        test_alloc_done(&heap);
+    }
+    begin(); /* a reader of an empty file, with one tail slot left */
+    drive.there = true;
+    store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    memcpy(kept, log->map.pins, sizeof kept);
+    for (unsigned i = 0; i < MS__PINS; i++)
+        if (i != log->map.now + 1) log->map.pins[i]++;
+    disk_load(&drive, bytes, size);
+    assert_int_equal(test_refresh(store, NULL, &err), MS_E_BUSY);
+    assert_non_null(strstr(err.message, "cursors are open"));
+    memcpy(log->map.pins, kept, sizeof kept);
+    assert_int_equal(test_refresh(store, NULL, NULL), MS_OK);
+    free(bytes);
+    finish(store);
+}
+
 /* The last message before the segment index that cannot be taken in. */
 TEST(damage_is_counted_once_when_a_refresh_fails_after_it)
 {
