@@ -1147,6 +1147,15 @@ controls()
     control first_page_mended_with_zeros gcc test_log_recover \
         a_log_is_not_opened_when_its_copy_is_cut_off_meanwhile 100 \
         ms__super_mend 'if (failed == 0 && !ms__super_names(log, h)) failed = EIO;' ''
+    control first_page_mended_with_another_name gcc test_log_state \
+        superblock_is_not_mended_with_the_name_of_another_file 100 \
+        ms__super_names 'memcmp(h + 24, log->id.id, 16) == 0' 'true'
+    control numbers_of_a_cluster_not_bounded gcc test_log_state \
+        index_of_a_clustered_segment_is_refused_when_its_numbers_are_too_large 100 \
+        ms__segment_decode '(l->clustered && l->state.last_seq >= MS__CLUSTER_SEQ) ||' ''
+    control window_of_a_second_look_unbounded gcc test_log_state \
+        second_look_into_the_last_64_kib_ends_with_the_file 100 \
+        ms__pages_populate 'if (last >= n) last = n - 1;' '(void)n;'
     control torn_first_message_taken_for_another_log gcc test_log_recover \
         a_log_is_not_refused_for_its_copy_when_its_first_message_is_torn 100 \
         ms__log_find_end \

@@ -142,7 +142,7 @@ TEST(refresh_fails_when_no_tail_slot_is_left)
 static void make_clustered(void)
 {
     uint64_t offset = MS__FIRST_RECORD;
-    ms_store *store = make_segments(3);
+    ms_store *store = make_segments(12);
     ms_log_desc desc = desc_of(MS_LOG_CREATE);
     disk_compact(&drive, store, &desc);
     store = open_log(MS_LOG_READ);
@@ -188,6 +188,119 @@ TEST(clustered_log_without_indexes_is_refused_when_no_tail_slot_or_memory_is_lef
     assert_int_equal(test_refresh(store, NULL, NULL), MS_OK);
     free(bytes);
     finish(store);
+}
+
+static uint64_t populated_at[8];
+static size_t populated_size[8], n_populated;
+
+static int noted_populate(void *ctx, ms_file file, void *at, uint64_t offset, size_t size,
+                          uint64_t *bad)
+{
+    assert_true(n_populated < 8);
+    populated_at[n_populated] = offset;
+    populated_size[n_populated++] = size;
+    return 0;
+}
+
+/* A file of 20 pages: the second window of 64 KiB has four. */
+TEST(second_look_into_the_last_64_kib_ends_with_the_file)
+{
+    ms_store *store = make_log(0);
+    while (ms__log_of(store)->end < 19 * 4096) say_some(store, 1);
+    ms_close(store);
+    disk_resize(&drive, 20 * 4096);
+    traps.os.populate = noted_populate;
+    store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    assert_int_equal(log->map.n_looked, 20);
+    memset(log->map.looked, 0, 4);
+    log->map.look_next = 0;
+    n_populated = 0;
+    ms__log_populate(log, 17 * 4096, 40);
+    ms__log_populate(log, 3 * 4096, 40);
+    ms__log_populate(log, 18 * 4096, 40);
+    assert_int_equal(n_populated, 3);
+    assert_int_equal(populated_at[2], 18 * 4096);
+    assert_int_equal(populated_size[2], 2 * 4096);
+    ms_close(store);
+    begin();
+}
+
+/* A list that ends after the postings: nothing is prefetched. */
+TEST(run_that_lies_about_its_end_is_not_prefetched)
+{
+    ms_store *store = make_segments(2);
+    ms__log *log = ms__log_of(store);
+    (void)count_all(store, query_at("place_1"), MS_OK); /* the index is valid */
+    ms__segment lies = *ms__segment_of(log, 0, false);
+    ms__run_soon run = {&lies, lies.numbers, lies.lists};
+    ms__run_soon_list(&run, ms__segment_list(&lies, 0));
+    assert_ptr_equal(run.index, &lies);
+    lies.postings = 0;
+    run = (ms__run_soon){&lies, lies.numbers, lies.lists};
+    ms__run_soon_list(&run, ms__segment_list(&lies, 0));
+    assert_null(run.index);
+    finish(store);
+}
+
+/* Numbers of clustered messages have 32 bits. */
+TEST(index_of_a_clustered_segment_is_refused_when_its_numbers_are_too_large)
+{
+    ms__segment seg;
+    uint64_t offset = MS__FIRST_RECORD;
+    make_clustered();
+    ms_store *store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    const unsigned char *r = ms__log_at(log, offset);
+    for (; r[4] != MS__KIND_INDEX; r = ms__log_at(log, offset))
+        offset += ms__padded(ms__get32(r));
+    unsigned char *copy = (unsigned char *)malloc(ms__padded(ms__get32(r)));
+    memcpy(copy, r, ms__get32(r));
+    copy[MS__HEADER] ^= 1;
+    assert_true(ms__segment_decode(&seg, copy, offset));
+    assert_int_equal(seg.clustered, 1);
+    seg.state.last_seq = MS__CLUSTER_SEQ - 1;
+    ms__state_encode(&seg.state, copy);
+    assert_true(ms__segment_decode(&seg, copy, offset));
+    seg.state.last_seq = MS__CLUSTER_SEQ;
+    ms__state_encode(&seg.state, copy);
+    assert_false(ms__segment_decode(&seg, copy, offset));
+    free(copy);
+    ms_close(store);
+}
+
+static void cut_page_0(void *of)
+{
+    (void)of;
+    drive.size = 24;
+}
+
+/* Page 0 names another file, and the copy cannot be read any more: by the third read, or
+ * by all from there on, or it is cut off. */
+TEST(superblock_is_not_mended_with_the_name_of_another_file)
+{
+    unsigned char before[MS__FIRST_RECORD];
+    ms_store *store;
+    ms_error err;
+    for (int way = 0; way < 3; way++) {
+        ms_close(make_log(3));
+        drive.rw[24] ^= 1;
+        ms__put32(drive.rw + 52, ms__crc32c(0, drive.ro, 52));
+        memcpy(before, drive.ro, sizeof before);
+        traps.kinds = OS_FAULT_BIT(READ);
+        traps.calls = 0;
+        traps.how = way == 2 ? OS_FAULT_ACT_BEFORE : OS_FAULT_FAIL;
+        traps.at = 3;
+        traps.from = way == 1;
+        traps.act = cut_page_0;
+        traps.code = EIO;
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        assert_int_equal(ms_log_open(&store, &desc, &err), MS_E_IO);
+        assert_non_null(strstr(err.message, "writing the superblock"));
+        assert_int_equal(traps.hits, way == 1 ? 2 : 1);
+        assert_memory_equal(drive.ro, before, way == 2 ? 24 : sizeof before);
+    }
+    begin();
 }
 
 /* The last message before the segment index that cannot be taken in. */
