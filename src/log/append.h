@@ -126,12 +126,14 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
 }
 
 /* Allocates room in the file up to `upto`. It asks for less on a disk that is nearly
- * full: with room ahead, up to a page, exactly. (Linux 6.18 keeps what one call writes in
- * one piece of its cache, and maps a piece at a time. Steps of 2 MiB for 256 KiB: one
- * conversation of 1,000,000 messages in a new process 1.5 us a message for 3.8. But an
- * append took 8.9 us for 1.8: the first store into each page walks its piece.) A file system that cannot allocate is
+ * full: with room ahead, up to a page, exactly. A file system that cannot allocate is
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
- * store into a page without disk blocks may raise SIGBUS. Nothing visible changes. */
+ * store into a page without disk blocks may raise SIGBUS. Nothing visible changes.
+ *
+ * Linux 6.18 keeps what one call writes in one piece of its cache, and maps a piece at a
+ * time. With steps of 2 MiB for 256 KiB, one conversation of 1,000,000 messages took a
+ * new process 1.5 us a message, not 3.8. But an append took 8.9 us, not 1.8: the first
+ * store into a page costs as much as its piece is large. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated) return MS_OK;
