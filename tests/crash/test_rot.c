@@ -705,8 +705,9 @@ static size_t judge(rot *t, ms_store *store, ms_result all, const char *when,
                   e->kind, e->at, t->place[e->place]);
     }
     if (*dead == t->n) {
-        size_t i = any(t, t->n_places);
-        if (view_of(store, t->place[i], &seen) == MS_OK && seen != t->view[i])
+        size_t i = t->n_places > 0 ? any(t, t->n_places) : 0; /* 0: it has no message */
+        if (i < t->n_places && view_of(store, t->place[i], &seen) == MS_OK &&
+            seen != t->view[i])
             wrong(t, when, "%s shows something else, and reports nothing", t->place[i]);
         if (view_of(store, NULL, &seen) == MS_OK && seen != t->all)
             wrong(t, when, "everything shows something else, and reports nothing");
