@@ -43,7 +43,7 @@ check: ## each suite once, quickly; or some: SECTION=log-sync, CHANGED=1
 	@bash tools/join.sh --check
 	@sh tools/setup.sh check
 	@MAKE='$(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))' JOBS=$(JOBS) \
-	    bash tests/run/check.sh $(if $(CHANGED),--changed) $(SECTION)
+	    $(RUN) tests/run/check.sh $(if $(CHANGED),--changed) $(SECTION)
 
 header: ## write msgstore.h from src/, or carry an edit of msgstore.h into src/
 	@bash tools/join.sh $(if $(FROM),--from $(FROM))
@@ -55,7 +55,7 @@ bench: ## compare with other stores, and each figure with its goal
 	@$(MAKE) $(RULES) bench
 
 tool: ## build the command line tool, build/msgstore
-	@[ -n "$$(STB_INC='$(STB_INC)' sh tools/setup.sh stb)" ] || sh tools/setup.sh demo
+	@[ -n "$$(STB_INC='$(STB_INC)' sh tools/setup.sh stb)" ] || sh tools/setup.sh tool
 	@$(MAKE) $(RULES) build/msgstore
 
 lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other languages
@@ -85,6 +85,9 @@ clean: ## remove build/
 	rm -rf build
 
 TYPED = help setup demo test check header torture bench tool lib install clean
+
+# make -n runs the lines that call make, too: there a script is only printed.
+RUN = $(if $(findstring n,$(firstword -$(MAKEFLAGS))),echo bash,bash)
 
 # One make knows every other target and file. It gets all of them in one call, so that
 # what two of them need is built once. Of several targets here one runs after the other.

@@ -215,7 +215,8 @@
  *
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
- *   MSGSTORE_STATIC         all functions static: everything in one source file
+ *   MSGSTORE_STATIC         all functions static: everything in one source file. Halves
+ *                           the code of a program that calls some of them
  *   MSGSTORE_NO_FORMATS     no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
  *   MSGSTORE_NO_LOG         no log, no system calls on files
@@ -231,7 +232,7 @@
  *                           clock, messages have no time of their own. ms_wait does not
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
- *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
+ *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h", else <stb/stb_ds.h>
  *   MS_ASSERT(condition)    internal invariants; default assert(), with
  *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
  *                           failed assertion.
@@ -23770,7 +23771,19 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #endif
 
 #ifndef MSGSTORE_STB_DS
+#ifdef __has_include
+#if __has_include("stb_ds.h")
 #define MSGSTORE_STB_DS "stb_ds.h"
+#elif __has_include(<stb/stb_ds.h>)
+#define MSGSTORE_STB_DS <stb/stb_ds.h>
+#else
+#error "msgstore.h does not find stb_ds.h: (1) install it (Debian: libstb-dev), or set \
+MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it (make single); (3) \
+define MSGSTORE_NO_FORMATS, without message formats and requests"
+#endif
+#else
+#define MSGSTORE_STB_DS "stb_ds.h"
+#endif
 #endif
 #include MSGSTORE_STB_DS
 

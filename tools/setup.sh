@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh demo    a C compiler and stb_ds.h
+#   tools/setup.sh demo    a C compiler and stb_ds.h; tool: the same
 #   tools/setup.sh test    also the libraries, compilers and checkers of the tests
 #   tools/setup.sh setup   the same as test, for `make setup`
 #   tools/setup.sh fuzz    of these what fuzzing needs; controls: what `make controls` needs
@@ -91,6 +91,11 @@ missing_for_demo()
         echo gcc libc6-dev
         [ -n "$(stb_flag)" ] || echo libstb-dev
     fi
+}
+
+missing_for_tool()
+{
+    missing_for_demo
 }
 
 # What no test can do without.
@@ -243,10 +248,10 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board:) ;;
+demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
-    echo "usage: tools/setup.sh demo|test|setup|check|fuzz|controls|bench|windows|report" >&2
+    echo "usage: tools/setup.sh demo|tool|test|setup|check|fuzz|controls|bench|windows|report" >&2
     echo "       tools/setup.sh postgres|board" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2

@@ -215,7 +215,8 @@
  *
  * ---- COMPILE-TIME OPTIONS (define before the implementation) -------------------------
  *
- *   MSGSTORE_STATIC         all functions static: everything in one source file
+ *   MSGSTORE_STATIC         all functions static: everything in one source file. Halves
+ *                           the code of a program that calls some of them
  *   MSGSTORE_NO_FORMATS     no readers and writers of formats; stb_ds is not needed
  *   MSGSTORE_NO_THREADS     no locks and atomics: one thread at a time per store
  *   MSGSTORE_NO_LOG         no log, no system calls on files
@@ -231,7 +232,7 @@
  *                           clock, messages have no time of their own. ms_wait does not
  *                           wait
  *   MSGSTORE_NO_ERROR_TEXT  errors have a code and an offset, but no message and no path
- *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h"
+ *   MSGSTORE_STB_DS         the path of stb_ds.h; default "stb_ds.h", else <stb/stb_ds.h>
  *   MS_ASSERT(condition)    internal invariants; default assert(), with
  *                           MSGSTORE_FREESTANDING abort(). Wrong input never causes a
  *                           failed assertion.

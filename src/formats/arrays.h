@@ -48,7 +48,19 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #endif
 
 #ifndef MSGSTORE_STB_DS
+#ifdef __has_include
+#if __has_include("stb_ds.h")
 #define MSGSTORE_STB_DS "stb_ds.h"
+#elif __has_include(<stb/stb_ds.h>)
+#define MSGSTORE_STB_DS <stb/stb_ds.h>
+#else
+#error "msgstore.h does not find stb_ds.h: (1) install it (Debian: libstb-dev), or set \
+MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it (make single); (3) \
+define MSGSTORE_NO_FORMATS, without message formats and requests"
+#endif
+#else
+#define MSGSTORE_STB_DS "stb_ds.h"
+#endif
 #endif
 #include MSGSTORE_STB_DS
 

@@ -299,6 +299,20 @@ at 2 build small_program_runs "$c" small
 mkdir -p "$out/other"
 cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" "$out/other/other_name.h"
 at 2 build MSGSTORE_STB_DS "$c -I$out/other $no_stb -DMSGSTORE_STB_DS=\\\"other_name.h\\\"" single
+# A machine without stb_ds.h: the error names three ways on, and the third one compiles.
+check stb_ds_missing <<END
+mkdir -p \$dir/include
+for file in /usr/include/*; do
+    case \$file in */stb) ;; *) ln -sfn \$file \$dir/include/ ;; esac
+done
+cc="gcc -nostdinc -isystem \$(gcc -print-file-name=include) -isystem \$dir/include \
+    -isystem /usr/include/\$(gcc -print-multiarch) $c99 -c \$src/single.c -o \$dir/it.o"
+if \$cc >\$dir/said 2>&1; then echo "it compiles without stb_ds.h"; exit 1; fi
+for way in 'libstb-dev' 'msgstore_single.h' 'define MSGSTORE_NO_FORMATS'; do
+    grep -q "error.*does not find stb_ds.h.*\$way" \$dir/said
+done
+\$cc -DMSGSTORE_NO_FORMATS
+END
 build stb_ds_in_another_file_gcc "gcc $c99 $stb" stb_user "$out/gcc.o -pthread"
 at 2 build stb_ds_in_another_file_g++ "g++ $cpp11 $stb" stb_user "$out/g++.o -pthread"
 for row in "$quick:$c99:2" "clang++:$cpp11:3" "g++:$cpp11:3"; do

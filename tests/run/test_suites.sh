@@ -169,12 +169,25 @@ options_fit()
 
 # shellcheck disable=SC2086
 cat $tables >"$out/tables.md"
+# dry_runs: prints what `make -n` runs although it is to print the lines alone.
+dry_runs()
+{
+    local target said
+    for target in test check fuzz test-sdk; do
+        said=$(MAKEFLAGS='' make -n "$target" SETUP=0 2>&1)
+        grep -q "^bash tests/[a-z/]*\.sh\|=.*bash tests/[a-z/]*\.sh\|^ *bash tests" \
+            <<<"$said" || echo "make -n $target does not print its script"
+        grep -m 1 'passed, [0-9]* failed\|^ran \|^FAIL\|^build ' <<<"$said"
+    done
+}
+
 result rows_fit "$(rows_fit "$out/tables.md")"
 result controls_fit "$(controls_fit "$out/tables.md")"
 result reach_fit "$(reach_fit tests/run/reach.txt)"
 result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 promises_fit $promises >"$out/problems"
+result dry_runs_run_nothing "$(dry_runs)"
 result promises_fit "$(<"$out/problems")"
 points_fit $promises >"$out/problems"
 result points_fit "$(<"$out/problems")"
