@@ -1277,18 +1277,20 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
 /* ---- Shared memory: agents of a process that communicate through one arena store. The
- * location is the namespace. A worker reads the conversation, its own messages, and
- * broadcasts. A manager (an agent with subordinates) reads its own messages, its team
- * agent after agent, and broadcasts. ms_memory_add stores any type under the agent's own
- * key; but every agent reads user, assistant, global_observation and synthesis messages
- * of any author. */
+ * location is the namespace. Every agent reads the conversation, its own messages, and
+ * broadcasts; a manager (an agent with subordinates) also its team, agent after agent. In
+ * the origin's shared memory a manager reads no conversation: set no_conversation for
+ * that. ms_memory_add stores any type under the agent's own key; but every agent reads
+ * user, assistant, global_observation and synthesis messages of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
 /* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
- * conversation (user_message, assistant_message). It is stored without agent key;
- * from_worker of a global_observation is the agent's key unless set. */
+ * conversation (user_message, assistant_message). An assistant_message has the agent key
+ * of its author, by default the memory's, so that other agents' requests have it as user
+ * text. The others are stored without agent key; from_worker of a global_observation is
+ * the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
@@ -23144,7 +23146,6 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
     ms_memory_init(memory, store, name_space, agent_key);
     memory->subordinates = subordinates;
     memory->n_subordinates = n_subordinates;
-    memory->no_conversation = n_subordinates > 0;
     memory->team_by_agent = true;
     memory->agent_types = MS_TYPES_ALL;
     memory->runtime_mode = MS_RUNTIME_STORE;
@@ -23163,7 +23164,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
                            "a synthesis, or of the conversation");
     ms_envelope all = *m;
-    all.agent_key = ms__absent();
+    if (all.type != MS_T_ASSISTANT_MESSAGE) all.agent_key = ms__absent();
+    else if (!all.agent_key.ptr) all.agent_key = memory->agent_key; /* its author */
     if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
         all.from_worker = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);

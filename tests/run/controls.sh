@@ -821,6 +821,13 @@ controls()
     control text_beside_a_call_of_another gcc test_project \
         text_beside_a_call_of_another_precedes_it 100 \
         ms__item_as_anothers '!ms__is_blank(*text)) beside = *text;' 'false) beside = *text;'
+    control manager_without_the_conversation gcc test_memory \
+        'memory/a_shared_worker_reads_conversation_own_messages_and_broadcasts on heap' 100 \
+        ms_shared_memory_init 'memory->team_by_agent = true;' \
+        'memory->team_by_agent = memory->no_conversation = n_subordinates > 0;'
+    control broadcast_words_of_nobody gcc test_memory \
+        'memory/a_broadcast_has_its_sender on heap' 100 \
+        ms_memory_broadcast 'if (all.type != MS_T_ASSISTANT_MESSAGE)' 'if (true)'
     control question_not_counted gcc test_project questions_that_are_not_answered 100 \
         ms__project_read 'p->report.dropped += p->question != NULL;' ''
     control final_of_another_agent gcc test_project \
