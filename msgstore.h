@@ -741,9 +741,9 @@ enum {
     MS_FLAG_SYNCED = 2,    /* log files: all before it was synced; set by stores */
     MS_FLAG_REPAIRED = 4,  /* bad UTF-8 was replaced by U+FFFD; set when encoded */
     MS_FLAG_STAMPED = 8,   /* the time is the store's, the message came without */
-    MS_FLAG_JOINED = 16,   /* belongs to the message before it: one assistant turn
-                              whose text and calls were one message in another format;
-                              append them in one batch, so that nothing comes between */
+    MS_FLAG_JOINED = 16,   /* belongs to the message of its agent and turn_id before it:
+                              one assistant turn whose text and calls were one message
+                              in another format; append them in one batch */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
     MS_FLAG_REDACTED = 128,    /* its content was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
@@ -1421,8 +1421,9 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* of the reading agent: messages of other agents become
-                                 user text; absent: all messages are its own */
+    ms_str agent_key;         /* of the reading agent: what other agents said and did
+                                 becomes user text, "[name] ..."; absent: all messages
+                                 are its own */
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request; absent: any. Thinking of
                                  other models is left out */
@@ -1474,6 +1475,11 @@ typedef struct ms_request_desc {
     ms_str extra;              /* a JSON object: more members of the request */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
+    ms_type text_type;         /* of its texts, which says for whom they are.
+                                  ASSISTANT_MESSAGE (or 0): all agents of the location;
+                                  FINAL, a plan, DATA: the agent and its managers;
+                                  SYNTHESIS: all, as global, from_manager is the agent.
+                                  In requests of a memory the own block has it, too */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
@@ -23164,10 +23170,11 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
                            "a synthesis, or of the conversation");
     ms_envelope all = *m;
-    if (all.type != MS_T_ASSISTANT_MESSAGE) all.agent_key = ms__absent();
-    else if (!all.agent_key.ptr) all.agent_key = memory->agent_key; /* its author */
-    if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
-        all.from_worker = memory->agent_key;
+    bool said = all.type == MS_T_ASSISTANT_MESSAGE;
+    ms_str *author = said ? &all.agent_key : &all.from_worker;
+    if (!said) all.agent_key = ms__absent();
+    if ((said || all.type == MS_T_GLOBAL_OBSERVATION) && !author->ptr)
+        *author = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);
 }
 
@@ -24086,10 +24093,12 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
 }
 
 /* Returns whether a message continues the one written before it. A history may have left
- * out the message to which it was joined. */
+ * out the message to which it was joined, or another agent wrote between. */
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
+    size_t n = stbds_arrlenu(w->held);
+    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1) &&
+           n > 0 && ms_str_equal(m->agent_key, w->held[n - 1].agent_key);
 }
 
 /* Returns a text message of that role. */
@@ -28204,7 +28213,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      a result with arguments of its own (a session row) a call is made.
  *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
  *      one agent. The result of a call is linked to the call, however late it comes. A
- *      text of the user or the system is a group of its own.
+ *      text of the user or the system is a group of its own. A JOINED item joins the
+ *      group of its answer, the newest of its agent and turn_id, across words of other
+ *      agents. Across a text of the user, or a result, it joins if `answer` in its extra
+ *      is the number of the answer's first message. A stream writes that member where
+ *      others wrote between its messages.
  *   4  A call gets its final id: its own if the profile allows it and no earlier call has
  *      it, else one derived from it. The result has the same id.
  *
@@ -28241,8 +28254,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   synthesis                                   assistant text of its author, else user
  *                                               text with its source
  *   global_observation                          user text with its source
- *   work of another agent (all but the          user text that begins with the agent's
- *     conversation, contexts, global ones)      name; before a call its text
+ *   words and work of another agent (all but    user text that begins with the agent's
+ *     the user's, contexts, global ones)        name; before a call its text
  *   input_required                              assistant text when the user answers at
  *                                               once, else nothing
  *   reasoning                                   signed thinking, see below, else nothing
@@ -28251,6 +28264,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
  * of the running turn: of all groups after the last user text before the newest results.
+ * Words of other agents are not the user's: the turn goes on until its agent answers.
+ * Anthropic may see a new turn behind them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
@@ -28261,10 +28276,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
- * call), 80 a text that is written, and a copy of the message if the caller's does not
- * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
- * is tested after each message and at the end; then no item joins a group any more.
+ * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, and a copy of the message if the
+ * caller's does not stay valid. Items and groups never move. A failed allocation sets
+ * p->no_memory, which is tested after each message and at the end; then no item joins a
+ * group any more.
  * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (PJ2) Equal input makes equal bytes.
@@ -28440,6 +28456,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
@@ -28468,7 +28485,13 @@ typedef struct ms__group {
     ms_str agent;
 } ms__group;
 
-enum { MS__NAME_ID, MS__NAME_CALL, MS__NAME_AGENT, MS__NAME_TABLES };
+enum {
+    MS__NAME_ID,
+    MS__NAME_CALL,
+    MS__NAME_AGENT,
+    MS__NAME_ANSWER,
+    MS__NAME_TABLES
+};
 
 /* A name, in a trie over hashes: each level takes two bits of them. */
 typedef struct ms__name {
@@ -28479,7 +28502,10 @@ typedef struct ms__name {
     uint32_t tries;           /* an id: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
-    ms__group *turn;          /* an agent: its newest turn */
+    ms__group *turn;          /* an agent: its newest turn; an answer: the group of its
+                                 items; NULL: it has none yet */
+    uint64_t seq;             /* an answer: of its first message */
+    ms__thinking_check *thinking_check; /* an answer; NULL: no thinking so far */
 } ms__name;
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
@@ -28503,8 +28529,9 @@ typedef struct ms__projector {
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
-    ms__thinking_check *thinking_check; /* of the newest thinking, until its answer
-                                           ends */
+    ms__name *answer;           /* to which the message belongs; NULL: to none */
+    size_t asked;               /* the number after that of the newest group of user or
+                                   system text, without asides */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -28870,17 +28897,18 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     }
 }
 
-/* Returns whether a message is the work of another agent than the reader. The
- * conversation and global messages belong to no agent. */
+/* Returns whether a message is the words or the work of another agent than the reader.
+ * The user's messages, contexts and global messages belong to no agent. */
 static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
 {
     ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
-    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
-    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
-    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
-        m->type == MS_T_TEXT)
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr || c == MS__CLASS_GLOBAL ||
+        ms_str_equal(p->opts.agent_key, m->agent_key))
         return false;
-    return !ms_str_equal(p->opts.agent_key, m->agent_key);
+    if (c == MS__CLASS_CONVERSATION || m->type == MS_T_DIRECTOR_CONTEXT ||
+        m->type == MS_T_INJECTED_CONTEXT || m->type == MS_T_TEXT)
+        return ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return true;
 }
 
 /* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
@@ -28896,6 +28924,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (call || delegation) *text = call ? m->args.text : m->task;
     if (!call && !beside.ptr && ms__is_blank(*text)) return;
     item->kind = MS__ITEM_USER;
+    item->aside = true;
     p->report.wrapped++;
     if (call) begin = ms__concat3(p, who, m->tool, MS_STR(" "));
     if (delegation) begin = ms__concat3(p, who, m->worker, MS_STR(": "));
@@ -28977,6 +29006,7 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
                (ms_str_equal(p->opts.agent_key, m->agent_key) ||
                 ms_str_equal(p->opts.agent_key, source));
     item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    item->aside = !own;
     ms__item_flatten(p, item);
     if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
     if (own && p->profile->trim) *text = ms__trim_end(*text);
@@ -29142,23 +29172,24 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     return !signs || item->beside.ptr ? item : NULL;
 }
 
-/* Adds message m to the hash of the answer to which thinking belongs. */
+/* Adds message m to the hash of its answer, if that has thinking. */
 static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
                                    ms__item *thought)
 {
     ms_str of;
-    if (!(m->flags & MS_FLAG_JOINED)) p->thinking_check = NULL;
-    if (thought && !p->thinking_check) {
-        p->thinking_check =
-            (ms__thinking_check *)ms__project_alloc(p, sizeof *p->thinking_check);
-        if (!p->thinking_check) return;
-        p->thinking_check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
-                                    ms_json_u64(of, &p->thinking_check->of) == MS_OK;
+    if (!p->answer) return;
+    ms__thinking_check *check = p->answer->thinking_check;
+    if (thought && !check) {
+        check = (ms__thinking_check *)ms__project_alloc(p, sizeof *check);
+        if (!check) return;
+        check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                        ms_json_u64(of, &check->of) == MS_OK;
+        p->answer->thinking_check = check;
     }
-    if (thought) thought->thinking_check = p->thinking_check;
-    if (!p->thinking_check) return;
-    p->thinking_check->sum = ms__answer_sum(p->thinking_check->sum, m);
-    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->thinking_check->edited = true;
+    if (thought) thought->thinking_check = check;
+    if (!check) return;
+    check->sum = ms__answer_sum(check->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
 /* Returns whether the answer of thinking is unaltered. */
@@ -29308,15 +29339,46 @@ static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str age
     return p->last = g;
 }
 
+/* Returns whether a JOINED message continues an answer. Its own may be another one, whose
+ * first message the history does not have. */
+static bool ms__continues(const ms__projector *p, const ms_envelope *m,
+                          const ms__name *answer)
+{
+    ms_str member;
+    uint64_t seq;
+    if (m->extra.ptr && ms_json_member(m->extra, MS_STR("answer"), &member) &&
+        ms_json_u64(member, &seq) == MS_OK && seq == answer->seq)
+        return true;
+    return !answer->turn ||
+           (!answer->turn->has_results && answer->turn->number >= p->asked);
+}
+
+/* Finds the answer to which message m belongs, or begins one. What a user, the system or
+ * a tool says belongs to none. */
+static void ms__answer_find(ms__projector *p, const ms_envelope *m)
+{
+    p->answer = NULL;
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && m->type != MS_T_SYNTHESIS) return;
+    ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
+    p->answer = answer;
+    if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;
+    answer->turn = NULL;
+    answer->thinking_check = NULL;
+    answer->seq = m->seq;
+}
+
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
-    if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-        !ms_str_equal(g->agent, agent))
+    if (turn && p->answer && p->answer->turn) g = p->answer->turn;
+    else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
+             !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
+    if (turn && p->answer) p->answer->turn = g;
+    if (!turn && !item->aside) p->asked = p->n_groups;
     if (p->no_memory) return;
     if (g->last) g->last->next = item;
     else g->first = item;
@@ -29520,6 +29582,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
+    ms__answer_find(p, m);
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);
@@ -29670,33 +29733,39 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 }
 
 /* Returns whether a group before an answer is of the same turn. System text ends a turn
- * only where a turn is a list of blocks. */
+ * only where a turn is a list of blocks; words of other agents end none. */
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_USER && g->first->aside) ||
            (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. */
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first;
+    const ms__group *last = p->last, *first, *behind;
+    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
+        behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        if (ms__is_silent(g)) continue;
+        begins = begins || g == first || g == behind;
+        if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
-            p->report.thinking_missing += !ms__group_thinks(p, g);
-        if (first_only) return;
+            p->report.thinking_missing +=
+                (begins || !first_only) && !ms__group_thinks(p, g);
+        begins = false;
     }
 }
 
@@ -30169,10 +30238,10 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         *memory = *desc->memory;
         memory->timeline = true;
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
-        if (desc->opts.thinking)
-            memory->agent_types = (memory->agent_types ? memory->agent_types
-                                                       : MS_TYPES_AGENT) |
-                                  MS_BIT(MS_T_REASONING);
+        if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
+        if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
+        if ((unsigned)desc->text_type < MS_TYPE_COUNT) /* the agent's own answers */
+            memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;
         memory->by_time = false; /* pairs are found in order of sequence */
         return ms_get_history(memory, it, err);
     }
@@ -30498,10 +30567,11 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
            bufs[MS__ANSWER_DATA].len;
 }
 
-/* Returns an object with the member `signed` of a part, and the hash of the answer unless
- * it is 0. */
-static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part *part,
-                                     uint64_t of)
+/* Returns the extra members of a part: `signed` of thinking and of a signed call, with
+ * the hash of the answer unless it is 0; apart: `answer`, the number of the first
+ * message, where others wrote between. */
+static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *part,
+                                    uint64_t of, bool is_signed, bool apart)
 {
     bool data = part->bufs[MS__ANSWER_DATA].len > 0;
     const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
@@ -30509,17 +30579,22 @@ static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part 
     ms_buf buf;
     ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("signed"));
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("provider"));
-    ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
-    if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
-    if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
-    if (of != 0) ms_json_key(&w, MS_STR("of"));
-    if (of != 0) ms_json_put_u64(&w, of);
-    if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
-    if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
-    ms_json_end(&w);
+    if (is_signed) {
+        ms_json_key(&w, MS_STR("signed"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("provider"));
+        ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name
+                                                               : ""));
+        if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
+        if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
+        if (of != 0) ms_json_key(&w, MS_STR("of"));
+        if (of != 0) ms_json_put_u64(&w, of);
+        if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
+        if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        ms_json_end(&w);
+    }
+    if (apart) ms_json_key(&w, MS_STR("answer"));
+    if (apart) ms_json_put_u64(&w, a->out.first_seq);
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, buf.len);
     return ms_buf_text(&buf);
@@ -30532,10 +30607,10 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
 {
     ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
                           : ms_text("");
+    ms_type said = a->desc.text_type ? a->desc.text_type : MS_T_ASSISTANT_MESSAGE;
     ms_envelope m = ms_message(part->kind == MS__ANSWER_THOUGHT ? MS_T_REASONING
                                : part->kind == MS__ANSWER_OTHER ? MS_T_MULTIMODAL_PART
-                                                                : MS_T_ASSISTANT_MESSAGE,
-                                                                text);
+                                                                : said, text);
     if (part->kind == MS__ANSWER_CALL) {
         const ms_buf *id = &part->bufs[MS__ANSWER_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
@@ -30548,6 +30623,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
+    if (m.type == MS_T_SYNTHESIS) m.from_manager = m.agent_key;
     if (a->out.first_seq != 0 && part->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
     return m;
 }
@@ -30925,6 +31001,12 @@ static void ms__answer_event(ms_answer_stream *a)
 
 /* ---- Bytes, and the end. */
 
+/* The types that the texts of an answer can have. */
+#define MS__SAID_TYPES                                                                   \
+    (MS_BIT(MS_T_ASSISTANT_MESSAGE) | MS_BIT(MS_T_FINAL) | MS_BIT(MS_T_SYNTHESIS) |      \
+     MS_BIT(MS_T_STRATEGIC_PLAN) | MS_BIT(MS_T_SUGGESTED_PLAN) |                         \
+     MS_BIT(MS_T_SCRIPT_PLAN) | MS_BIT(MS_T_DATA))
+
 /* Keeps what an answer needs of its description, copied. */
 static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
                                              const ms_request_desc *desc)
@@ -30935,6 +31017,7 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms_str *const texts[] = {&own->location, &own->opts.agent_key, &own->turn_id, &name};
     own->arena = desc->arena;
     own->stream = desc->stream;
+    own->text_type = desc->text_type;
     own->store = memory ? memory->store : desc->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
@@ -30958,6 +31041,10 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
+    if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
+                            !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
+        return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
+                           "assistant_message, final, synthesis, a plan or data");
     a->err = err;
     a->streams = true;
     a->last_kind = MS__ANSWER_OTHER;
@@ -31007,12 +31094,13 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
-/* Returns all messages in their final form; those of thinking have the hash of all. */
+/* Returns all messages in their final form; those of thinking have the hash of all, and
+ * those of a stream behind messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
-    uint64_t of = 0;
+    uint64_t of = 0, before = 0;
     size_t n = 0;
-    bool thinks = false;
+    bool thinks = false, apart = false;
     for (const ms__answer_part *part = a->parts; part; part = part->next) n++;
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
@@ -31030,8 +31118,11 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
-        if (thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0)
-            m->extra = ms__answer_part_signed(a, part, thought ? of : 0);
+        bool is_signed = thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0;
+        apart = apart || (before != 0 && part->seq > before + 1);
+        if (is_signed || apart)
+            m->extra = ms__answer_part_extra(a, part, thought ? of : 0, is_signed, apart);
+        if (part->seq != 0) before = part->seq;
     }
     a->out.messages = n;
     return all;

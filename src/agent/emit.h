@@ -113,33 +113,39 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 }
 
 /* Returns whether a group before an answer is of the same turn. System text ends a turn
- * only where a turn is a list of blocks. */
+ * only where a turn is a list of blocks; words of other agents end none. */
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_USER && g->first->aside) ||
            (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. */
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first;
+    const ms__group *last = p->last, *first, *behind;
+    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
+        behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        if (ms__is_silent(g)) continue;
+        begins = begins || g == first || g == behind;
+        if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
-            p->report.thinking_missing += !ms__group_thinks(p, g);
-        if (first_only) return;
+            p->report.thinking_missing +=
+                (begins || !first_only) && !ms__group_thinks(p, g);
+        begins = false;
     }
 }
 

@@ -483,9 +483,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
                            "a synthesis, or of the conversation");
     ms_envelope all = *m;
-    if (all.type != MS_T_ASSISTANT_MESSAGE) all.agent_key = ms__absent();
-    else if (!all.agent_key.ptr) all.agent_key = memory->agent_key; /* its author */
-    if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
-        all.from_worker = memory->agent_key;
+    bool said = all.type == MS_T_ASSISTANT_MESSAGE;
+    ms_str *author = said ? &all.agent_key : &all.from_worker;
+    if (!said) all.agent_key = ms__absent();
+    if ((said || all.type == MS_T_GLOBAL_OBSERVATION) && !author->ptr)
+        *author = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);
 }
