@@ -2146,8 +2146,40 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * again is the same. While the window's start stays, more messages only change the end
  * of the list, from the turn that they belong to, so that a provider's prompt cache
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
- * Pictures are sent where the provider takes them, by data and by URL; another part of a
- * list becomes its name: "[file left out]". */
+ *
+ * Content is text, or JSON. These JSON forms are parts, one alone or in a list; ms_parts
+ * writes the first four:
+ *
+ *   text                 {"type":"text","text":T}, also input_text, output_text, refusal
+ *   picture by data      {"type":"image","source":{"type":"base64","media_type":M,
+ *                        "data":D}}, {"type":"image","mimeType":M,"data":D},
+ *                        {"inlineData":{"mimeType":M,"data":D}}, {"kind":"binary",...}
+ *   picture by URL       {"type":"image_url","image_url":{"url":U}}, {"type":"image",
+ *                        "source":{"type":"url","url":U}}, input_image, fileData; U may
+ *                        be a data URL
+ *   document             {"type":"document","source":{...}}, file: "[document left out]"
+ *   sound, video         input_audio, audio-url, video-url: "[input_audio left out]"
+ *   any other JSON       data: sent as its text, or as JSON where a result may be that
+ *
+ * A picture that the provider does not take is "[image left out]"; report->wrapped counts
+ * what is left out. A tool's picture stands in its result where the provider takes it
+ * there. Else "[image below]" does, and the picture follows the results as the user's,
+ * after "[image of TOOL]". So do pictures of other agents. In a result an object that is
+ * a text part is data, and a list of strings, too. */
+
+/* One part of a message's content. Set one of the first three. */
+typedef struct ms_part {
+    ms_str text;
+    ms_str bytes;             /* of a file, as they are: they become base64 */
+    ms_str url;               /* of a picture: http, https, gs or data */
+    ms_str mime;              /* of bytes: "image/png", "application/pdf" */
+} ms_part;
+
+/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Bytes
+ * of media type image/... are a picture, others a document. MS_E_ARGUMENT: a part has
+ * none or several of the three, or bytes without a media type. MS_E_ARENA. */
+MS_API ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena, ms_value *out,
+                          ms_error *err);
 
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
@@ -28467,6 +28499,7 @@ typedef struct ms__item {
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
@@ -28819,7 +28852,18 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
+/* Returns whether an object is one part, and not data. In results only a picture is:
+ * tools return objects of all kinds. */
+static bool ms__is_part(ms_str object, bool strings)
+{
+    ms_str member;
+    if (ms_json_kind_of(object) != MS_JSON_OBJECT) return false;
+    const ms__part_form *f = ms__part_form_of(object, &member);
+    if (!f || f->kind == MS__PART_NOTHING) return false;
+    return f->kind == MS__PART_PICTURE || (strings && f->tag);
+}
+
+/* Reads a list of parts, or one part, without blank texts; false: it is neither. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
                            ms__element **first)
 {
@@ -28827,6 +28871,10 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     size_t n = 0;
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
+    if (ms__is_part(list, strings)) {
+        *first = (ms__element *)ms__project_alloc(p, sizeof **first);
+        return *first && ms__part_read(p, list, strings, *first);
+    }
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
@@ -28864,6 +28912,48 @@ static bool ms__has_pictures(const ms__element *x)
     return x != NULL;
 }
 
+/* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
+static void ms__item_divide(ms__projector *p, ms__item *item)
+{
+    ms__element *next = item->parts, *x;
+    ms__element **text = &item->parts, **picture = &item->pictures;
+    while ((x = next) != NULL) {
+        next = x->next;
+        if (!x->text.ptr) {
+            *picture = x;
+            picture = &x->next;
+            *picture = NULL;
+            x = (ms__element *)ms__project_alloc(p, sizeof *x);
+            if (!x) break;
+            x->text = MS_STR("[image below]");
+            p->report.wrapped++;
+        }
+        *text = x;
+        text = &x->next;
+    }
+    *text = NULL;
+    item->text = ms_text_n(ms__parts_joined(p, item->parts));
+    item->parts = NULL;
+}
+
+/* Returns a text with pictures after it, as parts. */
+static ms__element *ms__pictures_of(ms__projector *p, ms_str text, ms__element *pictures)
+{
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (!x) return NULL;
+    x->text = text;
+    x->next = pictures;
+    return x;
+}
+
+/* Makes user text with its pictures after it, of an item that was divided. */
+static void ms__item_show(ms__projector *p, ms__item *item)
+{
+    if (item->pictures)
+        item->parts = ms__pictures_of(p, item->text.text, item->pictures);
+    item->pictures = NULL;
+}
+
 /* Makes one text of an item that has parts. */
 static void ms__item_flatten(ms__projector *p, ms__item *item)
 {
@@ -28873,29 +28963,6 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
 }
 
 /* ---- Step 1: a message becomes an item. */
-
-/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
-static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
-{
-    ms_str json = m->content.text, first;
-    bool result = ms__is_answer(m);
-    ms_role role = ms__chat_role(m);
-    ms_json_kind kind = ms_json_kind_of(json);
-    if (ms__parts_read(p, json, !result, &item->parts)) {
-        bool taken = result ? p->templates->pictures
-                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
-        if (!item->parts) item->text.text = MS_STR("");
-        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
-    } else if (kind == MS_JSON_STRING) {
-        item->text.text = ms__decoded(p, json);
-    } else if (kind == MS_JSON_NULL ||
-               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
-               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
-        item->text.text = MS_STR("");
-    } else {
-        item->text.json = result && p->templates->json;
-    }
-}
 
 /* Returns whether a message is the words or the work of another agent than the reader.
  * The user's messages, contexts and global messages belong to no agent. */
@@ -28909,6 +28976,32 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
         m->type == MS_T_INJECTED_CONTEXT || m->type == MS_T_TEXT)
         return ms__chat_role(m) == MS_ROLE_ASSISTANT;
     return true;
+}
+
+/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
+static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str json = m->content.text, first;
+    bool result = ms__is_answer(m);
+    ms_role role = ms__chat_role(m);
+    ms_json_kind kind = ms_json_kind_of(json);
+    if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool anothers = ms__is_anothers(p, m);
+        bool taken = result ? p->templates->pictures
+                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
+        if (!item->parts) item->text.text = MS_STR("");
+        bool pictures = ms__has_pictures(item->parts);
+        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
+        else if (!taken || !pictures) ms__item_flatten(p, item);
+    } else if (kind == MS_JSON_STRING) {
+        item->text.text = ms__decoded(p, json);
+    } else if (kind == MS_JSON_NULL ||
+               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
+               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
+        item->text.text = MS_STR("");
+    } else {
+        item->text.json = result && p->templates->json;
+    }
 }
 
 /* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
@@ -28934,6 +29027,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (beside.ptr)
         *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
                             ms__absent());
+    ms__item_show(p, item);
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -29485,6 +29579,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
+    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
@@ -29493,6 +29588,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
     item->text.text = ms__concat3(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    ms__item_show(p, item);
     ms__item_join(p, m, item);
 }
 
@@ -29865,6 +29961,19 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
+/* Inserts the pictures of a result as the user's. Returns where the next ones go. */
+static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
+                                       const ms__item *call)
+{
+    ms_str name = ms__concat3(p, MS_STR("[image of "), call->tool, MS_STR("]"));
+    ms__group *behind = *at;
+    ms__text_insert(p, at, MS__ITEM_USER, "");
+    if (*at == behind) return at;
+    (*at)->first->text.text = name;
+    (*at)->first->parts = ms__pictures_of(p, name, call->result->pictures);
+    return &(*at)->next;
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -29888,8 +29997,12 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__group **next = &(*at)->next;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
         if (!(*at)->has_calls) continue;
-        for (ms__item *item = (*at)->first; item; item = item->next)
+        ms__group **pictures = next;
+        for (ms__item *item = (*at)->first; item; item = item->next) {
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+            if (item->kind == MS__ITEM_CALL && item->result && item->result->pictures)
+                pictures = ms__pictures_insert(p, pictures, item);
+        }
         if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
@@ -30192,6 +30305,86 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "[");
     for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
     ms__out(p, "]");
+}
+
+/* ---- Content of parts. */
+
+/* Writes bytes as base64. */
+static void ms__base64_put(ms_json_writer *w, ms_str bytes)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t left = bytes.len - i;
+        uint32_t three = (uint32_t)b[i] << 16;
+        if (left > 1) three |= (uint32_t)b[i + 1] << 8;
+        if (left > 2) three |= b[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            ms__json_byte(w, k > left ? '=' : letters[three >> (18 - 6 * k) & 63]);
+    }
+}
+
+static void ms__part_put(ms_json_writer *w, const ms_part *part)
+{
+    bool picture = ms__starts_with(part->mime, MS_STR("image/"));
+    const char *type = part->text.ptr                ? "text"
+                       : part->url.ptr               ? "image_url"
+                       : picture                     ? "image" : "document";
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("type"));
+    ms_json_put_string(w, ms_str_of(type));
+    if (part->text.ptr) {
+        ms_json_key(w, MS_STR("text"));
+        ms_json_put_string(w, part->text);
+    } else if (part->url.ptr) {
+        ms_json_key(w, MS_STR("image_url"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("url"));
+        ms_json_put_string(w, part->url);
+        ms_json_end(w);
+    } else {
+        ms_json_key(w, MS_STR("source"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("type"));
+        ms_json_put_string(w, MS_STR("base64"));
+        ms_json_key(w, MS_STR("media_type"));
+        ms_json_put_string(w, part->mime);
+        ms_json_key(w, MS_STR("data"));
+        ms_json_value_follows(w);
+        ms__json_byte(w, '"');
+        ms__base64_put(w, part->bytes);
+        ms__json_byte(w, '"');
+        ms_json_end(w);
+    }
+    ms_json_end(w);
+}
+
+MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
+                                   ms_value *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(out, 0, sizeof *out);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    if (!arena) return ms__no_arena(err, NULL, 0);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < n; i++) {
+        const ms_part *part = &parts[i];
+        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
+                  (part->url.ptr != NULL);
+        if (set != 1 || (part->bytes.ptr && !part->mime.len))
+            return ms__fail(err, MS_E_ARGUMENT, set == 1
+                            ? "part %u has bytes and no media type"
+                            : "part %u has not one of text, bytes and url", (uint64_t)i);
+        ms__part_put(&w, part);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
+    *out = ms_json(ms_buf_text(&buf));
+    return MS_OK;
 }
 
 /* ==== [request] a list of messages, or a whole request ===============================

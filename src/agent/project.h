@@ -277,6 +277,7 @@ typedef struct ms__item {
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
@@ -629,7 +630,18 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
+/* Returns whether an object is one part, and not data. In results only a picture is:
+ * tools return objects of all kinds. */
+static bool ms__is_part(ms_str object, bool strings)
+{
+    ms_str member;
+    if (ms_json_kind_of(object) != MS_JSON_OBJECT) return false;
+    const ms__part_form *f = ms__part_form_of(object, &member);
+    if (!f || f->kind == MS__PART_NOTHING) return false;
+    return f->kind == MS__PART_PICTURE || (strings && f->tag);
+}
+
+/* Reads a list of parts, or one part, without blank texts; false: it is neither. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
                            ms__element **first)
 {
@@ -637,6 +649,10 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     size_t n = 0;
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
+    if (ms__is_part(list, strings)) {
+        *first = (ms__element *)ms__project_alloc(p, sizeof **first);
+        return *first && ms__part_read(p, list, strings, *first);
+    }
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
@@ -674,6 +690,48 @@ static bool ms__has_pictures(const ms__element *x)
     return x != NULL;
 }
 
+/* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
+static void ms__item_divide(ms__projector *p, ms__item *item)
+{
+    ms__element *next = item->parts, *x;
+    ms__element **text = &item->parts, **picture = &item->pictures;
+    while ((x = next) != NULL) {
+        next = x->next;
+        if (!x->text.ptr) {
+            *picture = x;
+            picture = &x->next;
+            *picture = NULL;
+            x = (ms__element *)ms__project_alloc(p, sizeof *x);
+            if (!x) break;
+            x->text = MS_STR("[image below]");
+            p->report.wrapped++;
+        }
+        *text = x;
+        text = &x->next;
+    }
+    *text = NULL;
+    item->text = ms_text_n(ms__parts_joined(p, item->parts));
+    item->parts = NULL;
+}
+
+/* Returns a text with pictures after it, as parts. */
+static ms__element *ms__pictures_of(ms__projector *p, ms_str text, ms__element *pictures)
+{
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (!x) return NULL;
+    x->text = text;
+    x->next = pictures;
+    return x;
+}
+
+/* Makes user text with its pictures after it, of an item that was divided. */
+static void ms__item_show(ms__projector *p, ms__item *item)
+{
+    if (item->pictures)
+        item->parts = ms__pictures_of(p, item->text.text, item->pictures);
+    item->pictures = NULL;
+}
+
 /* Makes one text of an item that has parts. */
 static void ms__item_flatten(ms__projector *p, ms__item *item)
 {
@@ -683,29 +741,6 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
 }
 
 /* ---- Step 1: a message becomes an item. */
-
-/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
-static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
-{
-    ms_str json = m->content.text, first;
-    bool result = ms__is_answer(m);
-    ms_role role = ms__chat_role(m);
-    ms_json_kind kind = ms_json_kind_of(json);
-    if (ms__parts_read(p, json, !result, &item->parts)) {
-        bool taken = result ? p->templates->pictures
-                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
-        if (!item->parts) item->text.text = MS_STR("");
-        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
-    } else if (kind == MS_JSON_STRING) {
-        item->text.text = ms__decoded(p, json);
-    } else if (kind == MS_JSON_NULL ||
-               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
-               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
-        item->text.text = MS_STR("");
-    } else {
-        item->text.json = result && p->templates->json;
-    }
-}
 
 /* Returns whether a message is the words or the work of another agent than the reader.
  * The user's messages, contexts and global messages belong to no agent. */
@@ -719,6 +754,32 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
         m->type == MS_T_INJECTED_CONTEXT || m->type == MS_T_TEXT)
         return ms__chat_role(m) == MS_ROLE_ASSISTANT;
     return true;
+}
+
+/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
+static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str json = m->content.text, first;
+    bool result = ms__is_answer(m);
+    ms_role role = ms__chat_role(m);
+    ms_json_kind kind = ms_json_kind_of(json);
+    if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool anothers = ms__is_anothers(p, m);
+        bool taken = result ? p->templates->pictures
+                            : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
+        if (!item->parts) item->text.text = MS_STR("");
+        bool pictures = ms__has_pictures(item->parts);
+        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
+        else if (!taken || !pictures) ms__item_flatten(p, item);
+    } else if (kind == MS_JSON_STRING) {
+        item->text.text = ms__decoded(p, json);
+    } else if (kind == MS_JSON_NULL ||
+               (m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT) ||
+               (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
+        item->text.text = MS_STR("");
+    } else {
+        item->text.json = result && p->templates->json;
+    }
 }
 
 /* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
@@ -744,6 +805,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (beside.ptr)
         *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
                             ms__absent());
+    ms__item_show(p, item);
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -1295,6 +1357,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
+    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
@@ -1303,6 +1366,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
     item->text.text = ms__concat3(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    ms__item_show(p, item);
     ms__item_join(p, m, item);
 }
 

@@ -828,6 +828,15 @@ controls()
     control broadcast_words_of_nobody gcc test_memory \
         'memory/a_broadcast_has_its_sender on heap' 100 \
         ms_memory_broadcast 'if (!said)' 'if (true)'
+    control pictures_of_results_dropped gcc test_project \
+        pictures_of_results_follow_them_when_results_take_none 100 \
+        ms__list_make 'pictures = ms__pictures_insert(p, pictures, item);' '(void)pictures;'
+    control pictures_of_others_dropped gcc test_project \
+        pictures_of_another_agent_follow_its_words 100 \
+        ms__item_show 'item->parts = ms__pictures_of(p, item->text.text, item->pictures);' ''
+    control data_of_tools_taken_for_parts gcc test_project \
+        one_picture_is_a_part_without_a_list 100 \
+        ms__is_part 'f->kind == MS__PART_PICTURE || (strings && f->tag)' 'true'
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
