@@ -742,9 +742,9 @@ enum {
     MS_FLAG_SYNCED = 2,    /* log files: all before it was synced; set by stores */
     MS_FLAG_REPAIRED = 4,  /* bad UTF-8 was replaced by U+FFFD; set when encoded */
     MS_FLAG_STAMPED = 8,   /* the time is the store's, the message came without */
-    MS_FLAG_JOINED = 16,   /* belongs to the message before it: one assistant turn
-                              whose text and calls were one message in another format;
-                              append them in one batch, so that nothing comes between */
+    MS_FLAG_JOINED = 16,   /* belongs to the message of its agent and turn_id before it:
+                              one assistant turn whose text and calls were one message
+                              in another format; append them in one batch */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
     MS_FLAG_REDACTED = 128,    /* its content was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being
@@ -1278,18 +1278,20 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
 /* ---- Shared memory: agents of a process that communicate through one arena store. The
- * location is the namespace. A worker reads the conversation, its own messages, and
- * broadcasts. A manager (an agent with subordinates) reads its own messages, its team
- * agent after agent, and broadcasts. ms_memory_add stores any type under the agent's own
- * key; but every agent reads user, assistant, global_observation and synthesis messages
- * of any author. */
+ * location is the namespace. Every agent reads the conversation, its own messages, and
+ * broadcasts; a manager (an agent with subordinates) also its team, agent after agent. In
+ * the origin's shared memory a manager reads no conversation: set no_conversation for
+ * that. ms_memory_add stores any type under the agent's own key; but every agent reads
+ * user, assistant, global_observation and synthesis messages of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
 /* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
- * conversation (user_message, assistant_message). It is stored without agent key;
- * from_worker of a global_observation is the agent's key unless set. */
+ * conversation (user_message, assistant_message). An assistant_message has the agent key
+ * of its author, by default the memory's, so that other agents' requests have it as user
+ * text. The others are stored without agent key; from_worker of a global_observation is
+ * the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
@@ -1420,8 +1422,9 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* of the reading agent: messages of other agents become
-                                 user text; absent: all messages are its own */
+    ms_str agent_key;         /* of the reading agent: what other agents said and did
+                                 becomes user text, "[name] ..."; absent: all messages
+                                 are its own */
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request; absent: any. Thinking of
                                  other models is left out */
@@ -1473,6 +1476,11 @@ typedef struct ms_request_desc {
     ms_str extra;              /* a JSON object: more members of the request */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
+    ms_type text_type;         /* of its texts, which says for whom they are.
+                                  ASSISTANT_MESSAGE (or 0): all agents of the location;
+                                  FINAL, a plan, DATA: the agent and its managers;
+                                  SYNTHESIS: all, as global, from_manager is the agent.
+                                  In requests of a memory the own block has it, too */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
@@ -2139,8 +2147,40 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * again is the same. While the window's start stays, more messages only change the end
  * of the list, from the turn that they belong to, so that a provider's prompt cache
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
- * Pictures are sent where the provider takes them, by data and by URL; another part of a
- * list becomes its name: "[file left out]". */
+ *
+ * Content is text, or JSON. These JSON forms are parts, one alone or in a list; ms_parts
+ * writes the first four:
+ *
+ *   text                 {"type":"text","text":T}, also input_text, output_text, refusal
+ *   picture by data      {"type":"image","source":{"type":"base64","media_type":M,
+ *                        "data":D}}, {"type":"image","mimeType":M,"data":D},
+ *                        {"inlineData":{"mimeType":M,"data":D}}, {"kind":"binary",...}
+ *   picture by URL       {"type":"image_url","image_url":{"url":U}}, {"type":"image",
+ *                        "source":{"type":"url","url":U}}, input_image, fileData; U may
+ *                        be a data URL
+ *   document             {"type":"document","source":{...}}, file: "[document left out]"
+ *   sound, video         input_audio, audio-url, video-url: "[input_audio left out]"
+ *   any other JSON       data: sent as its text, or as JSON where a result may be that
+ *
+ * A picture that the provider does not take is "[image left out]"; report->wrapped counts
+ * what is left out. A tool's picture stands in its result where the provider takes it
+ * there. Else "[image below]" does, and the picture follows the results as the user's,
+ * after "[image of TOOL]". So do pictures of other agents. In a result an object that is
+ * a text part is data, and a list of strings, too. */
+
+/* One part of a message's content. Set one of the first three. */
+typedef struct ms_part {
+    ms_str text;
+    ms_str bytes;             /* of a file, as they are: they become base64 */
+    ms_str url;               /* of a picture: http, https, gs or data */
+    ms_str mime;              /* of bytes: "image/png", "application/pdf" */
+} ms_part;
+
+/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Bytes
+ * of media type image/... are a picture, others a document. MS_E_ARGUMENT: a part has
+ * none or several of the three, or bytes without a media type. MS_E_ARENA. */
+MS_API ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena, ms_value *out,
+                          ms_error *err);
 
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */
@@ -23145,7 +23185,6 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
     ms_memory_init(memory, store, name_space, agent_key);
     memory->subordinates = subordinates;
     memory->n_subordinates = n_subordinates;
-    memory->no_conversation = n_subordinates > 0;
     memory->team_by_agent = true;
     memory->agent_types = MS_TYPES_ALL;
     memory->runtime_mode = MS_RUNTIME_STORE;
@@ -23164,9 +23203,11 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
                            "a synthesis, or of the conversation");
     ms_envelope all = *m;
-    all.agent_key = ms__absent();
-    if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
-        all.from_worker = memory->agent_key;
+    bool said = all.type == MS_T_ASSISTANT_MESSAGE;
+    ms_str *author = said ? &all.agent_key : &all.from_worker;
+    if (!said) all.agent_key = ms__absent();
+    if ((said || all.type == MS_T_GLOBAL_OBSERVATION) && !author->ptr)
+        *author = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);
 }
 
@@ -24097,10 +24138,12 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
 }
 
 /* Returns whether a message continues the one written before it. A history may have left
- * out the message to which it was joined. */
+ * out the message to which it was joined, or another agent wrote between. */
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
+    size_t n = stbds_arrlenu(w->held);
+    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1) &&
+           n > 0 && ms_str_equal(m->agent_key, w->held[n - 1].agent_key);
 }
 
 /* Returns a text message of that role. */
@@ -28215,7 +28258,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      a result with arguments of its own (a session row) a call is made.
  *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
  *      one agent. The result of a call is linked to the call, however late it comes. A
- *      text of the user or the system is a group of its own.
+ *      text of the user or the system is a group of its own. A JOINED item joins the
+ *      group of its answer, the newest of its agent and turn_id, across words of other
+ *      agents. Across a text of the user, or a result, it joins if `answer` in its extra
+ *      is the number of the answer's first message. A stream writes that member where
+ *      others wrote between its messages.
  *   4  A call gets its final id: its own if the profile allows it and no earlier call has
  *      it, else one derived from it. The result has the same id.
  *
@@ -28252,8 +28299,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   synthesis                                   assistant text of its author, else user
  *                                               text with its source
  *   global_observation                          user text with its source
- *   work of another agent (all but the          user text that begins with the agent's
- *     conversation, contexts, global ones)      name; before a call its text
+ *   words and work of another agent (all but    user text that begins with the agent's
+ *     the user's, contexts, global ones)        name; before a call its text
  *   input_required                              assistant text when the user answers at
  *                                               once, else nothing
  *   reasoning                                   signed thinking, see below, else nothing
@@ -28262,6 +28309,8 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
  * of the running turn: of all groups after the last user text before the newest results.
+ * Words of other agents are not the user's: the turn goes on until its agent answers.
+ * Anthropic may see a new turn behind them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
@@ -28272,10 +28321,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
- * call), 80 a text that is written, and a copy of the message if the caller's does not
- * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
- * is tested after each message and at the end; then no item joins a group any more.
+ * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, and a copy of the message if the
+ * caller's does not stay valid. Items and groups never move. A failed allocation sets
+ * p->no_memory, which is tested after each message and at the end; then no item joins a
+ * group any more.
  * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (PJ2) Equal input makes equal bytes.
@@ -28451,6 +28501,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
@@ -28461,6 +28512,7 @@ typedef struct ms__item {
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
@@ -28479,7 +28531,13 @@ typedef struct ms__group {
     ms_str agent;
 } ms__group;
 
-enum { MS__NAME_ID, MS__NAME_CALL, MS__NAME_AGENT, MS__NAME_TABLES };
+enum {
+    MS__NAME_ID,
+    MS__NAME_CALL,
+    MS__NAME_AGENT,
+    MS__NAME_ANSWER,
+    MS__NAME_TABLES
+};
 
 /* A name, in a trie over hashes: each level takes two bits of them. */
 typedef struct ms__name {
@@ -28490,7 +28548,10 @@ typedef struct ms__name {
     uint32_t tries;           /* an id: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
-    ms__group *turn;          /* an agent: its newest turn */
+    ms__group *turn;          /* an agent: its newest turn; an answer: the group of its
+                                 items; NULL: it has none yet */
+    uint64_t seq;             /* an answer: of its first message */
+    ms__thinking_check *thinking_check; /* an answer; NULL: no thinking so far */
 } ms__name;
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
@@ -28514,8 +28575,9 @@ typedef struct ms__projector {
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
-    ms__thinking_check *thinking_check; /* of the newest thinking, until its answer
-                                           ends */
+    ms__name *answer;           /* to which the message belongs; NULL: to none */
+    size_t asked;               /* the number after that of the newest group of user or
+                                   system text, without asides */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -28803,7 +28865,18 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
+/* Returns whether an object is one part, and not data. In results only a picture is:
+ * tools return objects of all kinds. */
+static bool ms__is_part(ms_str object, bool strings)
+{
+    ms_str member;
+    if (ms_json_kind_of(object) != MS_JSON_OBJECT) return false;
+    const ms__part_form *f = ms__part_form_of(object, &member);
+    if (!f || f->kind == MS__PART_NOTHING) return false;
+    return f->kind == MS__PART_PICTURE || (strings && f->tag);
+}
+
+/* Reads a list of parts, or one part, without blank texts; false: it is neither. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
                            ms__element **first)
 {
@@ -28811,6 +28884,10 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     size_t n = 0;
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
+    if (ms__is_part(list, strings)) {
+        *first = (ms__element *)ms__project_alloc(p, sizeof **first);
+        return *first && ms__part_read(p, list, strings, *first);
+    }
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
@@ -28848,6 +28925,48 @@ static bool ms__has_pictures(const ms__element *x)
     return x != NULL;
 }
 
+/* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
+static void ms__item_divide(ms__projector *p, ms__item *item)
+{
+    ms__element *next = item->parts, *x;
+    ms__element **text = &item->parts, **picture = &item->pictures;
+    while ((x = next) != NULL) {
+        next = x->next;
+        if (!x->text.ptr) {
+            *picture = x;
+            picture = &x->next;
+            *picture = NULL;
+            x = (ms__element *)ms__project_alloc(p, sizeof *x);
+            if (!x) break;
+            x->text = MS_STR("[image below]");
+            p->report.wrapped++;
+        }
+        *text = x;
+        text = &x->next;
+    }
+    *text = NULL;
+    item->text = ms_text_n(ms__parts_joined(p, item->parts));
+    item->parts = NULL;
+}
+
+/* Returns a text with pictures after it, as parts. */
+static ms__element *ms__pictures_of(ms__projector *p, ms_str text, ms__element *pictures)
+{
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (!x) return NULL;
+    x->text = text;
+    x->next = pictures;
+    return x;
+}
+
+/* Makes user text with its pictures after it, of an item that was divided. */
+static void ms__item_show(ms__projector *p, ms__item *item)
+{
+    if (item->pictures)
+        item->parts = ms__pictures_of(p, item->text.text, item->pictures);
+    item->pictures = NULL;
+}
+
 /* Makes one text of an item that has parts. */
 static void ms__item_flatten(ms__projector *p, ms__item *item)
 {
@@ -28858,6 +28977,20 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
 
 /* ---- Step 1: a message becomes an item. */
 
+/* Returns whether a message is the words or the work of another agent than the reader.
+ * The user's messages, contexts and global messages belong to no agent. */
+static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
+{
+    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr || c == MS__CLASS_GLOBAL ||
+        ms_str_equal(p->opts.agent_key, m->agent_key))
+        return false;
+    if (c == MS__CLASS_CONVERSATION || m->type == MS_T_DIRECTOR_CONTEXT ||
+        m->type == MS_T_INJECTED_CONTEXT || m->type == MS_T_TEXT)
+        return ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return true;
+}
+
 /* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
@@ -28866,10 +28999,13 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool anothers = ms__is_anothers(p, m);
         bool taken = result ? p->templates->pictures
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
-        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
+        bool pictures = ms__has_pictures(item->parts);
+        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
+        else if (!taken || !pictures) ms__item_flatten(p, item);
     } else if (kind == MS_JSON_STRING) {
         item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
@@ -28879,19 +29015,6 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     } else {
         item->text.json = result && p->templates->json;
     }
-}
-
-/* Returns whether a message is the work of another agent than the reader. The
- * conversation and global messages belong to no agent. */
-static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
-{
-    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
-    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
-    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
-    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
-        m->type == MS_T_TEXT)
-        return false;
-    return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
 /* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
@@ -28907,6 +29030,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (call || delegation) *text = call ? m->args.text : m->task;
     if (!call && !beside.ptr && ms__is_blank(*text)) return;
     item->kind = MS__ITEM_USER;
+    item->aside = true;
     p->report.wrapped++;
     if (call) begin = ms__concat3(p, who, m->tool, MS_STR(" "));
     if (delegation) begin = ms__concat3(p, who, m->worker, MS_STR(": "));
@@ -28916,6 +29040,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (beside.ptr)
         *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
                             ms__absent());
+    ms__item_show(p, item);
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -28988,6 +29113,7 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
                (ms_str_equal(p->opts.agent_key, m->agent_key) ||
                 ms_str_equal(p->opts.agent_key, source));
     item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    item->aside = !own;
     ms__item_flatten(p, item);
     if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
     if (own && p->profile->trim) *text = ms__trim_end(*text);
@@ -29153,23 +29279,24 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     return !signs || item->beside.ptr ? item : NULL;
 }
 
-/* Adds message m to the hash of the answer to which thinking belongs. */
+/* Adds message m to the hash of its answer, if that has thinking. */
 static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
                                    ms__item *thought)
 {
     ms_str of;
-    if (!(m->flags & MS_FLAG_JOINED)) p->thinking_check = NULL;
-    if (thought && !p->thinking_check) {
-        p->thinking_check =
-            (ms__thinking_check *)ms__project_alloc(p, sizeof *p->thinking_check);
-        if (!p->thinking_check) return;
-        p->thinking_check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
-                                    ms_json_u64(of, &p->thinking_check->of) == MS_OK;
+    if (!p->answer) return;
+    ms__thinking_check *check = p->answer->thinking_check;
+    if (thought && !check) {
+        check = (ms__thinking_check *)ms__project_alloc(p, sizeof *check);
+        if (!check) return;
+        check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                        ms_json_u64(of, &check->of) == MS_OK;
+        p->answer->thinking_check = check;
     }
-    if (thought) thought->thinking_check = p->thinking_check;
-    if (!p->thinking_check) return;
-    p->thinking_check->sum = ms__answer_sum(p->thinking_check->sum, m);
-    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->thinking_check->edited = true;
+    if (thought) thought->thinking_check = check;
+    if (!check) return;
+    check->sum = ms__answer_sum(check->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
 /* Returns whether the answer of thinking is unaltered. */
@@ -29319,15 +29446,46 @@ static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str age
     return p->last = g;
 }
 
+/* Returns whether a JOINED message continues an answer. Its own may be another one, whose
+ * first message the history does not have. */
+static bool ms__continues(const ms__projector *p, const ms_envelope *m,
+                          const ms__name *answer)
+{
+    ms_str member;
+    uint64_t seq;
+    if (m->extra.ptr && ms_json_member(m->extra, MS_STR("answer"), &member) &&
+        ms_json_u64(member, &seq) == MS_OK && seq == answer->seq)
+        return true;
+    return !answer->turn ||
+           (!answer->turn->has_results && answer->turn->number >= p->asked);
+}
+
+/* Finds the answer to which message m belongs, or begins one. What a user, the system or
+ * a tool says belongs to none. */
+static void ms__answer_find(ms__projector *p, const ms_envelope *m)
+{
+    p->answer = NULL;
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && m->type != MS_T_SYNTHESIS) return;
+    ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
+    p->answer = answer;
+    if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;
+    answer->turn = NULL;
+    answer->thinking_check = NULL;
+    answer->seq = m->seq;
+}
+
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
-    if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-        !ms_str_equal(g->agent, agent))
+    if (turn && p->answer && p->answer->turn) g = p->answer->turn;
+    else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
+             !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
+    if (turn && p->answer) p->answer->turn = g;
+    if (!turn && !item->aside) p->asked = p->n_groups;
     if (p->no_memory) return;
     if (g->last) g->last->next = item;
     else g->first = item;
@@ -29434,6 +29592,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
+    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
@@ -29442,6 +29601,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
     item->text.text = ms__concat3(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    ms__item_show(p, item);
     ms__item_join(p, m, item);
 }
 
@@ -29531,6 +29691,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
+    ms__answer_find(p, m);
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);
@@ -29681,33 +29842,39 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 }
 
 /* Returns whether a group before an answer is of the same turn. System text ends a turn
- * only where a turn is a list of blocks. */
+ * only where a turn is a list of blocks; words of other agents end none. */
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_USER && g->first->aside) ||
            (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. */
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first;
+    const ms__group *last = p->last, *first, *behind;
+    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
+        behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        if (ms__is_silent(g)) continue;
+        begins = begins || g == first || g == behind;
+        if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
-            p->report.thinking_missing += !ms__group_thinks(p, g);
-        if (first_only) return;
+            p->report.thinking_missing +=
+                (begins || !first_only) && !ms__group_thinks(p, g);
+        begins = false;
     }
 }
 
@@ -29807,6 +29974,19 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
+/* Inserts the pictures of a result as the user's. Returns where the next ones go. */
+static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
+                                       const ms__item *call)
+{
+    ms_str name = ms__concat3(p, MS_STR("[image of "), call->tool, MS_STR("]"));
+    ms__group *behind = *at;
+    ms__text_insert(p, at, MS__ITEM_USER, "");
+    if (*at == behind) return at;
+    (*at)->first->text.text = name;
+    (*at)->first->parts = ms__pictures_of(p, name, call->result->pictures);
+    return &(*at)->next;
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -29830,8 +30010,12 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__group **next = &(*at)->next;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
         if (!(*at)->has_calls) continue;
-        for (ms__item *item = (*at)->first; item; item = item->next)
+        ms__group **pictures = next;
+        for (ms__item *item = (*at)->first; item; item = item->next) {
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+            if (item->kind == MS__ITEM_CALL && item->result && item->result->pictures)
+                pictures = ms__pictures_insert(p, pictures, item);
+        }
         if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
@@ -30136,6 +30320,86 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "]");
 }
 
+/* ---- Content of parts. */
+
+/* Writes bytes as base64. */
+static void ms__base64_put(ms_json_writer *w, ms_str bytes)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t left = bytes.len - i;
+        uint32_t three = (uint32_t)b[i] << 16;
+        if (left > 1) three |= (uint32_t)b[i + 1] << 8;
+        if (left > 2) three |= b[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            ms__json_byte(w, k > left ? '=' : letters[three >> (18 - 6 * k) & 63]);
+    }
+}
+
+static void ms__part_put(ms_json_writer *w, const ms_part *part)
+{
+    bool picture = ms__starts_with(part->mime, MS_STR("image/"));
+    const char *type = part->text.ptr                ? "text"
+                       : part->url.ptr               ? "image_url"
+                       : picture                     ? "image" : "document";
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("type"));
+    ms_json_put_string(w, ms_str_of(type));
+    if (part->text.ptr) {
+        ms_json_key(w, MS_STR("text"));
+        ms_json_put_string(w, part->text);
+    } else if (part->url.ptr) {
+        ms_json_key(w, MS_STR("image_url"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("url"));
+        ms_json_put_string(w, part->url);
+        ms_json_end(w);
+    } else {
+        ms_json_key(w, MS_STR("source"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("type"));
+        ms_json_put_string(w, MS_STR("base64"));
+        ms_json_key(w, MS_STR("media_type"));
+        ms_json_put_string(w, part->mime);
+        ms_json_key(w, MS_STR("data"));
+        ms_json_value_follows(w);
+        ms__json_byte(w, '"');
+        ms__base64_put(w, part->bytes);
+        ms__json_byte(w, '"');
+        ms_json_end(w);
+    }
+    ms_json_end(w);
+}
+
+MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
+                                   ms_value *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(out, 0, sizeof *out);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    if (!arena) return ms__no_arena(err, NULL, 0);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < n; i++) {
+        const ms_part *part = &parts[i];
+        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
+                  (part->url.ptr != NULL);
+        if (set != 1 || (part->bytes.ptr && !part->mime.len))
+            return ms__fail(err, MS_E_ARGUMENT, set == 1
+                            ? "part %u has bytes and no media type"
+                            : "part %u has not one of text, bytes and url", (uint64_t)i);
+        ms__part_put(&w, part);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
+    *out = ms_json(ms_buf_text(&buf));
+    return MS_OK;
+}
+
 /* ==== [request] a list of messages, or a whole request ===============================
  * ms_project and ms_request read the history and call [project] and [emit]. They differ
  * in the members around the list. The source is read to its end before anything is
@@ -30180,10 +30444,10 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         *memory = *desc->memory;
         memory->timeline = true;
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
-        if (desc->opts.thinking)
-            memory->agent_types = (memory->agent_types ? memory->agent_types
-                                                       : MS_TYPES_AGENT) |
-                                  MS_BIT(MS_T_REASONING);
+        if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
+        if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
+        if ((unsigned)desc->text_type < MS_TYPE_COUNT) /* the agent's own answers */
+            memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;
         memory->by_time = false; /* pairs are found in order of sequence */
         return ms_get_history(memory, it, err);
     }
@@ -30509,10 +30773,11 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
            bufs[MS__ANSWER_DATA].len;
 }
 
-/* Returns an object with the member `signed` of a part, and the hash of the answer unless
- * it is 0. */
-static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part *part,
-                                     uint64_t of)
+/* Returns the extra members of a part: `signed` of thinking and of a signed call, with
+ * the hash of the answer unless it is 0; apart: `answer`, the number of the first
+ * message, where others wrote between. */
+static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *part,
+                                    uint64_t of, bool is_signed, bool apart)
 {
     bool data = part->bufs[MS__ANSWER_DATA].len > 0;
     const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
@@ -30520,17 +30785,22 @@ static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part 
     ms_buf buf;
     ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("signed"));
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("provider"));
-    ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
-    if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
-    if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
-    if (of != 0) ms_json_key(&w, MS_STR("of"));
-    if (of != 0) ms_json_put_u64(&w, of);
-    if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
-    if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
-    ms_json_end(&w);
+    if (is_signed) {
+        ms_json_key(&w, MS_STR("signed"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("provider"));
+        ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name
+                                                               : ""));
+        if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
+        if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
+        if (of != 0) ms_json_key(&w, MS_STR("of"));
+        if (of != 0) ms_json_put_u64(&w, of);
+        if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
+        if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        ms_json_end(&w);
+    }
+    if (apart) ms_json_key(&w, MS_STR("answer"));
+    if (apart) ms_json_put_u64(&w, a->out.first_seq);
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, buf.len);
     return ms_buf_text(&buf);
@@ -30543,10 +30813,10 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
 {
     ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
                           : ms_text("");
+    ms_type said = a->desc.text_type ? a->desc.text_type : MS_T_ASSISTANT_MESSAGE;
     ms_envelope m = ms_message(part->kind == MS__ANSWER_THOUGHT ? MS_T_REASONING
                                : part->kind == MS__ANSWER_OTHER ? MS_T_MULTIMODAL_PART
-                                                                : MS_T_ASSISTANT_MESSAGE,
-                                                                text);
+                                                                : said, text);
     if (part->kind == MS__ANSWER_CALL) {
         const ms_buf *id = &part->bufs[MS__ANSWER_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
@@ -30559,6 +30829,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
+    if (m.type == MS_T_SYNTHESIS) m.from_manager = m.agent_key;
     if (a->out.first_seq != 0 && part->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
     return m;
 }
@@ -30936,6 +31207,12 @@ static void ms__answer_event(ms_answer_stream *a)
 
 /* ---- Bytes, and the end. */
 
+/* The types that the texts of an answer can have. */
+#define MS__SAID_TYPES                                                                   \
+    (MS_BIT(MS_T_ASSISTANT_MESSAGE) | MS_BIT(MS_T_FINAL) | MS_BIT(MS_T_SYNTHESIS) |      \
+     MS_BIT(MS_T_STRATEGIC_PLAN) | MS_BIT(MS_T_SUGGESTED_PLAN) |                         \
+     MS_BIT(MS_T_SCRIPT_PLAN) | MS_BIT(MS_T_DATA))
+
 /* Keeps what an answer needs of its description, copied. */
 static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
                                              const ms_request_desc *desc)
@@ -30946,6 +31223,7 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms_str *const texts[] = {&own->location, &own->opts.agent_key, &own->turn_id, &name};
     own->arena = desc->arena;
     own->stream = desc->stream;
+    own->text_type = desc->text_type;
     own->store = memory ? memory->store : desc->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
@@ -30969,6 +31247,10 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
+    if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
+                            !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
+        return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
+                           "assistant_message, final, synthesis, a plan or data");
     a->err = err;
     a->streams = true;
     a->last_kind = MS__ANSWER_OTHER;
@@ -31018,12 +31300,13 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
-/* Returns all messages in their final form; those of thinking have the hash of all. */
+/* Returns all messages in their final form; those of thinking have the hash of all, and
+ * those of a stream behind messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
-    uint64_t of = 0;
+    uint64_t of = 0, before = 0;
     size_t n = 0;
-    bool thinks = false;
+    bool thinks = false, apart = false;
     for (const ms__answer_part *part = a->parts; part; part = part->next) n++;
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
@@ -31041,8 +31324,11 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
-        if (thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0)
-            m->extra = ms__answer_part_signed(a, part, thought ? of : 0);
+        bool is_signed = thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0;
+        apart = apart || (before != 0 && part->seq > before + 1);
+        if (is_signed || apart)
+            m->extra = ms__answer_part_extra(a, part, thought ? of : 0, is_signed, apart);
+        if (part->seq != 0) before = part->seq;
     }
     a->out.messages = n;
     return all;

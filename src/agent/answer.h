@@ -147,10 +147,11 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
            bufs[MS__ANSWER_DATA].len;
 }
 
-/* Returns an object with the member `signed` of a part, and the hash of the answer unless
- * it is 0. */
-static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part *part,
-                                     uint64_t of)
+/* Returns the extra members of a part: `signed` of thinking and of a signed call, with
+ * the hash of the answer unless it is 0; apart: `answer`, the number of the first
+ * message, where others wrote between. */
+static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *part,
+                                    uint64_t of, bool is_signed, bool apart)
 {
     bool data = part->bufs[MS__ANSWER_DATA].len > 0;
     const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
@@ -158,17 +159,22 @@ static ms_str ms__answer_part_signed(ms_answer_stream *a, const ms__answer_part 
     ms_buf buf;
     ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("signed"));
-    ms_json_begin(&w, MS_JSON_OBJECT);
-    ms_json_key(&w, MS_STR("provider"));
-    ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name : ""));
-    if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
-    if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
-    if (of != 0) ms_json_key(&w, MS_STR("of"));
-    if (of != 0) ms_json_put_u64(&w, of);
-    if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
-    if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
-    ms_json_end(&w);
+    if (is_signed) {
+        ms_json_key(&w, MS_STR("signed"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("provider"));
+        ms_json_put_string(&w, ms_str_of(a->desc.profile->name ? a->desc.profile->name
+                                                               : ""));
+        if (a->model.len > 0) ms_json_key(&w, MS_STR("model"));
+        if (a->model.len > 0) ms_json_put_string(&w, ms_buf_text(&a->model));
+        if (of != 0) ms_json_key(&w, MS_STR("of"));
+        if (of != 0) ms_json_put_u64(&w, of);
+        if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
+        if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        ms_json_end(&w);
+    }
+    if (apart) ms_json_key(&w, MS_STR("answer"));
+    if (apart) ms_json_put_u64(&w, a->out.first_seq);
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, buf.len);
     return ms_buf_text(&buf);
@@ -181,10 +187,10 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
 {
     ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
                           : ms_text("");
+    ms_type said = a->desc.text_type ? a->desc.text_type : MS_T_ASSISTANT_MESSAGE;
     ms_envelope m = ms_message(part->kind == MS__ANSWER_THOUGHT ? MS_T_REASONING
                                : part->kind == MS__ANSWER_OTHER ? MS_T_MULTIMODAL_PART
-                                                                : MS_T_ASSISTANT_MESSAGE,
-                                                                text);
+                                                                : said, text);
     if (part->kind == MS__ANSWER_CALL) {
         const ms_buf *id = &part->bufs[MS__ANSWER_ID];
         if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
@@ -197,6 +203,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
     }
     m.agent_key = a->desc.opts.agent_key;
     m.turn_id = a->desc.turn_id;
+    if (m.type == MS_T_SYNTHESIS) m.from_manager = m.agent_key;
     if (a->out.first_seq != 0 && part->seq != a->out.first_seq) m.flags = MS_FLAG_JOINED;
     return m;
 }
@@ -574,6 +581,12 @@ static void ms__answer_event(ms_answer_stream *a)
 
 /* ---- Bytes, and the end. */
 
+/* The types that the texts of an answer can have. */
+#define MS__SAID_TYPES                                                                   \
+    (MS_BIT(MS_T_ASSISTANT_MESSAGE) | MS_BIT(MS_T_FINAL) | MS_BIT(MS_T_SYNTHESIS) |      \
+     MS_BIT(MS_T_STRATEGIC_PLAN) | MS_BIT(MS_T_SUGGESTED_PLAN) |                         \
+     MS_BIT(MS_T_SCRIPT_PLAN) | MS_BIT(MS_T_DATA))
+
 /* Keeps what an answer needs of its description, copied. */
 static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
                                              const ms_request_desc *desc)
@@ -584,6 +597,7 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms_str *const texts[] = {&own->location, &own->opts.agent_key, &own->turn_id, &name};
     own->arena = desc->arena;
     own->stream = desc->stream;
+    own->text_type = desc->text_type;
     own->store = memory ? memory->store : desc->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
@@ -607,6 +621,10 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
                         "and a store or a memory");
+    if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
+                            !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
+        return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
+                           "assistant_message, final, synthesis, a plan or data");
     a->err = err;
     a->streams = true;
     a->last_kind = MS__ANSWER_OTHER;
@@ -656,12 +674,13 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
-/* Returns all messages in their final form; those of thinking have the hash of all. */
+/* Returns all messages in their final form; those of thinking have the hash of all, and
+ * those of a stream behind messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
-    uint64_t of = 0;
+    uint64_t of = 0, before = 0;
     size_t n = 0;
-    bool thinks = false;
+    bool thinks = false, apart = false;
     for (const ms__answer_part *part = a->parts; part; part = part->next) n++;
     ms_envelope *all =
         (ms_envelope *)ms_arena_alloc(ms__answer_arena(a), (n + 1) * sizeof *all);
@@ -679,8 +698,11 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
-        if (thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0)
-            m->extra = ms__answer_part_signed(a, part, thought ? of : 0);
+        bool is_signed = thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0;
+        apart = apart || (before != 0 && part->seq > before + 1);
+        if (is_signed || apart)
+            m->extra = ms__answer_part_extra(a, part, thought ? of : 0, is_signed, apart);
+        if (part->seq != 0) before = part->seq;
     }
     a->out.messages = n;
     return all;

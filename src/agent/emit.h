@@ -113,33 +113,39 @@ static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 }
 
 /* Returns whether a group before an answer is of the same turn. System text ends a turn
- * only where a turn is a list of blocks. */
+ * only where a turn is a list of blocks; words of other agents end none. */
 static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
+           (g->kind == MS__ITEM_USER && g->first->aside) ||
            (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. */
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first;
+    const ms__group *last = p->last, *first, *behind;
+    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
+        behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
-    bool first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        if (ms__is_silent(g)) continue;
+        begins = begins || g == first || g == behind;
+        if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
-            p->report.thinking_missing += !ms__group_thinks(p, g);
-        if (first_only) return;
+            p->report.thinking_missing +=
+                (begins || !first_only) && !ms__group_thinks(p, g);
+        begins = false;
     }
 }
 
@@ -239,6 +245,19 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
+/* Inserts the pictures of a result as the user's. Returns where the next ones go. */
+static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
+                                       const ms__item *call)
+{
+    ms_str name = ms__concat3(p, MS_STR("[image of "), call->tool, MS_STR("]"));
+    ms__group *behind = *at;
+    ms__text_insert(p, at, MS__ITEM_USER, "");
+    if (*at == behind) return at;
+    (*at)->first->text.text = name;
+    (*at)->first->parts = ms__pictures_of(p, name, call->result->pictures);
+    return &(*at)->next;
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -262,8 +281,12 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__group **next = &(*at)->next;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
         if (!(*at)->has_calls) continue;
-        for (ms__item *item = (*at)->first; item; item = item->next)
+        ms__group **pictures = next;
+        for (ms__item *item = (*at)->first; item; item = item->next) {
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
+            if (item->kind == MS__ITEM_CALL && item->result && item->result->pictures)
+                pictures = ms__pictures_insert(p, pictures, item);
+        }
         if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
@@ -566,4 +589,84 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "[");
     for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
     ms__out(p, "]");
+}
+
+/* ---- Content of parts. */
+
+/* Writes bytes as base64. */
+static void ms__base64_put(ms_json_writer *w, ms_str bytes)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t left = bytes.len - i;
+        uint32_t three = (uint32_t)b[i] << 16;
+        if (left > 1) three |= (uint32_t)b[i + 1] << 8;
+        if (left > 2) three |= b[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            ms__json_byte(w, k > left ? '=' : letters[three >> (18 - 6 * k) & 63]);
+    }
+}
+
+static void ms__part_put(ms_json_writer *w, const ms_part *part)
+{
+    bool picture = ms__starts_with(part->mime, MS_STR("image/"));
+    const char *type = part->text.ptr                ? "text"
+                       : part->url.ptr               ? "image_url"
+                       : picture                     ? "image" : "document";
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("type"));
+    ms_json_put_string(w, ms_str_of(type));
+    if (part->text.ptr) {
+        ms_json_key(w, MS_STR("text"));
+        ms_json_put_string(w, part->text);
+    } else if (part->url.ptr) {
+        ms_json_key(w, MS_STR("image_url"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("url"));
+        ms_json_put_string(w, part->url);
+        ms_json_end(w);
+    } else {
+        ms_json_key(w, MS_STR("source"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("type"));
+        ms_json_put_string(w, MS_STR("base64"));
+        ms_json_key(w, MS_STR("media_type"));
+        ms_json_put_string(w, part->mime);
+        ms_json_key(w, MS_STR("data"));
+        ms_json_value_follows(w);
+        ms__json_byte(w, '"');
+        ms__base64_put(w, part->bytes);
+        ms__json_byte(w, '"');
+        ms_json_end(w);
+    }
+    ms_json_end(w);
+}
+
+MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
+                                   ms_value *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(out, 0, sizeof *out);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    if (!arena) return ms__no_arena(err, NULL, 0);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < n; i++) {
+        const ms_part *part = &parts[i];
+        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
+                  (part->url.ptr != NULL);
+        if (set != 1 || (part->bytes.ptr && !part->mime.len))
+            return ms__fail(err, MS_E_ARGUMENT, set == 1
+                            ? "part %u has bytes and no media type"
+                            : "part %u has not one of text, bytes and url", (uint64_t)i);
+        ms__part_put(&w, part);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
+    *out = ms_json(ms_buf_text(&buf));
+    return MS_OK;
 }

@@ -23,7 +23,11 @@
  *      a result with arguments of its own (a session row) a call is made.
  *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
  *      one agent. The result of a call is linked to the call, however late it comes. A
- *      text of the user or the system is a group of its own.
+ *      text of the user or the system is a group of its own. A JOINED item joins the
+ *      group of its answer, the newest of its agent and turn_id, across words of other
+ *      agents. Across a text of the user, or a result, it joins if `answer` in its extra
+ *      is the number of the answer's first message. A stream writes that member where
+ *      others wrote between its messages.
  *   4  A call gets its final id: its own if the profile allows it and no earlier call has
  *      it, else one derived from it. The result has the same id.
  *
@@ -60,8 +64,8 @@
  *   synthesis                                   assistant text of its author, else user
  *                                               text with its source
  *   global_observation                          user text with its source
- *   work of another agent (all but the          user text that begins with the agent's
- *     conversation, contexts, global ones)      name; before a call its text
+ *   words and work of another agent (all but    user text that begins with the agent's
+ *     the user's, contexts, global ones)        name; before a call its text
  *   input_required                              assistant text when the user answers at
  *                                               once, else nothing
  *   reasoning                                   signed thinking, see below, else nothing
@@ -70,6 +74,8 @@
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
  * of the running turn: of all groups after the last user text before the newest results.
+ * Words of other agents are not the user's: the turn goes on until its agent answers.
+ * Anthropic may see a new turn behind them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
@@ -80,10 +86,11 @@
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 96 a name (two for a
- * call), 80 a text that is written, and a copy of the message if the caller's does not
- * stay valid. Items and groups never move. A failed allocation sets p->no_memory, which
- * is tested after each message and at the end; then no item joins a group any more.
+ * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, and a copy of the message if the
+ * caller's does not stay valid. Items and groups never move. A failed allocation sets
+ * p->no_memory, which is tested after each message and at the end; then no item joins a
+ * group any more.
  * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (PJ2) Equal input makes equal bytes.
@@ -259,6 +266,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
@@ -269,6 +277,7 @@ typedef struct ms__item {
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
+    ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
@@ -287,7 +296,13 @@ typedef struct ms__group {
     ms_str agent;
 } ms__group;
 
-enum { MS__NAME_ID, MS__NAME_CALL, MS__NAME_AGENT, MS__NAME_TABLES };
+enum {
+    MS__NAME_ID,
+    MS__NAME_CALL,
+    MS__NAME_AGENT,
+    MS__NAME_ANSWER,
+    MS__NAME_TABLES
+};
 
 /* A name, in a trie over hashes: each level takes two bits of them. */
 typedef struct ms__name {
@@ -298,7 +313,10 @@ typedef struct ms__name {
     uint32_t tries;           /* an id: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
-    ms__group *turn;          /* an agent: its newest turn */
+    ms__group *turn;          /* an agent: its newest turn; an answer: the group of its
+                                 items; NULL: it has none yet */
+    uint64_t seq;             /* an answer: of its first message */
+    ms__thinking_check *thinking_check; /* an answer; NULL: no thinking so far */
 } ms__name;
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
@@ -322,8 +340,9 @@ typedef struct ms__projector {
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
-    ms__thinking_check *thinking_check; /* of the newest thinking, until its answer
-                                           ends */
+    ms__name *answer;           /* to which the message belongs; NULL: to none */
+    size_t asked;               /* the number after that of the newest group of user or
+                                   system text, without asides */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -611,7 +630,18 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Reads a list of parts, without blank texts; false: it is not a list of parts. */
+/* Returns whether an object is one part, and not data. In results only a picture is:
+ * tools return objects of all kinds. */
+static bool ms__is_part(ms_str object, bool strings)
+{
+    ms_str member;
+    if (ms_json_kind_of(object) != MS_JSON_OBJECT) return false;
+    const ms__part_form *f = ms__part_form_of(object, &member);
+    if (!f || f->kind == MS__PART_NOTHING) return false;
+    return f->kind == MS__PART_PICTURE || (strings && f->tag);
+}
+
+/* Reads a list of parts, or one part, without blank texts; false: it is neither. */
 static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
                            ms__element **first)
 {
@@ -619,6 +649,10 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     size_t n = 0;
     ms_json_iter it = ms_json_iterate(list);
     *first = NULL;
+    if (ms__is_part(list, strings)) {
+        *first = (ms__element *)ms__project_alloc(p, sizeof **first);
+        return *first && ms__part_read(p, list, strings, *first);
+    }
     for (; ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it); n++) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x || !ms__part_read(p, it.value, strings, x)) {
@@ -656,6 +690,48 @@ static bool ms__has_pictures(const ms__element *x)
     return x != NULL;
 }
 
+/* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
+static void ms__item_divide(ms__projector *p, ms__item *item)
+{
+    ms__element *next = item->parts, *x;
+    ms__element **text = &item->parts, **picture = &item->pictures;
+    while ((x = next) != NULL) {
+        next = x->next;
+        if (!x->text.ptr) {
+            *picture = x;
+            picture = &x->next;
+            *picture = NULL;
+            x = (ms__element *)ms__project_alloc(p, sizeof *x);
+            if (!x) break;
+            x->text = MS_STR("[image below]");
+            p->report.wrapped++;
+        }
+        *text = x;
+        text = &x->next;
+    }
+    *text = NULL;
+    item->text = ms_text_n(ms__parts_joined(p, item->parts));
+    item->parts = NULL;
+}
+
+/* Returns a text with pictures after it, as parts. */
+static ms__element *ms__pictures_of(ms__projector *p, ms_str text, ms__element *pictures)
+{
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (!x) return NULL;
+    x->text = text;
+    x->next = pictures;
+    return x;
+}
+
+/* Makes user text with its pictures after it, of an item that was divided. */
+static void ms__item_show(ms__projector *p, ms__item *item)
+{
+    if (item->pictures)
+        item->parts = ms__pictures_of(p, item->text.text, item->pictures);
+    item->pictures = NULL;
+}
+
 /* Makes one text of an item that has parts. */
 static void ms__item_flatten(ms__projector *p, ms__item *item)
 {
@@ -666,6 +742,20 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
 
 /* ---- Step 1: a message becomes an item. */
 
+/* Returns whether a message is the words or the work of another agent than the reader.
+ * The user's messages, contexts and global messages belong to no agent. */
+static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
+{
+    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
+    if (!p->opts.agent_key.ptr || !m->agent_key.ptr || c == MS__CLASS_GLOBAL ||
+        ms_str_equal(p->opts.agent_key, m->agent_key))
+        return false;
+    if (c == MS__CLASS_CONVERSATION || m->type == MS_T_DIRECTOR_CONTEXT ||
+        m->type == MS_T_INJECTED_CONTEXT || m->type == MS_T_TEXT)
+        return ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return true;
+}
+
 /* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
@@ -674,10 +764,13 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_role role = ms__chat_role(m);
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
+        bool anothers = ms__is_anothers(p, m);
         bool taken = result ? p->templates->pictures
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
-        if (!taken || !ms__has_pictures(item->parts)) ms__item_flatten(p, item);
+        bool pictures = ms__has_pictures(item->parts);
+        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
+        else if (!taken || !pictures) ms__item_flatten(p, item);
     } else if (kind == MS_JSON_STRING) {
         item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
@@ -687,19 +780,6 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     } else {
         item->text.json = result && p->templates->json;
     }
-}
-
-/* Returns whether a message is the work of another agent than the reader. The
- * conversation and global messages belong to no agent. */
-static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
-{
-    ms__class c = (ms__class)ms__type_row_of(m->type)->view_class;
-    if (!p->opts.agent_key.ptr || !m->agent_key.ptr) return false;
-    if (c == MS__CLASS_CONVERSATION || c == MS__CLASS_GLOBAL) return false;
-    if (m->type == MS_T_DIRECTOR_CONTEXT || m->type == MS_T_INJECTED_CONTEXT ||
-        m->type == MS_T_TEXT)
-        return false;
-    return !ms_str_equal(p->opts.agent_key, m->agent_key);
 }
 
 /* Makes user text of another agent's work: "[worker] search {"q": 1}". The text beside a
@@ -715,6 +795,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (call || delegation) *text = call ? m->args.text : m->task;
     if (!call && !beside.ptr && ms__is_blank(*text)) return;
     item->kind = MS__ITEM_USER;
+    item->aside = true;
     p->report.wrapped++;
     if (call) begin = ms__concat3(p, who, m->tool, MS_STR(" "));
     if (delegation) begin = ms__concat3(p, who, m->worker, MS_STR(": "));
@@ -724,6 +805,7 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (beside.ptr)
         *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
                             ms__absent());
+    ms__item_show(p, item);
 }
 
 /* Returns the name of a tool, truncated to the profile's limit. Each character other than
@@ -796,6 +878,7 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
                (ms_str_equal(p->opts.agent_key, m->agent_key) ||
                 ms_str_equal(p->opts.agent_key, source));
     item->kind = own ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    item->aside = !own;
     ms__item_flatten(p, item);
     if (m->type == MS_T_GLOBAL_OBSERVATION && m->summary.ptr) *text = m->summary;
     if (own && p->profile->trim) *text = ms__trim_end(*text);
@@ -961,23 +1044,24 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     return !signs || item->beside.ptr ? item : NULL;
 }
 
-/* Adds message m to the hash of the answer to which thinking belongs. */
+/* Adds message m to the hash of its answer, if that has thinking. */
 static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
                                    ms__item *thought)
 {
     ms_str of;
-    if (!(m->flags & MS_FLAG_JOINED)) p->thinking_check = NULL;
-    if (thought && !p->thinking_check) {
-        p->thinking_check =
-            (ms__thinking_check *)ms__project_alloc(p, sizeof *p->thinking_check);
-        if (!p->thinking_check) return;
-        p->thinking_check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
-                                    ms_json_u64(of, &p->thinking_check->of) == MS_OK;
+    if (!p->answer) return;
+    ms__thinking_check *check = p->answer->thinking_check;
+    if (thought && !check) {
+        check = (ms__thinking_check *)ms__project_alloc(p, sizeof *check);
+        if (!check) return;
+        check->has_of = ms_json_member(ms__signed(p, m), MS_STR("of"), &of) &&
+                        ms_json_u64(of, &check->of) == MS_OK;
+        p->answer->thinking_check = check;
     }
-    if (thought) thought->thinking_check = p->thinking_check;
-    if (!p->thinking_check) return;
-    p->thinking_check->sum = ms__answer_sum(p->thinking_check->sum, m);
-    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) p->thinking_check->edited = true;
+    if (thought) thought->thinking_check = check;
+    if (!check) return;
+    check->sum = ms__answer_sum(check->sum, m);
+    if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
 /* Returns whether the answer of thinking is unaltered. */
@@ -1127,15 +1211,46 @@ static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str age
     return p->last = g;
 }
 
+/* Returns whether a JOINED message continues an answer. Its own may be another one, whose
+ * first message the history does not have. */
+static bool ms__continues(const ms__projector *p, const ms_envelope *m,
+                          const ms__name *answer)
+{
+    ms_str member;
+    uint64_t seq;
+    if (m->extra.ptr && ms_json_member(m->extra, MS_STR("answer"), &member) &&
+        ms_json_u64(member, &seq) == MS_OK && seq == answer->seq)
+        return true;
+    return !answer->turn ||
+           (!answer->turn->has_results && answer->turn->number >= p->asked);
+}
+
+/* Finds the answer to which message m belongs, or begins one. What a user, the system or
+ * a tool says belongs to none. */
+static void ms__answer_find(ms__projector *p, const ms_envelope *m)
+{
+    p->answer = NULL;
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && m->type != MS_T_SYNTHESIS) return;
+    ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
+    p->answer = answer;
+    if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;
+    answer->turn = NULL;
+    answer->thinking_check = NULL;
+    answer->seq = m->seq;
+}
+
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
-    if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-        !ms_str_equal(g->agent, agent))
+    if (turn && p->answer && p->answer->turn) g = p->answer->turn;
+    else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
+             !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
+    if (turn && p->answer) p->answer->turn = g;
+    if (!turn && !item->aside) p->asked = p->n_groups;
     if (p->no_memory) return;
     if (g->last) g->last->next = item;
     else g->first = item;
@@ -1242,6 +1357,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
+    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
@@ -1250,6 +1366,7 @@ static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *i
     item->kind = MS__ITEM_USER;
     p->report.wrapped++;
     item->text.text = ms__concat3(p, ms__answer_prefix(m), item->text.text, ms__absent());
+    ms__item_show(p, item);
     ms__item_join(p, m, item);
 }
 
@@ -1339,6 +1456,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
+    ms__answer_find(p, m);
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);

@@ -79,17 +79,19 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
 /* ---- Shared memory: agents of a process that communicate through one arena store. The
- * location is the namespace. A worker reads the conversation, its own messages, and
- * broadcasts. A manager (an agent with subordinates) reads its own messages, its team
- * agent after agent, and broadcasts. ms_memory_add stores any type under the agent's own
- * key; but every agent reads user, assistant, global_observation and synthesis messages
- * of any author. */
+ * location is the namespace. Every agent reads the conversation, its own messages, and
+ * broadcasts; a manager (an agent with subordinates) also its team, agent after agent. In
+ * the origin's shared memory a manager reads no conversation: set no_conversation for
+ * that. ms_memory_add stores any type under the agent's own key; but every agent reads
+ * user, assistant, global_observation and synthesis messages of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
 /* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
- * conversation (user_message, assistant_message). It is stored without agent key;
- * from_worker of a global_observation is the agent's key unless set. */
+ * conversation (user_message, assistant_message). An assistant_message has the agent key
+ * of its author, by default the memory's, so that other agents' requests have it as user
+ * text. The others are stored without agent key; from_worker of a global_observation is
+ * the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);

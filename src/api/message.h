@@ -157,9 +157,9 @@ enum {
     MS_FLAG_SYNCED = 2,    /* log files: all before it was synced; set by stores */
     MS_FLAG_REPAIRED = 4,  /* bad UTF-8 was replaced by U+FFFD; set when encoded */
     MS_FLAG_STAMPED = 8,   /* the time is the store's, the message came without */
-    MS_FLAG_JOINED = 16,   /* belongs to the message before it: one assistant turn
-                              whose text and calls were one message in another format;
-                              append them in one batch, so that nothing comes between */
+    MS_FLAG_JOINED = 16,   /* belongs to the message of its agent and turn_id before it:
+                              one assistant turn whose text and calls were one message
+                              in another format; append them in one batch */
     MS_FLAG_AMENDED = 64,  /* was replaced since it was appended; set by stores */
     MS_FLAG_REDACTED = 128,    /* its content was erased; set by stores */
     MS_FLAG_UNFINISHED = 256   /* a stream began it and has not ended it: it is being

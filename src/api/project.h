@@ -18,8 +18,40 @@
  * again is the same. While the window's start stays, more messages only change the end
  * of the list, from the turn that they belong to, so that a provider's prompt cache
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
- * Pictures are sent where the provider takes them, by data and by URL; another part of a
- * list becomes its name: "[file left out]". */
+ *
+ * Content is text, or JSON. These JSON forms are parts, one alone or in a list; ms_parts
+ * writes the first four:
+ *
+ *   text                 {"type":"text","text":T}, also input_text, output_text, refusal
+ *   picture by data      {"type":"image","source":{"type":"base64","media_type":M,
+ *                        "data":D}}, {"type":"image","mimeType":M,"data":D},
+ *                        {"inlineData":{"mimeType":M,"data":D}}, {"kind":"binary",...}
+ *   picture by URL       {"type":"image_url","image_url":{"url":U}}, {"type":"image",
+ *                        "source":{"type":"url","url":U}}, input_image, fileData; U may
+ *                        be a data URL
+ *   document             {"type":"document","source":{...}}, file: "[document left out]"
+ *   sound, video         input_audio, audio-url, video-url: "[input_audio left out]"
+ *   any other JSON       data: sent as its text, or as JSON where a result may be that
+ *
+ * A picture that the provider does not take is "[image left out]"; report->wrapped counts
+ * what is left out. A tool's picture stands in its result where the provider takes it
+ * there. Else "[image below]" does, and the picture follows the results as the user's,
+ * after "[image of TOOL]". So do pictures of other agents. In a result an object that is
+ * a text part is data, and a list of strings, too. */
+
+/* One part of a message's content. Set one of the first three. */
+typedef struct ms_part {
+    ms_str text;
+    ms_str bytes;             /* of a file, as they are: they become base64 */
+    ms_str url;               /* of a picture: http, https, gs or data */
+    ms_str mime;              /* of bytes: "image/png", "application/pdf" */
+} ms_part;
+
+/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Bytes
+ * of media type image/... are a picture, others a document. MS_E_ARGUMENT: a part has
+ * none or several of the three, or bytes without a media type. MS_E_ARENA. */
+MS_API ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena, ms_value *out,
+                          ms_error *err);
 
 /* An estimate of tokens: letters of prose count a quarter, of JSON a third, of other
  * alphabets a half, Chinese, Japanese and Korean characters one. ctx is not used. */

@@ -48,8 +48,9 @@ typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
-    ms_str agent_key;         /* of the reading agent: messages of other agents become
-                                 user text; absent: all messages are its own */
+    ms_str agent_key;         /* of the reading agent: what other agents said and did
+                                 becomes user text, "[name] ..."; absent: all messages
+                                 are its own */
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request; absent: any. Thinking of
                                  other models is left out */
@@ -101,6 +102,11 @@ typedef struct ms_request_desc {
     ms_str extra;              /* a JSON object: more members of the request */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
+    ms_type text_type;         /* of its texts, which says for whom they are.
+                                  ASSISTANT_MESSAGE (or 0): all agents of the location;
+                                  FINAL, a plan, DATA: the agent and its managers;
+                                  SYNTHESIS: all, as global, from_manager is the agent.
+                                  In requests of a memory the own block has it, too */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and

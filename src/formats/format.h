@@ -170,10 +170,12 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
 }
 
 /* Returns whether a message continues the one written before it. A history may have left
- * out the message to which it was joined. */
+ * out the message to which it was joined, or another agent wrote between. */
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1);
+    size_t n = stbds_arrlenu(w->held);
+    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1) &&
+           n > 0 && ms_str_equal(m->agent_key, w->held[n - 1].agent_key);
 }
 
 /* Returns a text message of that role. */

@@ -465,7 +465,6 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
     ms_memory_init(memory, store, name_space, agent_key);
     memory->subordinates = subordinates;
     memory->n_subordinates = n_subordinates;
-    memory->no_conversation = n_subordinates > 0;
     memory->team_by_agent = true;
     memory->agent_types = MS_TYPES_ALL;
     memory->runtime_mode = MS_RUNTIME_STORE;
@@ -484,8 +483,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
         return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
                            "a synthesis, or of the conversation");
     ms_envelope all = *m;
-    all.agent_key = ms__absent();
-    if (all.type == MS_T_GLOBAL_OBSERVATION && !all.from_worker.ptr)
-        all.from_worker = memory->agent_key;
+    bool said = all.type == MS_T_ASSISTANT_MESSAGE;
+    ms_str *author = said ? &all.agent_key : &all.from_worker;
+    if (!said) all.agent_key = ms__absent();
+    if ((said || all.type == MS_T_GLOBAL_OBSERVATION) && !author->ptr)
+        *author = memory->agent_key;
     return ms_append(memory->store, memory->location, &all, seq, err);
 }

@@ -821,6 +821,64 @@ controls()
     control text_beside_a_call_of_another gcc test_project \
         text_beside_a_call_of_another_precedes_it 100 \
         ms__item_as_anothers '!ms__is_blank(*text)) beside = *text;' 'false) beside = *text;'
+    control manager_without_the_conversation gcc test_memory \
+        'memory/a_shared_worker_reads_conversation_own_messages_and_broadcasts on heap' 100 \
+        ms_shared_memory_init 'memory->team_by_agent = true;' \
+        'memory->team_by_agent = memory->no_conversation = n_subordinates > 0;'
+    control broadcast_words_of_nobody gcc test_memory \
+        'memory/a_broadcast_has_its_sender on heap' 100 \
+        ms_memory_broadcast 'if (!said)' 'if (true)'
+    control pictures_of_results_dropped gcc test_project \
+        pictures_of_results_follow_them_when_results_take_none 100 \
+        ms__list_make 'pictures = ms__pictures_insert(p, pictures, item);' '(void)pictures;'
+    control pictures_of_others_dropped gcc test_project \
+        pictures_of_another_agent_follow_its_words 100 \
+        ms__item_show 'item->parts = ms__pictures_of(p, item->text.text, item->pictures);' ''
+    control data_of_tools_taken_for_parts gcc test_project \
+        one_picture_is_a_part_without_a_list 100 \
+        ms__is_part 'f->kind == MS__PART_PICTURE || (strings && f->tag)' 'true'
+    control words_of_another_agent_as_one_s_own gcc test_project \
+        what_another_agent_said_is_user_text 100 \
+        ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control turn_ends_at_words_of_another_agent gcc test_request \
+        thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__same_turn '(g->kind == MS__ITEM_USER && g->first->aside)' 'false'
+    control thinking_behind_words_not_asked_for gcc test_request \
+        thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__running_turn 'begins || g == first || g == behind' 'begins || g == first'
+    control messages_joined_by_place gcc test_project \
+        answer_stays_one_turn_when_others_write_between_its_messages 100 \
+        ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
+    control joined_to_an_answer_before_the_user gcc test_project \
+        joined_message_whose_answer_is_gone_stays_behind_the_user 100 \
+        ms__continues 'answer->turn->number >= p->asked' 'true'
+    control joined_to_an_answer_before_its_results gcc test_project \
+        joined_message_whose_answer_is_gone_stays_behind_the_user 100 \
+        ms__continues 'seq == answer->seq' 'true'
+    control answer_of_another_turn_id gcc test_project \
+        joined_message_of_another_turn_id_is_another_answer 100 \
+        ms__answer_find 'm->agent_key, m->turn_id, true' 'm->agent_key, ms__absent(), true'
+    control answers_of_all_agents_are_one gcc test_project \
+        two_answers_that_stand_in_each_other 100 \
+        ms__answer_find 'm->agent_key, m->turn_id, true' 'm->turn_id, m->turn_id, true'
+    control answer_not_named_beside_others gcc test_answer \
+        messages_of_a_stream_name_their_answer_where_others_wrote 100 \
+        ms__answer_messages 'apart = apart || (before != 0 && part->seq > before + 1);' ''
+    control answer_named_once gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_messages 'apart = apart ||' 'apart ='
+    control call_in_a_message_of_another_agent gcc test_format \
+        call_is_no_part_of_what_another_agent_said 100 \
+        ms__joins 'ms_str_equal(m->agent_key, w->held[n - 1].agent_key)' 'true'
+    control type_of_texts_not_taken gcc test_answer \
+        texts_of_an_answer_have_the_type_that_is_asked_for 100 \
+        ms__answer_part_message ': said, text);' ': MS_T_ASSISTANT_MESSAGE, text);'
+    control own_answers_not_read gcc test_answer \
+        texts_of_an_answer_have_the_type_that_is_asked_for 100 \
+        ms__history_open 'memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;' ';'
+    control texts_of_any_type gcc test_answer \
+        answer_is_refused_when_no_text_of_an_agent_has_its_type 100 \
+        ms_answer_begin '!(MS_BIT(desc->text_type) & MS__SAID_TYPES)' 'false'
     control question_not_counted gcc test_project questions_that_are_not_answered 100 \
         ms__project_read 'p->report.dropped += p->question != NULL;' ''
     control final_of_another_agent gcc test_project \

@@ -673,7 +673,8 @@ static inline ms_result check_bytes(script *p, const script_line *l)
 }
 
 /* Returns the memory of "AGENT [HOW] [turns=N] [team=a+b]". HOW is shared (in memory),
- * through (to the store), or merged (with a runtime store). */
+ * origin (the same as the origin has it), through (to the store), or merged (with a
+ * runtime store). */
 static inline ms_memory script_memory(script *p, const script_line *l)
 {
     static ms_str team[8];
@@ -685,9 +686,10 @@ static inline ms_memory script_memory(script *p, const script_line *l)
         team[n] = ms_str_n(names, strcspn(names, "+"));
     }
     ms_memory_init(&memory, p->s.store, p->place, l->word[0]);
-    if (script_has(l, "shared"))
+    if (script_has(l, "shared") || script_has(l, "origin"))
         must_ok(ms_shared_memory_init(&memory, p->s.store, p->place, l->word[0], team, n,
                                       &p->err), &p->err, "shared memory");
+    if (script_has(l, "origin")) memory.no_conversation = n > 0;
     memory.conversation_limit = (size_t)script_number(l, "turns");
     if (script_has(l, "through")) memory.runtime_mode = MS_RUNTIME_STORE;
     if (!script_has(l, "merged")) return memory;

@@ -12,6 +12,8 @@
 #include "chat_store.h"
 #include "low_memory.h"
 
+#define NEVER_ANSWERED "No result: the call was interrupted."
+
 /* Feeds a stream in pieces of `size` bytes, the first one of `first`. */
 static void feed(const answer_case *c, size_t first, size_t size, ms_answered *out)
 {
@@ -379,6 +381,236 @@ TEST(answer_keeps_copies_when_its_description_is_gone)
         assert_true(ms_json_member(extra, MS_STR("model"), &member));
         assert_true(is_word(member, "\"gpt\""));
     }
+}
+
+/* ---- other writers beside a streamed answer ---- */
+
+/* Who writes between the messages of an answer: a user, another agent's text, call and
+ * result, a broadcast, another streamed answer. */
+enum { BY_NOBODY, BY_USER, BY_AGENT, BY_CALL, BY_ALL, BY_STREAM, WRITERS };
+
+static void write_beside(int who)
+{
+    static unsigned n;
+    char id[16];
+    if (who == BY_NOBODY) return;
+    snprintf(id, sizeof id, "other%u", n++);
+    ms_envelope m = who == BY_USER   ? ms_user_message(ms_text("wait"))
+                    : who == BY_CALL ? ms_action(MS_STR("g"), ms_json(MS_STR("{}")),
+                                                 ms_str_of(id))
+                    : who == BY_ALL ? ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("fire"))
+                                    : ms_assistant_message(ms_text("other words"));
+    if (who != BY_USER && who != BY_ALL) m.agent_key = MS_STR("other");
+    add(m);
+    if (who != BY_CALL) return;
+    m = ms_observation(ms_text("other result"), ms_str_of(id));
+    m.agent_key = MS_STR("other");
+    add(m);
+}
+
+/* Ids that are made of numbers of messages, "call_17", without these. */
+static ms_str without_numbers(ms_str text)
+{
+    char *out = (char *)ms_arena_alloc(&arena, text.len + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        bool digit = text.ptr[i] >= '0' && text.ptr[i] <= '9';
+        if (!digit || n < 5 || memcmp(out + n - 5, "call_", 5) != 0) out[n++] = text.ptr[i];
+    }
+    out[n] = '\0';
+    return ms_str_n(out, n);
+}
+
+/* A stream in pieces of 24 bytes; another writer writes behind each. With its results,
+ * what the model said goes back as one turn. Returns how much thinking is missing. */
+static uint64_t must_stay_one_turn(const answer_case *c, int who)
+{
+    ms_request_desc desc = desc_of(c->provider);
+    ms_answer_stream a, b;
+    ms_answered out;
+    ms_error err;
+    ms_project_report report;
+    size_t len = strlen(c->stream);
+    ask_anew();
+    desc.store = store;
+    desc.opts.agent_key = MS_STR("me");
+    desc.opts.model = ms_str_of(c->model);
+    desc.opts.thinking = true;
+    ms_request_desc other = desc;
+    other.opts.agent_key = MS_STR("other");
+    assert_int_equal(ms_answer_begin(&a, &desc, &err), MS_OK);
+    if (who == BY_STREAM) assert_int_equal(ms_answer_begin(&b, &other, &err), MS_OK);
+    for (size_t at = 0; at < len; at += 24) {
+        ms_str piece = ms_str_n(c->stream + at, len - at < 24 ? len - at : 24);
+        assert_int_equal(ms_answer_feed(&a, piece, &err), MS_OK);
+        if (who == BY_STREAM) assert_int_equal(ms_answer_feed(&b, piece, &err), MS_OK);
+        else write_beside(who);
+    }
+    if (who == BY_STREAM) assert_int_equal(ms_answer_end(&b, NULL, &err), MS_OK);
+    assert_int_equal(ms_answer_end(&a, &out, &err), MS_OK);
+    number_must_be(c, "messages", out.messages, c->messages);
+    ms_query query = query_of(CHAT, 0);
+    ms_cursor it;
+    EACH (msg, store, &query, &it) {
+        ms_envelope m = ms_observation(ms_text("r"), ms_get(msg, MS_F_CALL_ID).text);
+        m.agent_key = test_agent_key(msg);
+        if (ms_type_of(msg) == MS_T_ACTION && is_word(m.agent_key, "me")) add(m);
+    }
+    ms_str body = body_of(&desc, &report);
+    if (!has_text(without_numbers(body), without_numbers(ms_str_of(c->sent)).ptr))
+        fail_msg("%s beside %d:\n%.*s\nhas not\n%s", c->name, who, (int)body.len, body.ptr,
+                 c->sent);
+    return report.thinking_missing;
+}
+
+TEST(streamed_answer_stays_one_turn_whoever_writes_beside_it)
+{
+    for (size_t i = 0; i < answer_count; i++) {
+        const answer_case *c = &provider_answers[i];
+        if (c->stream == NULL) continue;
+        uint64_t missing = must_stay_one_turn(c, BY_NOBODY);
+        if (has_text(ms_str_of(c->sent), "\"signature\"")) assert_int_equal(missing, 0);
+        for (int who = BY_NOBODY + 1; who < WRITERS; who++)
+            number_must_be(c, "thinking_missing", must_stay_one_turn(c, who), missing);
+    }
+}
+
+/* The second call is still being written when the result of the first is there. */
+TEST(streamed_answer_stays_one_turn_when_a_call_is_answered_early)
+{
+    ms_request_desc desc = desc_of("openai");
+    ms_answer_stream a;
+    add(ms_user_message(ms_text("u")));
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    for (int i = 0; i < 2; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,"
+                 "\"id\":\"c%d\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}",
+                 i, i);
+        assert_int_equal(ms_answer_feed(&a, ms_str_of(text), NULL), MS_OK);
+        snprintf(text, sizeof text, "c%d", i);
+        add(ms_observation(ms_text("r"), ms_str_of(text)));
+    }
+    assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":{},"
+        "\"finish_reason\":\"stop\"}]}"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_OK);
+    ms_str body = body_of(&desc, NULL);
+    if (!has_text(body, "\"id\":\"c0\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                        "\"arguments\":\"{}\"}},{\"id\":\"c1\"") ||
+        has_text(body, NEVER_ANSWERED))
+        fail_msg("%.*s", (int)body.len, body.ptr);
+}
+
+/* Only where others wrote does a message name the first one of its answer. */
+TEST(messages_of_a_stream_name_their_answer_where_others_wrote)
+{
+    for (int between = 0; between < 2; between++) {
+        ms_answer_stream a;
+        ms_str number;
+        const ms_msg *msg;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai");
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":{\"content\":"
+            "\"t\"}}]}"), NULL), MS_OK);
+        if (between) write_beside(BY_AGENT);
+        assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":{\"tool_calls\":"
+            "[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},"
+            "\"finish_reason\":\"stop\"}]}"), NULL), MS_OK);
+        assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_OK);
+        assert_int_equal(ms_get_by_seq(store, between ? 4 : 3, NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_type_of(msg), MS_T_ACTION);
+        ms_str extra = ms_get(msg, MS_F_EXTRA).text;
+        assert_int_equal(extra.ptr != NULL, between);
+        if (!between) continue;
+        assert_true(ms_json_member(extra, MS_STR("answer"), &number));
+        assert_true(is_word(number, "2"));
+        assert_int_equal(ms_get_by_seq(store, 2, NULL, &msg, NULL), MS_OK);
+        assert_null(ms_get(msg, MS_F_EXTRA).text.ptr);
+    }
+}
+
+/* ---- the type of an answer's texts ---- */
+
+#define SAID "{\"type\":\"message\",\"stop_reason\":\"end_turn\",\"content\":[{\"type\":" \
+             "\"text\",\"text\":\"I have finished.\"}]}"
+
+/* Who reads it: the agent itself, its manager, another worker. All in the right role. */
+TEST(texts_of_an_answer_have_the_type_that_is_asked_for)
+{
+    static const struct {
+        ms_type type;
+        bool manager, other;
+    } rows[] = {
+        {MS_T_NONE, true, true}, {MS_T_ASSISTANT_MESSAGE, true, true},
+        {MS_T_FINAL, true, false}, {MS_T_SYNTHESIS, true, true},
+        {MS_T_STRATEGIC_PLAN, true, false}, {MS_T_SUGGESTED_PLAN, true, false},
+        {MS_T_SCRIPT_PLAN, true, false}, {MS_T_DATA, true, false},
+    };
+    ms_str team[] = {MS_STR("ann"), MS_STR("bob")};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const ms_msg *msg;
+        ms_memory readers[3];
+        ask_anew();
+        ms_memory_init(&readers[0], store, CHAT, team[0]);
+        ms_memory_init(&readers[1], store, CHAT, MS_STR("boss"));
+        readers[1].subordinates = team;
+        readers[1].n_subordinates = 2;
+        ms_memory_init(&readers[2], store, CHAT, team[1]);
+        ms_request_desc desc = {.profile = ms_profile_find(MS_STR("anthropic")),
+                                .memory = &readers[0], .text_type = rows[i].type};
+        assert_int_equal(ms_answer(&desc, MS_STR(SAID), NULL, NULL), MS_OK);
+        assert_int_equal(ms_get_by_seq(store, 2, NULL, &msg, NULL), MS_OK);
+        assert_int_equal(ms_type_of(msg), rows[i].type ? rows[i].type
+                                                       : MS_T_ASSISTANT_MESSAGE);
+        assert_true(is_word(test_agent_key(msg), "ann"));
+        for (int r = 0; r < 3; r++) {
+            desc.memory = &readers[r];
+            ms_str body = body_of(&desc, NULL);
+            bool reads = r == 0 || (r == 1 ? rows[i].manager : rows[i].other);
+            if (has_text(body, "I have finished.") != reads ||
+                has_text(body, "\"assistant\"") != (r == 0) ||
+                has_text(body, "[ann] I have finished.") != (reads && r > 0))
+                fail_msg("type %d, reader %d: %.*s", (int)rows[i].type, r, (int)body.len,
+                         body.ptr);
+        }
+    }
+}
+
+TEST(answer_is_refused_when_no_text_of_an_agent_has_its_type)
+{
+    static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ACTION, MS_T_TEXT, MS_T_TASK,
+                                    MS_T_DELEGATION, MS_T_REASONING, MS_T_DELTA,
+                                    MS_TYPE_COUNT, (ms_type)-1};
+    for (size_t i = 0; i < COUNT(types); i++) {
+        ms_request_desc desc = desc_of("anthropic");
+        ms_error err;
+        desc.text_type = types[i];
+        assert_int_equal(ms_answer(&desc, MS_STR(SAID), NULL, &err), MS_E_TYPE);
+        assert_string_equal(err.path, "text_type");
+    }
+    assert_int_equal(spent(), 0);
+    assert_true(stored().len == 0);
+}
+
+/* A final alone is not told twice; texts beside calls have the type, too. */
+TEST(streamed_texts_have_the_type_that_is_asked_for)
+{
+    ms_request_desc desc = desc_of("openai");
+    ms_answer_stream a;
+    const ms_msg *msg;
+    desc.text_type = MS_T_FINAL;
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":{\"content\":\"t\"}}]}"),
+                                    NULL), MS_OK);
+    assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
+    assert_int_equal(ms_type_of(msg), MS_T_FINAL);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("{\"choices\":[{\"delta\":{},"
+        "\"finish_reason\":\"stop\"}]}"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_OK);
+    assert_int_equal(ms_get_by_seq(store, 1, &arena, &msg, NULL), MS_OK);
+    assert_int_equal(ms_type_of(msg), MS_T_FINAL);
+    assert_int_equal(ms_flags(msg) & MS_FLAG_UNFINISHED, 0);
 }
 
 /* Returns the seconds that an answer of n calls takes, in one event or each in its own. */

@@ -378,6 +378,71 @@ TEST(store_is_unchanged_when_it_is_projected)
     ms_close(store);
 }
 
+/* ---- content of parts ---- */
+
+static void parts_must_be(const ms_part *parts, size_t n, const char *expected)
+{
+    ms_value content;
+    ms_error err;
+    assert_int_equal(ms_parts(parts, n, &work, &content, &err), MS_OK);
+    assert_true(content.json);
+    if (!is_word(content.text, expected))
+        fail_msg("%.*s, expected %s", (int)content.text.len, content.text.ptr, expected);
+}
+
+TEST(parts_become_the_forms_that_requests_know)
+{
+    const ms_part parts[] = {{.text = MS_STR("look \"here\"")},
+                             {.bytes = MS_STR("\0\xff!"), .mime = MS_STR("image/png")},
+                             {.url = MS_STR("https://example.org/a.png")},
+                             {.bytes = MS_STR("%PDF"), .mime = MS_STR("application/pdf")}};
+    parts_must_be(parts, COUNT(parts),
+                  "[{\"type\":\"text\",\"text\":\"look \\\"here\\\"\"},"
+                  "{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+                  "\"media_type\":\"image/png\",\"data\":\"AP8h\"}},"
+                  "{\"type\":\"image_url\",\"image_url\":"
+                  "{\"url\":\"https://example.org/a.png\"}},"
+                  "{\"type\":\"document\",\"source\":{\"type\":\"base64\","
+                  "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"}}]");
+    parts_must_be(parts, 0, "[]");
+}
+
+TEST(bytes_of_parts_are_base64_at_any_length)
+{
+    static const char *const data[] = {"", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=",
+                                       "Zm9vYmFy"}; /* RFC 4648, section 10 */
+    for (size_t n = 0; n < COUNT(data); n++) {
+        char expected[200];
+        ms_part part = {.bytes = ms_str_n("foobar", n), .mime = MS_STR("image/gif")};
+        snprintf(expected, sizeof expected,
+                 "[{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":"
+                 "\"image/gif\",\"data\":\"%s\"}}]", data[n]);
+        parts_must_be(&part, 1, expected);
+    }
+}
+
+TEST(parts_are_refused_when_they_do_not_say_what_they_are)
+{
+    const ms_part wrong[] = {{.mime = MS_STR("image/png")},
+                             {.text = MS_STR("a"), .url = MS_STR("b")},
+                             {.bytes = MS_STR("a")}};
+    static uint64_t room[8];
+    ms_value content;
+    ms_error err;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const ms_part two[] = {{.text = MS_STR("first")}, wrong[i]};
+        assert_int_equal(ms_parts(two, 2, &work, &content, &err), MS_E_ARGUMENT);
+        assert_string_equal(err.message, i == 2 ? "part 1 has bytes and no media type"
+                                                : "part 1 has not one of text, bytes and url");
+        assert_null(content.text.ptr);
+    }
+    ms_arena small;
+    test_arena_init_fixed(&small, room, sizeof room);
+    const ms_part part = {.text = MS_STR("more than there is room for in so small an arena")};
+    assert_int_equal(ms_parts(&part, 1, &small, &content, &err), MS_E_ARENA);
+    assert_int_equal(ms_parts(&part, 1, NULL, &content, &err), MS_E_ARENA);
+}
+
 int main(void)
 {
     load_rows();

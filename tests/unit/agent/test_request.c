@@ -264,21 +264,25 @@ TEST(thinking_goes_to_its_model_alone_whatever_its_date)
 }
 
 /* Steps of a history: u, a user's text; a, an assistant's; s, system text; c, an answer
- * with thinking and a call; d, the same of agent w; t, one of thinking alone; r, a result.
+ * with thinking and a call; d, the same of agent w; t, one of thinking alone; k, a call
+ * without thinking; o, a text of agent w; b, a broadcast; r, a result.
  * The n-th step has texts, ids and thinking of that number. */
 static void add_steps(const ms_request_desc *desc, const char *steps)
 {
     bool chat = desc->profile->wire == MS_WIRE_CHAT;
     for (int n = 1; *steps != '\0'; steps++, n++) {
-        char body[512], id[16];
+        char body[512], id[16], own[16];
         ms_request_desc by = *desc;
         snprintf(id, sizeof id, "c%d", n - 1);
         if (*steps == 'u') add(ms_user_message(ms_text("u")));
         if (*steps == 's') add(ms_message(MS_T_INJECTED_CONTEXT, ms_text("rules")));
         ms_envelope m = ms_observation(ms_text("r"), ms_str_of(id));
-        if (*steps == 'a') m = ms_assistant_message(ms_text("text"));
-        m.agent_key = desc->opts.agent_key;
-        if (*steps == 'r' || *steps == 'a') add(m);
+        if (*steps == 'a' || *steps == 'o') m = ms_assistant_message(ms_text("text"));
+        if (*steps == 'b') m = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("fire"));
+        snprintf(own, sizeof own, "c%d", n);
+        if (*steps == 'k') m = call(own, "f");
+        m.agent_key = *steps == 'o' ? MS_STR("w") : desc->opts.agent_key;
+        if (strchr("raokb", *steps) != NULL) add(m);
         if (strchr("cdt", *steps) == NULL) continue;
         bool calls = *steps != 't';
         if (chat)
@@ -313,6 +317,17 @@ TEST(thinking_of_the_running_turn_is_sent_or_reported)
         {"anthropic", "uacr", "tool_use", NULL, 1, 0, 0},
         {"anthropic", "ucra", "tool_use", "think2", 0, 0, 0},
         {"anthropic", "ucrt", "think2", "think4", 0, 1, 0},
+        {"anthropic", "ucrkr", "think2", NULL, 0, 0, 0},
+        {"anthropic", "ucrocr", "think2", NULL, 0, 0, 0},
+        {"anthropic", "ucrbcr", "think2", NULL, 0, 0, 0},
+        {"anthropic", "ucrokr", "think2", NULL, 1, 0, 0},
+        {"anthropic", "ukrocr", "think5", NULL, 1, 0, 0},
+        {"anthropic", "ucrkrocr", "think2", NULL, 0, 0, 0},
+        {"anthropic", "ucrokrocr", "think8", NULL, 0, 0, 0},
+        {"anthropic", "ucroa", "tool_use", "think2", 0, 0, 0},
+        {"anthropic", "ucrucr", "think5", "think2", 0, 0, 0},
+        {"openai", "ucrocr", "think2", NULL, 0, 0, 0},
+        {"openai", "ucrokr", "think2", NULL, 1, 0, 0},
         {"openai", "ucra", "think2", NULL, 0, 0, 0},
         {"openai", "ucrscr", "think2", NULL, 0, 0, 0},
         {"openai", "ucrucr", "think5", "think2", 0, 0, 0},
@@ -334,6 +349,32 @@ TEST(thinking_of_the_running_turn_is_sent_or_reported)
             fail_msg("row %zu, missing %u, dropped %u: %.*s", i,
                      (unsigned)report.thinking_missing, (unsigned)report.dropped,
                      (int)body.len, body.ptr);
+    }
+}
+
+/* Text of a role, and what an agent says to a user, are its own words, too. */
+TEST(request_has_no_words_of_another_agent_as_its_own)
+{
+    static const ms_type types[] = {MS_T_ASSISTANT_MESSAGE, MS_T_TEXT, MS_T_FINAL, MS_T_DATA,
+                                    MS_T_MULTIMODAL_PART, MS_T_DIRECTOR_CONTEXT,
+                                    MS_T_STRATEGIC_PLAN, MS_T_INPUT_REQUIRED};
+    for (size_t k = 0; k < COUNT(types); k++) {
+        (void)open_store(NULL);
+        ms_request_desc desc = desc_of("openai");
+        ms_envelope m = ms_message(types[k], ms_text("words"));
+        m.role = MS_ROLE_ASSISTANT;
+        m.agent_key = MS_STR("you");
+        add(ms_user_message(ms_text("u")));
+        add(m);
+        add(ms_user_message(ms_text("v")));
+        desc.opts.agent_key = MS_STR("me");
+        ms_str body = body_of(&desc, NULL);
+        if (!has_text(body, "[you] words") || has_text(body, "\"assistant\""))
+            fail_msg("type %d: %.*s", (int)types[k], (int)body.len, body.ptr);
+        desc.opts.agent_key = m.agent_key; /* of its own it has them */
+        body = body_of(&desc, NULL);
+        if (has_text(body, "[you]") || !has_text(body, "\"assistant\",\"content\":\"words\""))
+            fail_msg("own type %d: %.*s", (int)types[k], (int)body.len, body.ptr);
     }
 }
 
