@@ -831,6 +831,15 @@ controls()
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control words_of_a_team_as_one_s_own gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control messages_of_a_team_joined_by_place gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
+    control answers_of_a_team_are_one gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__answer_find 'm->agent_key, m->turn_id, true' 'm->turn_id, m->turn_id, true'
     control turn_ends_at_words_of_another_agent gcc test_request \
         thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__same_turn '(g->kind == MS__ITEM_USER && g->first->aside)' 'false'
