@@ -861,6 +861,10 @@ controls()
     control answers_of_all_agents_are_one gcc test_project \
         two_answers_that_stand_in_each_other 100 \
         ms__answer_find 'm->agent_key, m->turn_id, true' 'm->turn_id, m->turn_id, true'
+    control broadcast_ends_an_answer gcc test_project \
+        answer_of_nobody_stays_one_turn_beside_a_broadcast 100 \
+        ms__answer_find 'm->type == MS_T_SYNTHESIS && m->agent_key.ptr;' \
+        'm->type == MS_T_SYNTHESIS;'
     control answer_not_named_beside_others gcc test_answer \
         messages_of_a_stream_name_their_answer_where_others_wrote 100 \
         ms__answer_messages 'apart = apart || (before != 0 && part->seq > before + 1);' ''
@@ -875,7 +879,11 @@ controls()
         ms__answer_part_message ': said, text);' ': MS_T_ASSISTANT_MESSAGE, text);'
     control own_answers_not_read gcc test_answer \
         texts_of_an_answer_have_the_type_that_is_asked_for 100 \
-        ms__history_open 'memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;' ';'
+        ms__history_open 'memory->agent_types |= MS_BIT(said);' ';'
+    control own_answers_not_read_without_a_conversation gcc test_answer \
+        agent_reads_its_answers_without_the_conversation 100 \
+        ms__history_open 'desc->text_type : MS_T_ASSISTANT_MESSAGE' \
+        'desc->text_type : MS_T_FINAL'
     control texts_of_any_type gcc test_answer \
         answer_is_refused_when_no_text_of_an_agent_has_its_type 100 \
         ms_answer_begin '!(MS_BIT(desc->text_type) & MS__SAID_TYPES)' 'false'
