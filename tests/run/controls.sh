@@ -884,6 +884,8 @@ controls()
         agent_reads_its_answers_without_the_conversation 100 \
         ms__history_open 'desc->text_type : MS_T_ASSISTANT_MESSAGE' \
         'desc->text_type : MS_T_FINAL'
+    control type_of_an_unknown_word gcc test_ffi answer_has_the_type_that_is_asked_for 100 \
+        ms_ffi__text 'return f->ask.text_type ? MS_OK : MS_E_TYPE;' 'return MS_OK;'
     control texts_of_any_type gcc test_answer \
         answer_is_refused_when_no_text_of_an_agent_has_its_type 100 \
         ms_answer_begin '!(MS_BIT(desc->text_type) & MS__SAID_TYPES)' 'false'
