@@ -873,7 +873,10 @@ controls()
         ms__answer_messages 'apart = apart ||' 'apart ='
     control call_in_a_message_of_another_agent gcc test_format \
         call_is_no_part_of_what_another_agent_said 100 \
-        ms__joins 'ms_str_equal(m->agent_key, w->held[n - 1].agent_key)' 'true'
+        ms__joins '(!before.ptr || ms_str_equal(before, m->agent_key))' 'true'
+    control text_without_an_agent_stands_alone gcc test_format \
+        call_is_no_part_of_what_another_agent_said 100 \
+        ms__joins '!before.ptr || ' ''
     control type_of_texts_not_taken gcc test_answer \
         texts_of_an_answer_have_the_type_that_is_asked_for 100 \
         ms__answer_part_message ': said, text);' ': MS_T_ASSISTANT_MESSAGE, text);'
