@@ -1214,7 +1214,7 @@ typedef enum ms_runtime {
 } ms_runtime;
 
 typedef enum ms_scope_kind {
-    MS_SCOPE_ALL,             /* no scoping */
+    MS_SCOPE_ALL,             /* no scoping. The next three are the origin's filters */
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation;
                                  conversation_limit is ignored */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
@@ -1479,8 +1479,9 @@ typedef struct ms_request_desc {
     ms_type text_type;         /* of its texts, which says for whom they are.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
-                                  SYNTHESIS: all, as global, from_manager is the agent.
-                                  In requests of a memory the own block has it, too */
+                                  SYNTHESIS: all, as global, from_manager is the agent;
+                                  any other: MS_E_TYPE. In requests of a memory the own
+                                  block has it, too */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
@@ -1531,7 +1532,9 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * several choices one is stored: the one with index 0 in the first list, or if none has
  * it there, the first. The caller runs the calls and appends their results. A result has
  * the call_id and the agent key of its call. A result without an agent key answers the
- * newest open call of its id: of those without an agent key, else of any agent. */
+ * newest open call of its id: of those without an agent key, else of any agent. The
+ * messages of a stream stay one turn in requests, whoever writes between them; two
+ * streams of one agent at a time need a turn_id each. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -24142,8 +24145,10 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
     size_t n = stbds_arrlenu(w->held);
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1) &&
-           n > 0 && ms_str_equal(m->agent_key, w->held[n - 1].agent_key);
+    if (!(m->flags & MS_FLAG_JOINED) || n == 0) return false;
+    ms_str before = w->held[n - 1].agent_key; /* a text may have none, its calls one */
+    return (m->seq == 0 || m->seq == w->last_seq + 1) &&
+           (!before.ptr || ms_str_equal(before, m->agent_key));
 }
 
 /* Returns a text message of that role. */
@@ -29465,7 +29470,8 @@ static bool ms__continues(const ms__projector *p, const ms_envelope *m,
 static void ms__answer_find(ms__projector *p, const ms_envelope *m)
 {
     p->answer = NULL;
-    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && m->type != MS_T_SYNTHESIS) return;
+    bool tells = m->type == MS_T_SYNTHESIS && m->agent_key.ptr; /* no broadcast */
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && !tells) return;
     ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
     p->answer = answer;
     if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;
@@ -30446,8 +30452,9 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
-        if ((unsigned)desc->text_type < MS_TYPE_COUNT) /* the agent's own answers */
-            memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;
+        ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
+        if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
+            memory->agent_types |= MS_BIT(said);
         memory->by_time = false; /* pairs are found in order of sequence */
         return ms_get_history(memory, it, err);
     }

@@ -111,9 +111,10 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               previous_phase, format -> as for query
  *   request     the body of the next request. provider*, location*, agent_key (then what
  *               that agent reads, with subordinates), model, system, tools: a list as the
- *               provider has it; extra: an object; newest, budget, thinking
- *               -> body, report
- *   answer      body: a provider's answer as it came. provider*, location*, agent_key
+ *               provider has it; extra: an object; newest, budget, thinking, text_type
+ *               (of the agent's own answers) -> body, report
+ *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
+ *               text_type: the type of its texts, as ms_request_desc explains it
  *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
  *   search      matches, newest message first. text*, exact_case, oldest_first, limit
  *               (100; 0: all), and the filters of query except order -> matches: a list
@@ -242,6 +243,7 @@ typedef enum ms_ffi__kind {
     MS_FFI__WORD,   /* unsigned: the place of a word in a list */
     MS_FFI__VIEWS,  /* unsigned: a bit for each word */
     MS_FFI__TYPES,  /* ms_type_set */
+    MS_FFI__TYPE,   /* ms_type */
     MS_FFI__FORMAT, /* const ms_format * */
     MS_FFI__PROFILE /* const ms_profile * */
 } ms_ffi__kind;
@@ -274,6 +276,7 @@ static const ms_ffi__row ms_ffi__rows[] = {
     {"views", MS_FFI__VIEWS, offsetof(ms_ffi__state, query.views),
      "conversation agent team global timeline"},
     MS_FFI__ARG("types", TYPES, query.types),
+    MS_FFI__ARG("text_type", TYPE, ask.text_type),
     MS_FFI__ARG("agent_key", TEXT, agent_key),
     MS_FFI__ARG("agent_keys", LIST, agent_keys),
     MS_FFI__ARG("turn_id", TEXT, query.turn_id),
@@ -396,6 +399,9 @@ static ms_result ms_ffi__text(ms_ffi__state *f, const ms_ffi__row *row, ms_str v
     if (row->kind == MS_FFI__PATH) return ms_ffi__path(f, text, (const char **)at);
     if (row->kind == MS_FFI__TEXT) {
         *(ms_str *)at = text;
+    } else if (row->kind == MS_FFI__TYPE) {
+        *(ms_type *)at = ms_type_of_word(text);
+        return f->ask.text_type ? MS_OK : MS_E_TYPE;
     } else if (row->kind == MS_FFI__FORMAT) {
         *(const ms_format **)at = ms_format_find(text);
         return f->format ? MS_OK : MS_E_ARGUMENT;
@@ -446,8 +452,8 @@ static const char *const ms_ffi__expected[] = {
     "a string", "a path", "JSON", "true or false", "a whole number from 0 on",
     "a whole number", "a whole number from 0 on", "a whole number from 0 on",
     "a number of seconds", "a list of strings", "one of these words",
-    "a list of these words", "a list of message types", "one of these words",
-    "one of these words"};
+    "a list of these words", "a list of message types", "a message type",
+    "one of these words", "one of these words"};
 
 /* A sentence for an error. What does not fit is left out. */
 typedef struct ms_ffi__line {
@@ -1125,8 +1131,8 @@ static const ms_ffi__function ms_ffi__functions[] = {
      "team_limit global_limit limit scope turns phase previous_phase format"},
     {"request", ms_ffi__request,
      "provider* location* agent_key subordinates model system tools extra newest budget "
-     "thinking"},
-    {"answer", ms_ffi__answer, "provider* location* agent_key"},
+     "thinking text_type"},
+    {"answer", ms_ffi__answer, "provider* location* agent_key text_type"},
     {"search", ms_ffi__search, MS_FFI__FILTER "text* exact_case oldest_first"},
     {"amend", ms_ffi__amend, "seq* message* format"},
     {"hide", ms_ffi__hide, "seq*"},

@@ -78,6 +78,8 @@ export interface RequestOptions {
   newest?: number;
   budget?: number;
   thinking?: boolean;
+  /** The type of the agent's own answers, if it is not in its views. */
+  textType?: string;
   /** Further members of the request, such as max_tokens. */
   [member: string]: unknown;
 }
@@ -150,7 +152,7 @@ export class Store {
   request(location: string, provider: Provider, options?: RequestOptions):
     Record<string, any>;
   answer(body: string | Uint8Array | object, provider: Provider, location: string,
-    options?: { agentKey?: string }): Answered;
+    options?: { agentKey?: string; textType?: string }): Answered;
   search(text: string, options?: Filter & { exactCase?: boolean; oldestFirst?: boolean }):
     Match[];
   amend(seq: number, message: object, options?: { format?: Format }): void;

@@ -151,7 +151,7 @@ const names = {
   beforeSeq: "before_seq", byTime: "by_time", expectSeq: "expect_seq",
   conversationLimit: "conversation_limit", agentLimit: "agent_limit",
   teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
-  exactCase: "exact_case", oldestFirst: "oldest_first",
+  exactCase: "exact_case", oldestFirst: "oldest_first", textType: "text_type",
 };
 
 /* Checks the options of a call and returns them. */
@@ -280,7 +280,7 @@ export class Store {
   /* Returns the body of the next request. Unknown options become its members. */
   request(location, provider, options = {}) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
-      ...extra } = checked(options);
+      textType, ...extra } = checked(options);
     const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
     if (wrong) refuse(`the option ${wrong} is written in camelCase, such as agentKey`);
     const tool = tools?.findIndex?.((t) => t === null || typeof t !== "object") ?? -1;
@@ -289,12 +289,13 @@ export class Store {
     }
     return this.#call("request", {
       location, provider, model, system, tools, agentKey, subordinates, newest, budget,
-      thinking, extra: Object.keys(extra).length > 0 ? extra : undefined,
+      thinking, textType, extra: Object.keys(extra).length > 0 ? extra : undefined,
     }).body;
   }
 
-  /* Stores the answer of a provider: the body of its response, unchanged. */
-  answer(body, provider, location, { agentKey } = {}) {
+  /* Stores the answer of a provider: the body of its response, unchanged. textType says
+   * for whom its texts are. */
+  answer(body, provider, location, { agentKey, textType } = {}) {
     const raw = typeof body === "string" || body instanceof Uint8Array;
     if (typeof body?.then === "function" || typeof body?.arrayBuffer === "function") {
       refuse(`body is ${shown(body)}: await it, and the text() of a Response`);
@@ -306,7 +307,7 @@ export class Store {
     /* What is kept of an answer whose usage has no room must not be stored again. */
     const { image_size: records, index_bytes: index } = this.stat();
     const short = this.#size - records - index < 65536 + 12 * text.length;
-    return this.#grow("answer", { provider, location, agentKey }, text,
+    return this.#grow("answer", { provider, location, agentKey, textType }, text,
       short ? this.image() : undefined);
   }
 

@@ -1230,7 +1230,8 @@ static bool ms__continues(const ms__projector *p, const ms_envelope *m,
 static void ms__answer_find(ms__projector *p, const ms_envelope *m)
 {
     p->answer = NULL;
-    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && m->type != MS_T_SYNTHESIS) return;
+    bool tells = m->type == MS_T_SYNTHESIS && m->agent_key.ptr; /* no broadcast */
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT && !tells) return;
     ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
     p->answer = answer;
     if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;

@@ -15,7 +15,7 @@ typedef enum ms_runtime {
 } ms_runtime;
 
 typedef enum ms_scope_kind {
-    MS_SCOPE_ALL,             /* no scoping */
+    MS_SCOPE_ALL,             /* no scoping. The next three are the origin's filters */
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation;
                                  conversation_limit is ignored */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */

@@ -105,8 +105,9 @@ typedef struct ms_request_desc {
     ms_type text_type;         /* of its texts, which says for whom they are.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
-                                  SYNTHESIS: all, as global, from_manager is the agent.
-                                  In requests of a memory the own block has it, too */
+                                  SYNTHESIS: all, as global, from_manager is the agent;
+                                  any other: MS_E_TYPE. In requests of a memory the own
+                                  block has it, too */
     ms_stream_opts stream;     /* of a streamed one */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
@@ -157,7 +158,9 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  * several choices one is stored: the one with index 0 in the first list, or if none has
  * it there, the first. The caller runs the calls and appends their results. A result has
  * the call_id and the agent key of its call. A result without an agent key answers the
- * newest open call of its id: of those without an agent key, else of any agent. */
+ * newest open call of its id: of those without an agent key, else of any agent. The
+ * messages of a stream stay one turn in requests, whoever writes between them; two
+ * streams of one agent at a time need a turn_id each. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */

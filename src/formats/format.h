@@ -174,8 +174,10 @@ static ms_result ms__chat_words(const ms_envelope *m, ms_buf *scratch, ms_value 
 static bool ms__joins(const ms_writer *w, const ms_envelope *m)
 {
     size_t n = stbds_arrlenu(w->held);
-    return (m->flags & MS_FLAG_JOINED) && (m->seq == 0 || m->seq == w->last_seq + 1) &&
-           n > 0 && ms_str_equal(m->agent_key, w->held[n - 1].agent_key);
+    if (!(m->flags & MS_FLAG_JOINED) || n == 0) return false;
+    ms_str before = w->held[n - 1].agent_key; /* a text may have none, its calls one */
+    return (m->seq == 0 || m->seq == w->last_seq + 1) &&
+           (!before.ptr || ms_str_equal(before, m->agent_key));
 }
 
 /* Returns a text message of that role. */

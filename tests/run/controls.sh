@@ -840,6 +840,15 @@ controls()
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control words_of_a_team_as_one_s_own gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control messages_of_a_team_joined_by_place gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
+    control answers_of_a_team_are_one gcc test_team \
+        requests_of_a_team_are_right_in_any_order 100 \
+        ms__answer_find 'm->agent_key, m->turn_id, true' 'm->turn_id, m->turn_id, true'
     control turn_ends_at_words_of_another_agent gcc test_request \
         thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__same_turn '(g->kind == MS__ITEM_USER && g->first->aside)' 'false'
@@ -861,6 +870,10 @@ controls()
     control answers_of_all_agents_are_one gcc test_project \
         two_answers_that_stand_in_each_other 100 \
         ms__answer_find 'm->agent_key, m->turn_id, true' 'm->turn_id, m->turn_id, true'
+    control broadcast_ends_an_answer gcc test_project \
+        answer_of_nobody_stays_one_turn_beside_a_broadcast 100 \
+        ms__answer_find 'm->type == MS_T_SYNTHESIS && m->agent_key.ptr;' \
+        'm->type == MS_T_SYNTHESIS;'
     control answer_not_named_beside_others gcc test_answer \
         messages_of_a_stream_name_their_answer_where_others_wrote 100 \
         ms__answer_messages 'apart = apart || (before != 0 && part->seq > before + 1);' ''
@@ -869,13 +882,22 @@ controls()
         ms__answer_messages 'apart = apart ||' 'apart ='
     control call_in_a_message_of_another_agent gcc test_format \
         call_is_no_part_of_what_another_agent_said 100 \
-        ms__joins 'ms_str_equal(m->agent_key, w->held[n - 1].agent_key)' 'true'
+        ms__joins '(!before.ptr || ms_str_equal(before, m->agent_key))' 'true'
+    control text_without_an_agent_stands_alone gcc test_format \
+        call_is_no_part_of_what_another_agent_said 100 \
+        ms__joins '!before.ptr || ' ''
     control type_of_texts_not_taken gcc test_answer \
         texts_of_an_answer_have_the_type_that_is_asked_for 100 \
         ms__answer_part_message ': said, text);' ': MS_T_ASSISTANT_MESSAGE, text);'
     control own_answers_not_read gcc test_answer \
         texts_of_an_answer_have_the_type_that_is_asked_for 100 \
-        ms__history_open 'memory->agent_types |= MS_BIT(desc->text_type) & MS_TYPES_ALL;' ';'
+        ms__history_open 'memory->agent_types |= MS_BIT(said);' ';'
+    control own_answers_not_read_without_a_conversation gcc test_answer \
+        agent_reads_its_answers_without_the_conversation 100 \
+        ms__history_open 'desc->text_type : MS_T_ASSISTANT_MESSAGE' \
+        'desc->text_type : MS_T_FINAL'
+    control type_of_an_unknown_word gcc test_ffi answer_has_the_type_that_is_asked_for 100 \
+        ms_ffi__text 'return f->ask.text_type ? MS_OK : MS_E_TYPE;' 'return MS_OK;'
     control texts_of_any_type gcc test_answer \
         answer_is_refused_when_no_text_of_an_agent_has_its_type 100 \
         ms_answer_begin '!(MS_BIT(desc->text_type) & MS__SAID_TYPES)' 'false'

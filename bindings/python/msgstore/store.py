@@ -178,10 +178,13 @@ class Store:
         return _ffi.call("append", self._open, args, body)["seqs"]
 
     def answer(self, body: Any, provider: str, location: str, *,
-               agent_key: Optional[str] = None) -> Dict[str, Any]:
+               agent_key: Optional[str] = None,
+               text_type: Optional[str] = None) -> Dict[str, Any]:
         """Stores the answer of a provider: the body of its response, as bytes, text, dict
         or the object of the provider's SDK.
 
+        ``text_type`` says for whom its texts are: "assistant_message" (the default) for
+        all agents, "final" for the agent and its managers, "synthesis" for all as global.
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
         how many tools are to be called now. If storing the note of its usage fails, the
         messages stay.
@@ -195,7 +198,8 @@ class Store:
                 raise ArgumentError("E_KIND", f"body is {_kind(body)}: the body of a "
                                     "response was expected, as bytes, text or dict", "body")
             body = _ffi.encode(body)
-        args = _given(provider=provider, location=location, agent_key=agent_key)
+        args = _given(provider=provider, location=location, agent_key=agent_key,
+                      text_type=text_type)
         return _ffi.call("answer", self._open, args, bytes(body))
 
     # ---- Reading.
@@ -283,14 +287,17 @@ class Store:
                 system: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
                 agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
                 newest: Optional[int] = None, budget: Optional[int] = None,
-                thinking: bool = False, **extra: Any) -> Dict[str, Any]:
+                thinking: bool = False, text_type: Optional[str] = None,
+                **extra: Any) -> Dict[str, Any]:
         """Returns the body of the next request: a history that the provider accepts.
 
-        ``extra`` are further members of the request, such as max_tokens.
+        With ``agent_key`` it has what that agent reads; what other agents said is user
+        text with their names. ``text_type`` is that of ``answer``. ``extra`` are further
+        members of the request, such as max_tokens.
         """
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,
-                      thinking=thinking)
+                      thinking=thinking, text_type=text_type)
         if tools is not None:
             args["tools"] = list(tools)
             for i, tool in enumerate(args["tools"]):

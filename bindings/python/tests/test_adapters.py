@@ -412,3 +412,7 @@ def test_framework_views_and_memory(store):
     assert [m.type for m in worker.get_history()] == ["observation", "global_observation"]
     assert [m.type for m in manager.get_history()] == [
         "task", "observation", "global_observation"]
+    worker.add({"type": "assistant_message", "content": "done"})
+    assert manager.get_history()[0].type == "assistant_message"
+    said = store.request("ns", "openai", agent_key="m")["messages"][-1]
+    assert said["role"] == "user" and said["content"].endswith("[w] done")

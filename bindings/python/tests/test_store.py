@@ -106,6 +106,23 @@ def test_request_and_answer_make_a_loop(store):
         store.answer({"error": {"message": "overloaded"}}, "openai", "l")
 
 
+def test_what_agents_say_is_not_the_words_of_others(store):
+    def says(text):
+        return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+    store.append(msgstore.user("weather?"), "l")
+    store.answer(says("rain"), "openai", "l", agent_key="ann")
+    store.answer(says("noted"), "openai", "l", agent_key="ann", text_type="final")
+    messages = store.request("l", "openai", agent_key="bob")["messages"]
+    assert messages == [{"role": "user", "content": "weather?\n\n[ann] rain"}]
+    messages = store.request("l", "openai", agent_key="boss", subordinates=["ann"])["messages"]
+    assert messages == [{"role": "user", "content": "weather?\n\n[ann] rain\n\n[ann] noted"}]
+    assert [m["role"] for m in store.request("l", "openai", agent_key="ann")["messages"]] == [
+        "user", "assistant"]
+    for wrong in ("task", "nothing"):
+        with pytest.raises(msgstore.ArgumentError):
+            store.answer(says("x"), "openai", "l", text_type=wrong)
+
+
 def test_changes(store):
     store.append([msgstore.user("a"), msgstore.assistant("b"), msgstore.user("c")], "l")
     store.amend(1, msgstore.user("A"))

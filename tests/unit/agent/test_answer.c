@@ -577,6 +577,26 @@ TEST(texts_of_an_answer_have_the_type_that_is_asked_for)
     }
 }
 
+/* With its thinking, which is that of the whole answer. */
+TEST(agent_reads_its_answers_without_the_conversation)
+{
+    ms_project_report report;
+    ms_memory memory;
+    ask_anew();
+    ms_memory_init(&memory, store, CHAT, MS_STR("me"));
+    memory.no_conversation = true;
+    ms_request_desc desc = {.profile = ms_profile_find(MS_STR("anthropic")), .memory = &memory};
+    desc.opts.thinking = true;
+    assert_int_equal(ms_answer(&desc, MS_STR("{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":"
+        "\"tool_use\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"s\"},"
+        "{\"type\":\"text\",\"text\":\"I look.\"},{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\","
+        "\"input\":{}}]}"), NULL, NULL), MS_OK);
+    ms_str body = body_of(&desc, &report);
+    assert_true(has_text(body, "I look.") && has_text(body, "\"thinking\":\"hm\""));
+    assert_false(has_text(body, "\"content\":\"u\""));
+    assert_int_equal(report.thinking_missing, 0);
+}
+
 TEST(answer_is_refused_when_no_text_of_an_agent_has_its_type)
 {
     static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ACTION, MS_T_TEXT, MS_T_TASK,

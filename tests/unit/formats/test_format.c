@@ -100,7 +100,8 @@ TEST(member_is_found_unless_it_is_a_field)
     assert_false(ms_member(&built, MS_STR("x"), &(ms_str){NULL, 0}));
 }
 
-/* Another agent wrote between the messages of an answer, with a number before the call. */
+/* Another agent wrote between the messages of an answer, with a number before the call.
+ * A text without an agent is that of any call. */
 TEST(call_is_no_part_of_what_another_agent_said)
 {
     static const char *const names[] = {OA, AN, "gemini", "pydantic-ai"};
@@ -108,16 +109,19 @@ TEST(call_is_no_part_of_what_another_agent_said)
     three[0] = ms_assistant_message(ms_text("I look"));
     three[1] = ms_assistant_message(ms_text("words"));
     three[2] = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
-    three[0].agent_key = three[2].agent_key = MS_STR("me");
-    three[1].agent_key = MS_STR("you");
     three[2].flags |= MS_FLAG_JOINED;
     ms_envelopes list = {three, COUNT(three)};
     for (size_t k = 0; k < COUNT(names); k++)
-        for (int numbered = 0; numbered < 2; numbered++) {
-            for (size_t i = 0; i < COUNT(three); i++) three[i].seq = numbered ? i + 1 : 0;
+        for (int way = 0; way < 6; way++) {
+            bool own = way < 2, others = way < 4;
+            for (size_t i = 0; i < COUNT(three); i++) three[i].seq = way % 2 ? i + 1 : 0;
+            three[0].agent_key = three[2].agent_key = own ? MS_STR("me") : ms_str_of(NULL);
+            three[1].agent_key = others ? MS_STR("you") : ms_str_of(NULL);
+            if (!others) three[2].agent_key = MS_STR("me");
             ms_str text = written(names[k], &list, ARRAY);
             json_t *all = json_parse_n(text.ptr, text.len);
-            if (json_array_size(all) != 3) fail_msg("%s: %zu", names[k], json_array_size(all));
+            if (json_array_size(all) != (others ? 3 : 2))
+                fail_msg("%s, way %d: %zu", names[k], way, json_array_size(all));
             json_decref(all);
         }
 }

@@ -73,7 +73,8 @@ class MessageStoreMemory:
 class SharedMemory(MessageStoreMemory):
     """Agents of one process, or of one log, that talk through one namespace."""
 
-    PUBLIC = ("user_message", "assistant_message", "global_observation", "synthesis")
+    # Without an author. An assistant_message has its own: its words are no other agent's.
+    PUBLIC = ("user_message", "global_observation", "synthesis")
 
     def __init__(self, message_store: MessageStore, namespace: str, agent_key: str,
                  subordinates: Sequence[str] = ()):
