@@ -1211,30 +1211,37 @@ static ms__group *ms__group_new(ms__projector *p, ms__item_kind kind, ms_str age
     return p->last = g;
 }
 
-/* Returns whether a JOINED message continues an answer. Its own may be another one, whose
- * first message the history does not have. */
-static bool ms__continues(const ms__projector *p, const ms_envelope *m,
-                          const ms__name *answer)
+/* Returns whether a message has the number of an answer's first message. */
+static bool ms__names_answer(const ms_envelope *m, const ms__name *answer)
 {
     ms_str member;
     uint64_t seq;
-    if (m->extra.ptr && ms_json_member(m->extra, MS_STR("answer"), &member) &&
-        ms_json_u64(member, &seq) == MS_OK && seq == answer->seq)
-        return true;
-    return !answer->turn ||
-           (!answer->turn->has_results && answer->turn->number >= p->asked);
+    return m->extra.ptr && ms_json_member(m->extra, MS_STR("answer"), &member) &&
+           ms_json_u64(member, &seq) == MS_OK && seq == answer->seq;
 }
 
 /* Finds the answer to which message m belongs, or begins one. What a user, the system or
- * a tool says belongs to none. */
+ * a tool says belongs to none. The answer of a JOINED message may be one whose first
+ * message the history does not have. */
 static void ms__answer_find(ms__projector *p, const ms_envelope *m)
 {
-    p->answer = NULL;
+    ms__name *before = p->answer; /* of the message before */
     bool tells = m->type == MS_T_SYNTHESIS && m->agent_key.ptr; /* no broadcast */
+    p->answer = NULL;
     if (ms__chat_role(m) != MS_ROLE_ASSISTANT && !tells) return;
     ms__name *answer = ms__name_of(p, MS__NAME_ANSWER, m->agent_key, m->turn_id, true);
     p->answer = answer;
-    if ((m->flags & MS_FLAG_JOINED) && ms__continues(p, m, answer)) return;
+    bool joined = (m->flags & MS_FLAG_JOINED) != 0;
+    if (joined && ms__names_answer(m, answer)) return;
+    if (joined && before && before != answer &&
+        (!before->first.ptr || !m->agent_key.ptr)) { /* in transcripts texts have none */
+        answer->turn = NULL;
+        answer->thinking_check = before->thinking_check;
+        return;
+    }
+    if (joined && (!answer->turn || (!answer->turn->has_results &&
+                                     answer->turn->number >= p->asked)))
+        return;
     answer->turn = NULL;
     answer->thinking_check = NULL;
     answer->seq = m->seq;

@@ -788,6 +788,9 @@ controls()
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
         ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
+    control text_without_an_agent_not_of_the_answer gcc test_request \
+        text_without_an_agent_stays_before_its_call 100 \
+        ms__answer_find '(!before->first.ptr || !m->agent_key.ptr)' 'false'
     control thinking_of_another_model gcc test_project \
         thinking_is_of_another_model_family_another_version 100 \
         ms__signed '!ms__same_model(model, p->opts.model)' 'false'
@@ -860,10 +863,10 @@ controls()
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
     control joined_to_an_answer_before_the_user gcc test_project \
         joined_message_whose_answer_is_gone_stays_behind_the_user 100 \
-        ms__continues 'answer->turn->number >= p->asked' 'true'
+        ms__answer_find 'answer->turn->number >= p->asked' 'true'
     control joined_to_an_answer_before_its_results gcc test_project \
         joined_message_whose_answer_is_gone_stays_behind_the_user 100 \
-        ms__continues 'seq == answer->seq' 'true'
+        ms__names_answer 'seq == answer->seq' 'true'
     control answer_of_another_turn_id gcc test_project \
         joined_message_of_another_turn_id_is_another_answer 100 \
         ms__answer_find 'm->agent_key, m->turn_id, true' 'm->agent_key, ms__absent(), true'

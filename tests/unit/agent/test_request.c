@@ -232,6 +232,28 @@ TEST(thinking_stays_out_when_its_answer_was_edited)
     assert_int_equal(report.thinking_missing, 1);
 }
 
+/* A transcript's text has no agent, its thinking and call have one. */
+TEST(text_without_an_agent_stays_before_its_call)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
+    ms_envelope text = ms_assistant_message(ms_text("let me see"));
+    desc.opts.thinking = true;
+    m.extra = MS_STR("{\"signed\":{\"provider\":\"anthropic\",\"signature\":\"sig\"}}");
+    m.agent_key = MS_STR("me");
+    text.flags = MS_FLAG_JOINED;
+    add(ms_user_message(ms_text("u")));
+    add(m);
+    add(text);
+    m = call("x", "f");
+    m.agent_key = MS_STR("me");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    ms_str body = body_of(&desc, NULL);
+    if (!has_text(body, "\"text\":\"let me see\"},{\"type\":\"tool_use\""))
+        fail_msg("%.*s", (int)body.len, body.ptr);
+}
+
 TEST(thinking_goes_to_its_model_alone_whatever_its_date)
 {
     static const struct {
