@@ -889,11 +889,15 @@ enum {
 /* A selection of messages. Zeroed: all messages of all locations, oldest first. */
 typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
-    unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
-    ms_type_set types;        /* only these; 0: all of the views */
-    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT */
-    ms_str agent_key;         /* for AGENT */
-    const ms_str *agent_keys; /* for TEAM; n_agent_keys 0: an empty team */
+    unsigned views;           /* MS_VIEW_*; 0: TIMELINE, or with agent_key or agent_keys
+                                 what these agents wrote */
+    ms_type_set types;        /* only these; 0: all of the views. A set is made of
+                                 MS_BIT(MS_T_...): one with bit 0 is MS_E_ARGUMENT */
+    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT; 0 without
+                                 views: all */
+    ms_str agent_key;         /* for AGENT, or without views */
+    const ms_str *agent_keys; /* for TEAM, or without views; n_agent_keys 0: an empty
+                                 team */
     size_t n_agent_keys;
     ms_str turn_id;           /* only this turn; absent: all */
     bool has_since;           /* since <= time; a message without time does not pass */
@@ -1205,11 +1209,10 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
-    MS_RUNTIME_IGNORE,        /* ms_memory_add does nothing (option A of the framework's
-                                 guide) */
     MS_RUNTIME_STORE,         /* they are appended to `store` */
-    MS_RUNTIME_MERGE          /* they are appended to `runtime`; each block of a history
+    MS_RUNTIME_MERGE,         /* they are appended to `runtime`; each block of a history
                                  has the messages of `store`, then those */
+    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
@@ -1258,7 +1261,7 @@ typedef struct ms_memory {
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
     ms_arena *arena;          /* see ms_query; also for team_by_agent with team_limit */
-    ms_runtime runtime_mode;
+    ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
@@ -1270,7 +1273,8 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
+/* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
+ * The location is the memory's,
  * and so is the agent key unless the message has one. *seq (may be NULL): its number in
  * the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
@@ -4351,7 +4355,7 @@ static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed for %u bytes", size);
+                                       : "an arena is needed", size);
 }
 
 static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
@@ -6384,38 +6388,42 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the query with every default filled in. */
-static ms_query ms__resolve(const ms_query *query)
+/* Fills in every default of a query. Without views the agents select by writer. */
+static void ms__resolve(ms_query *q)
 {
-    ms_query q = *query;
-    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
-    if (q.types == 0) q.types = MS_TYPES_ALL;
-    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
-    return q;
+    bool writer = q->views == 0 && q->agent_key.ptr;
+    if (q->agent_types == 0) q->agent_types = writer ? MS_TYPES_ALL : MS_TYPES_AGENT;
+    if (q->types == 0) q->types = MS_TYPES_ALL;
+    if (q->views != 0) return;
+    q->views = writer ? MS_VIEW_AGENT : q->n_agent_keys ? 0u : MS_VIEW_TIMELINE;
+    if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;
+}
+
+static MS__RARE ms_result ms__query_arena(ms_error *err)
+{
+    return ms__fail_at(err, MS_E_ARENA, "arena", "an arena is needed: set query.arena");
 }
 
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
+    const char *field = NULL, *why = NULL;
+    bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
         return ms__unknown_bits(err, "views", q->views);
-    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
-                           "agent key");
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_keys", "n_agent_keys is %u without "
-                           "agent_keys", (uint64_t)q->n_agent_keys);
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
-                        "need none", (uint64_t)q->n_agent_keys,
-                        (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
-    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
-                        "of sequence");
-    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
-        return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
-                           "location");
-    return MS_OK;
+    if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
+        return ms__query_arena(err);
+    if ((q->types | q->agent_types) & 1)
+        field = "types", why = "types: use MS_BIT(MS_T_...)";
+    else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
+        field = "agent_key", why = "the agent view needs an agent key";
+    else if (team && q->n_agent_keys > 0 && !q->agent_keys)
+        field = "agent_keys", why = "agent_keys is missing";
+    else if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        field = "raw", why = "a raw query needs the timeline, in order of sequence";
+    else if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        field = "about_seq", why = "about_seq needs raw and a location";
+    return field ? ms__fail_at(err, MS_E_ARGUMENT, field, "%s", why) : MS_OK;
 }
 
 /* Returns how many of n rising numbers are smaller than a number. */
@@ -6436,6 +6444,7 @@ static MS__ONCE ms_query ms__view_query(ms_str location, unsigned view, size_t l
     memset(&q, 0, sizeof q);
     q.location = location;
     q.views = view;
+    q.types = MS_TYPES_ALL;
     q.limit = limit;
     return q;
 }
@@ -6523,8 +6532,9 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
-    ms_query q = ms__resolve(query);
+    ms_query q = *query;
     uint64_t seq = ms_seq(msg);
+    ms__resolve(&q);
     if (q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
@@ -6674,7 +6684,8 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
-    it->query = ms__resolve(query);
+    it->query = *query;
+    ms__resolve(&it->query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
         code = ms__query_unchanged(&it->query, err);
@@ -10668,7 +10679,8 @@ typedef struct ms__timed {
 /* Allocates room for n messages. */
 static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
 {
-    bool fits = arena && n <= SIZE_MAX / 2 / sizeof *s->items;
+    if (!arena) return ms__query_arena(err);
+    bool fits = n <= SIZE_MAX / 2 / sizeof *s->items;
     s->items = fits ? (ms__timed *)ms_arena_alloc(arena, n * sizeof *s->items) : NULL;
     return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
 }
@@ -11886,7 +11898,7 @@ static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
     if (n->it->damaged > 0) n->damaged = true;
     memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
-    n->it->query = ms__resolve(q);
+    n->it->query = *q;
     return ms__core_open(n->core, n->tail, n->it, NULL);
 }
 
@@ -22794,6 +22806,7 @@ static void ms__history_plan(ms_cursor *it)
     const ms_memory *memory = h->memory;
     const ms_scope *scope = &memory->scope;
     q->location = memory->location;
+    q->views = MS_VIEW_TIMELINE; /* each step sets its own */
     q->agent_key = memory->agent_key;
     q->agent_types = memory->agent_types;
     q->by_time = memory->by_time;
@@ -22815,7 +22828,7 @@ static void ms__history_plan(ms_cursor *it)
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
         h->views &= any ? (unsigned)(MS_VIEW_AGENT | MS_VIEW_GLOBAL) : 0;
     }
-    *q = ms__resolve(q);
+    ms__resolve(q);
 }
 
 /* Returns how many steps a block has for each source: one, or one for each agent. */

@@ -1402,6 +1402,21 @@ controls()
         ms__group_thinks 'return false; /* it must be first */' '(void)p;'
     control system_text_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__same_turn 'g->kind == MS__ITEM_SYSTEM' 'false'
+    control query_without_views_ignores_its_agent gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'q->views == 0 && q->agent_key.ptr;' 'false;'
+    control query_without_views_ignores_its_team gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;' ''
+    control writer_has_traces_alone gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
+    control type_taken_as_a_set gcc test_bad_input \
+        a_type_is_refused_where_a_set_of_types_is_needed 100 \
+        ms__query_check '(q->types | q->agent_types) & 1' 'false'
+    control memory_stores_what_is_ignored gcc test_memory \
+        'memory/an_added_message_is_ignored_when_the_memory_says_so' 100 \
+        ms_memory_add 'memory->runtime_mode == MS_RUNTIME_IGNORE' 'false'
     control memory_without_room gcc test_request \
         request_over_a_memory_is_as_one_over_the_store 100 \
         ms__history_open 'if (!memory->arena)' 'if (false)'
