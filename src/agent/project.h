@@ -35,7 +35,7 @@
  *      begins the result of a failed call. Anthropic refuses is_error beside a
  *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text.
+ *      results and a user's text, and end_text one behind assistant text that is last.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
@@ -98,6 +98,9 @@
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
+/* The user's text behind assistant text that would be last. */
+#define MS__END_TEXT "(Continue.)"
+#define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
@@ -107,18 +110,19 @@
  * Search comparisons of `wire` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL},
+     MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
 };
 
 /* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire

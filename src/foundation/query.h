@@ -20,8 +20,9 @@ static void ms__resolve(ms_query *q)
     if (q->agent_types == 0) q->agent_types = writer ? MS_TYPES_ALL : MS_TYPES_AGENT;
     if (q->types == 0) q->types = MS_TYPES_ALL;
     if (q->views != 0) return;
-    q->views = writer ? MS_VIEW_AGENT : q->n_agent_keys ? 0u : MS_VIEW_TIMELINE;
+    if (writer) q->views = MS_VIEW_AGENT;
     if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;
+    if (q->views == 0) q->views = MS_VIEW_TIMELINE;
 }
 
 static MS__RARE ms_result ms__query_arena(ms_error *err)

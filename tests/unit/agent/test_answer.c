@@ -88,7 +88,13 @@ static void must_be(const answer_case *c, const ms_answered *out)
                    c->input * 1000 + c->output);
 }
 
-/* The next request, with a result for each call. */
+static void add_text(ms_buf *buf, const char *text)
+{
+    assert_int_equal(ms_buf_write(buf, text, strlen(text)), MS_OK);
+}
+
+/* The list of the next request, with a result for each call; of any model. Where system
+ * text is a member of its own, an object with the list. */
 static ms_str asked(const answer_case *c)
 {
     ms_request_desc ask = desc_of(c->provider);
@@ -102,11 +108,16 @@ static ms_str asked(const answer_case *c)
         add(m);
     }
     ask.opts.thinking = true;
-    ms_str body = body_of(&ask, NULL), list = body;
-    if (ask.profile->system != MS_SYSTEM_SEPARATE)
-        assert_true(ms_json_member(body, MS_STR("messages"), &list));
+    ask.arena = &arena;
+    ms_buf list = {&arena, NULL, 0, 0};
+    bool gemini = ask.profile->wire == MS_WIRE_GEMINI;
+    bool apart = ask.profile->system == MS_SYSTEM_SEPARATE;
+    if (apart) add_text(&list, gemini ? "{\"contents\":" : "{\"messages\":");
+    assert_int_equal(ms_project(&ask, ms_buf_write, &list, NULL, NULL), MS_OK);
+    if (apart) add_text(&list, "}");
+    ms_str body = ms_buf_text(&list);
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
-    const char *no = reasons ? NULL : provider_lint(c->provider, list, why);
+    const char *no = reasons ? NULL : provider_lint(c->provider, body, why);
     if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return body;
 }
