@@ -1471,6 +1471,18 @@ controls()
     control calls_beside_damage gcc test_request \
         calls_are_not_listed_when_a_message_is_damaged_or_an_argument_is_missing 100 \
         ms_pending 'if (code != MS_OK) memset(out, 0, sizeof *out);' 'if (code == MS_E_DAMAGED) code = MS_OK;'
+    control answer_of_another_provider_unnamed gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_incomplete 'if (a->other)' 'if (false)'
+    control missing_reason_to_stop_unnamed gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_incomplete 'a->begun || a->known' 'false'
+    control page_of_a_proxy_is_bad_json gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_event 'a->code == MS_E_SYNTAX && a->n_begins > 0' 'false'
+    control white_space_is_a_body gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_begins "if (a->n_begins > 0 || (unsigned char)bytes.ptr[i] > ' ')" ''
     control query_without_views_ignores_its_agent gcc test_views \
         agents_select_by_writer_when_a_query_has_no_views 100 \
         ms__resolve 'q->views == 0 && q->agent_key.ptr;' 'false;'

@@ -456,11 +456,38 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         {"ollama", "{\"error\":\"model 'x' not found\"}", "model 'x' not found", MS_E_REFUSED},
         {"openai", "{\"object\":\"error\",\"message\":\"Unexpected role\",\"code\":\"3230\"}",
          "answered: Unexpected role", MS_E_REFUSED},
-        {"openai", "<html>502 Bad Gateway</html>", "not a provider's answer", MS_E_MISSING},
-        {"openai", "", "not a provider's answer", MS_E_MISSING},
-        {"openai", "{\"object\":\"list\"}", "not a provider's answer", MS_E_MISSING},
+        {"openai", "<html>502 Bad Gateway</html>", "the body is no JSON: it begins with "
+                   "<html>502 Bad Gateway</html>", MS_E_MISSING},
+        {"openai", "\n<html><style>p {color:red}</style>", "the body is no JSON: it begins "
+                   "with <html><style>", MS_E_SYNTAX},
+        {"openai", "", "the body is empty", MS_E_MISSING},
+        {"openai", " \r\n", "the body is empty", MS_E_MISSING},
+        {"openai", "{\"object\":\"list\"}", "the member choices is missing, and the body "
+                   "begins with {\"object\":\"list\"}", MS_E_MISSING},
+        {"ollama", "{\"detail\":\"Not Found\"}", "the member message is missing, and the "
+                   "body begins with {\"detail\":\"Not Found\"}", MS_E_MISSING},
+        {"openai", "{\"id\":\"resp_1\",\"object\":\"response\",\"output\":[]}",
+         "this is an answer of the Responses API; the profile openai reads one with the "
+         "member choices", MS_E_MISSING},
+        {"openai", "data: {\"type\":\"response.created\",\"response\":{\"object\":"
+                   "\"response\"}}\n\n", "of the Responses API", MS_E_MISSING},
+        {"openai", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+                   "\"stop_reason\":\"end_turn\"}", "an answer of Anthropic", MS_E_MISSING},
+        {"anthropic", "{\"choices\":[{\"message\":{\"content\":\"x\"}}]}",
+         "an answer of chat completions; the profile anthropic reads one with the member "
+         "content", MS_E_MISSING},
+        {"openai", "{\"candidates\":[]}", "an answer of Gemini", MS_E_MISSING},
+        {"gemini", "{\"message\":{\"content\":\"x\"},\"done\":true}", "an answer of Ollama",
+         MS_E_MISSING},
+        {"anthropic", "{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":"
+                      "\"text\",\"text\":\"x\"}]}", "the answer has no stop_reason: it "
+                      "ends before it is complete", MS_E_MISSING},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]}}]}",
+         "has no finishReason", MS_E_MISSING},
+        {"ollama", "{\"message\":{\"content\":\"x\"},\"done\":false}", "has no done_reason",
+         MS_E_MISSING},
         {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]",
-         "not a provider's answer", MS_E_MISSING},
+         "the body ends inside of an object", MS_E_MISSING},
         {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it is complete",
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
