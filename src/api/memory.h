@@ -72,9 +72,8 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
 /* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
- * The location is the memory's,
- * and so is the agent key unless the message has one. *seq (may be NULL): its number in
- * the store written to, or 0. */
+ * The location is the memory's, and so is the agent key unless the message has one. *seq
+ * (may be NULL): its number in the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
