@@ -271,6 +271,7 @@
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
  *   a message to append   ms_user_message, ms_assistant_message, ms_message(type, value)
  *   a tool call           ms_action;  its result: ms_observation
+ *   calls to run          ms_pending: those without a result
  *   a stored message      ms_type_of, ms_content, ms_get(msg, MS_F_CALL_ID), ms_seq
  *   a provider            ms_profile_find: "openai", "anthropic", "gemini", "ollama"
  *   JSON, as arguments    ms_json_member, ms_json_string, ms_json_i64, see [api-json]
@@ -293,28 +294,18 @@
  *             : MS_STR("{\"choices\":[{\"message\":{\"content\":\"It will rain.\"}}]}");
  *     }
  *
- *     // Runs the tool calls of an answer, and appends the result of each.
- *     static ms_result run_calls(const ms_memory *me, const ms_answered *answered,
- *                                ms_error *err)
+ *     // Runs the tool calls that have no result, and appends the result of each.
+ *     static ms_result run_calls(const ms_request_desc *ask, ms_arena *arena,
+ *                                ms_calls *calls, ms_error *err)
  *     {
- *         static ms_query calls;
- *         ms_cursor it;
- *         const ms_msg *call;
- *         ms_result code = MS_OK;
- *         if (answered->calls == 0) return MS_OK;
- *         calls.location = me->location;
- *         calls.types = MS_BIT(MS_T_ACTION);
- *         calls.after_seq = answered->first_seq - 1; // those of this answer
- *         if (ms_query_open(me->store, &calls, &it, err) != MS_OK) return err->code;
- *         while (code == MS_OK && (call = ms_next(&it)) != NULL) {
- *             // ms_get also has the tool (MS_F_TOOL) and its arguments (MS_F_ARGS).
- *             ms_str id = ms_get(call, MS_F_CALL_ID).text;
+ *         ms_result code = ms_pending(ask, arena, calls, err);
+ *         for (size_t i = 0; code == MS_OK && i < calls->count; i++) {
+ *             // A call also has the tool and its arguments.
+ *             ms_str id = calls->items[i].id;
  *             ms_envelope result = ms_observation(ms_text("rain, 90 %"), id);
- *             result.agent_key = me->agent_key;
- *             code = ms_append(me->store, me->location, &result, NULL, err);
+ *             code = ms_memory_add(ask->memory, &result, NULL, err);
  *         }
- *         ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
- *         return code == MS_OK ? end : code;
+ *         return code;
  *     }
  *
  *     int main(void)
@@ -341,15 +332,15 @@
  *                            "{\"name\":\"weather\"}}]");
  *         static ms_arena arena;
  *         static ms_buf body;
- *         ms_answered answered;
+ *         ms_calls calls;
  *         body.arena = &arena;
  *         do {
  *             body.len = 0;
  *             if (ms_request(&ask, ms_buf_write, &body, NULL, &err) != MS_OK ||
- *                 ms_answer(&ask, post(ms_buf_text(&body)), &answered, &err) != MS_OK ||
- *                 run_calls(&me, &answered, &err) != MS_OK)
+ *                 ms_answer(&ask, post(ms_buf_text(&body)), NULL, &err) != MS_OK ||
+ *                 run_calls(&ask, &arena, &calls, &err) != MS_OK)
  *                 return puts(err.message), 1;
- *         } while (answered.calls > 0);
+ *         } while (calls.count > 0);
  *
  *         ms_cursor it;
  *         const ms_msg *msg;
@@ -890,11 +881,15 @@ enum {
 /* A selection of messages. Zeroed: all messages of all locations, oldest first. */
 typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
-    unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
-    ms_type_set types;        /* only these; 0: all of the views */
-    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT */
-    ms_str agent_key;         /* for AGENT */
-    const ms_str *agent_keys; /* for TEAM; n_agent_keys 0: an empty team */
+    unsigned views;           /* MS_VIEW_*; 0: TIMELINE, or with agent_key or agent_keys
+                                 what these agents wrote */
+    ms_type_set types;        /* only these; 0: all of the views. A set is made of
+                                 MS_BIT(MS_T_...): one with bit 0 is MS_E_ARGUMENT */
+    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT; 0 without
+                                 views: all */
+    ms_str agent_key;         /* for AGENT, or without views */
+    const ms_str *agent_keys; /* for TEAM, or without views; n_agent_keys 0: an empty
+                                 team */
     size_t n_agent_keys;
     ms_str turn_id;           /* only this turn; absent: all */
     bool has_since;           /* since <= time; a message without time does not pass */
@@ -1206,11 +1201,10 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
-    MS_RUNTIME_IGNORE,        /* ms_memory_add does nothing (option A of the framework's
-                                 guide) */
     MS_RUNTIME_STORE,         /* they are appended to `store` */
-    MS_RUNTIME_MERGE          /* they are appended to `runtime`; each block of a history
+    MS_RUNTIME_MERGE,         /* they are appended to `runtime`; each block of a history
                                  has the messages of `store`, then those */
+    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
@@ -1259,7 +1253,7 @@ typedef struct ms_memory {
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
     ms_arena *arena;          /* see ms_query; also for team_by_agent with team_limit */
-    ms_runtime runtime_mode;
+    ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
@@ -1271,9 +1265,9 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
- * and so is the agent key unless the message has one. *seq (may be NULL): its number in
- * the store written to, or 0. */
+/* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
+ * The location is the memory's, and so is the agent key unless the message has one. *seq
+ * (may be NULL): its number in the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 
@@ -1386,7 +1380,7 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out);
  *     ask.opts.model = MS_STR("claude-sonnet-4-5");
  *     ask.opts.newest = 40;
  *     ask.tools = tools;
- *     ask.extra = MS_STR("{\"max_tokens\":4096}");
+ *     ask.extra = MS_STR("{\"max_tokens\":16000}");       // 4096 without it
  *     ms_request(&ask, ms_buf_write, &body, &report, &err);
  *     ... send body, receive response ...
  *     ms_answer(&ask, response, &answered, &err);
@@ -1426,8 +1420,8 @@ typedef struct ms_project_opts {
                                  becomes user text, "[name] ..."; absent: all messages
                                  are its own */
     ms_str system;            /* a system prompt before that of the history */
-    ms_str model;             /* the model of the request; absent: any. Thinking of
-                                 other models is left out */
+    ms_str model;             /* the model of the request, which ms_request needs (but for
+                                 gemini). Thinking of other models is left out */
     bool thinking;            /* sends signed thinking of the running turn back to its
                                  signer, unaltered; for requests with thinking on. With
                                  it the own block of a memory has REASONING, too */
@@ -1472,8 +1466,10 @@ typedef struct ms_request_desc {
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
     /* Of a request, beside its messages: */
-    ms_str tools;              /* a JSON list as the provider has it; absent: none */
-    ms_str extra;              /* a JSON object: more members of the request */
+    ms_str tools;              /* a JSON list as the provider has it; absent: none. One in
+                                 the form of another provider is MS_E_ARGUMENT */
+    ms_str extra;              /* a JSON object: more members of the request. max_tokens
+                                 replaces that of the profile */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
     ms_type text_type;         /* of its texts, which says for whom they are.
@@ -1508,6 +1504,7 @@ typedef struct ms_project_report {
     uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was inserted */
+    uint64_t ended;           /* * 1: end_text was put last */
     uint64_t thinking_missing;/* * turns of the running loop without the thinking that
                                  the provider requires: it is absent, was edited, or is
                                  of another model. Switch thinking off for this request */
@@ -1517,11 +1514,52 @@ typedef struct ms_project_report {
 } ms_project_report;
 
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
- * tools, extra. Errors as of ms_project; MS_E_UNSUPPORTED: pydantic-ai has no request;
- * MS_E_ARGUMENT: extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools
- * or extra are not what they must be. */
+ * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
+ * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
+ * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
+ * another provider's form, extra has a member of the request's own, thinking takes all of
+ * max_tokens, or a profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
+ * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
+ * must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
+
+/* A call of an agent, as the model made it. Its result is
+ *     ms_envelope result = ms_observation(value, call->id);
+ *     result.agent_key = call->agent_key;
+ */
+typedef struct ms_call {
+    ms_str id;                 /* absent: the result is paired by its place */
+    ms_str tool;
+    ms_value args;             /* of the tool: JSON, or text if the model made none */
+    ms_str agent_key;          /* of the call; absent: none */
+    uint64_t seq;              /* of its message */
+} ms_call;
+
+typedef struct ms_calls {
+    ms_call *items;            /* to run, oldest first */
+    size_t count;
+    size_t unfinished;         /* left out: calls of a stream that has not ended, or was
+                                  interrupted. Their arguments may be truncated */
+    size_t abandoned;          /* left out: the agent has answered since, and was told
+                                  that the call was interrupted */
+    bool answered;             /* the history ends with a whole text of the agent: there
+                                  is nothing to run and nothing to ask */
+} ms_calls;
+
+/* Lists the calls of the newest answer that have no result yet, of the agent of desc (a
+ * memory's, or opts.agent_key; absent: of each agent). Pairs are those of ms_request.
+ * Delegations are not calls to run. desc needs a store or a memory; of a profile nothing
+ * is used. The list and its texts are in the arena. MS_E_DAMAGED: a message was skipped,
+ * which may be a result; then, and after any other failure, the list is empty.
+ *
+ *     while (ms_pending(&ask, &arena, &calls, &err) == MS_OK && !calls.answered) {
+ *         for (size_t i = 0; i < calls.count; i++) run(&calls.items[i]);
+ *         ... ms_request, post, ms_answer
+ *     }
+ */
+MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_calls *out,
+                            ms_error *err);
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
  * memory's, with its agent key): text, thinking and calls in their order, all but the
@@ -1547,7 +1585,8 @@ typedef struct ms_answered {
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
  * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object); MS_E_SYNTAX or
+ * response, or an incomplete one (also a body without an object); err->message names the
+ * missing member, the provider whose answer it is, or how the body begins; MS_E_SYNTAX or
  * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
  * stored, and out has no messages and no calls. If the usage note fails, the messages
@@ -2771,6 +2810,11 @@ struct ms_profile {
                                  there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
+    const char *end_text;     /* the user's message that is inserted behind assistant text
+                                 that would be last: newer Claude models and Mistral
+                                 refuse to go on with it. NULL: it may be last */
+    size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
+                                 0: none. Anthropic refuses a request without it */
 };
 #endif /* MSGSTORE_NO_FORMATS */
 
@@ -2985,6 +3029,11 @@ struct ms_answer_stream {
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
+    char begins[40];           /* the first bytes of the body, without white space before
+                                  them */
+    unsigned char n_begins;    /* how many */
+    bool objects, known;       /* an object came; one of the provider's */
+    const char *other;         /* whose answer an object is instead; NULL: unknown */
 };
 #endif
 
@@ -4395,7 +4444,7 @@ static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed for %u bytes", size);
+                                       : "an arena is needed", size);
 }
 
 static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
@@ -6428,38 +6477,43 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the query with every default filled in. */
-static ms_query ms__resolve(const ms_query *query)
+/* Fills in every default of a query. Without views the agents select by writer. */
+static void ms__resolve(ms_query *q)
 {
-    ms_query q = *query;
-    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
-    if (q.types == 0) q.types = MS_TYPES_ALL;
-    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
-    return q;
+    bool writer = q->views == 0 && q->agent_key.ptr;
+    if (q->agent_types == 0) q->agent_types = writer ? MS_TYPES_ALL : MS_TYPES_AGENT;
+    if (q->types == 0) q->types = MS_TYPES_ALL;
+    if (q->views != 0) return;
+    if (writer) q->views = MS_VIEW_AGENT;
+    if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;
+    if (q->views == 0) q->views = MS_VIEW_TIMELINE;
+}
+
+static MS__RARE ms_result ms__query_arena(ms_error *err)
+{
+    return ms__fail_at(err, MS_E_ARENA, "arena", "an arena is needed: set query.arena");
 }
 
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
+    const char *field = NULL, *why = NULL;
+    bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
         return ms__unknown_bits(err, "views", q->views);
-    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
-                           "agent key");
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_keys", "n_agent_keys is %u without "
-                           "agent_keys", (uint64_t)q->n_agent_keys);
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
-                        "need none", (uint64_t)q->n_agent_keys,
-                        (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
-    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
-                        "of sequence");
-    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
-        return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
-                           "location");
-    return MS_OK;
+    if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
+        return ms__query_arena(err);
+    if ((q->types | q->agent_types) & 1)
+        field = "types", why = "types: use MS_BIT(MS_T_...)";
+    else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
+        field = "agent_key", why = "the agent view needs an agent key";
+    else if (team && q->n_agent_keys > 0 && !q->agent_keys)
+        field = "agent_keys", why = "agent_keys is missing";
+    else if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        field = "raw", why = "a raw query needs the timeline, in order of sequence";
+    else if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        field = "about_seq", why = "about_seq needs raw and a location";
+    return field ? ms__fail_at(err, MS_E_ARGUMENT, field, "%s", why) : MS_OK;
 }
 
 /* Returns how many of n rising numbers are smaller than a number. */
@@ -6480,6 +6534,7 @@ static MS__ONCE ms_query ms__view_query(ms_str location, unsigned view, size_t l
     memset(&q, 0, sizeof q);
     q.location = location;
     q.views = view;
+    q.types = MS_TYPES_ALL;
     q.limit = limit;
     return q;
 }
@@ -6567,8 +6622,9 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
-    ms_query q = ms__resolve(query);
+    ms_query q = *query;
     uint64_t seq = ms_seq(msg);
+    ms__resolve(&q);
     if (q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
@@ -6718,7 +6774,8 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
-    it->query = ms__resolve(query);
+    it->query = *query;
+    ms__resolve(&it->query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
         code = ms__query_unchanged(&it->query, err);
@@ -10712,7 +10769,8 @@ typedef struct ms__timed {
 /* Allocates room for n messages. */
 static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
 {
-    bool fits = arena && n <= SIZE_MAX / 2 / sizeof *s->items;
+    if (!arena) return ms__query_arena(err);
+    bool fits = n <= SIZE_MAX / 2 / sizeof *s->items;
     s->items = fits ? (ms__timed *)ms_arena_alloc(arena, n * sizeof *s->items) : NULL;
     return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
 }
@@ -11930,7 +11988,7 @@ static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
     if (n->it->damaged > 0) n->damaged = true;
     memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
-    n->it->query = ms__resolve(q);
+    n->it->query = *q;
     return ms__core_open(n->core, n->tail, n->it, NULL);
 }
 
@@ -22838,6 +22896,7 @@ static void ms__history_plan(ms_cursor *it)
     const ms_memory *memory = h->memory;
     const ms_scope *scope = &memory->scope;
     q->location = memory->location;
+    q->views = MS_VIEW_TIMELINE; /* each step sets its own */
     q->agent_key = memory->agent_key;
     q->agent_types = memory->agent_types;
     q->by_time = memory->by_time;
@@ -22859,7 +22918,7 @@ static void ms__history_plan(ms_cursor *it)
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
         h->views &= any ? (unsigned)(MS_VIEW_AGENT | MS_VIEW_GLOBAL) : 0;
     }
-    *q = ms__resolve(q);
+    ms__resolve(q);
 }
 
 /* Returns how many steps a block has for each source: one, or one for each agent. */
@@ -28279,7 +28338,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      begins the result of a failed call. Anthropic refuses is_error beside a
  *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text.
+ *      results and a user's text, and end_text one behind assistant text that is last.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
@@ -28289,16 +28348,13 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
- *   assistant_message, final, plans, data       assistant text (data of a user: user
- *                                               text); a refusal of openai is a text; of
- *                                               a final and an equal text one is sent,
- *                                               if they are not of two agents
+ *   assistant_message, final, plans, data       assistant text (a user's data: user text;
+ *                                               a refusal: text); of a final and an equal
+ *                                               text of one agent one is sent
  *   text of a role, multimodal_part, other      text of that role
- *   director_context, injected_context          system text; where system text must be
- *                                               first, later ones are user text in
- *                                               <context>
- *   action                                      its text, then a call; so is a
- *                                               function_call of openai
+ *   director_context, injected_context          system text; where that must be first,
+ *                                               later ones are user text in <context>
+ *   action, function_call of openai             its text, then a call
  *   observation, error                          result, see 2
  *   delegation                                  call of a tool named delegate
  *   synthesis                                   assistant text of its author, else user
@@ -28306,8 +28362,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *   global_observation                          user text with its source
  *   words and work of another agent (all but    user text that begins with the agent's
  *     the user's, contexts, global ones)        name; before a call its text
- *   input_required                              assistant text when the user answers at
- *                                               once, else nothing
+ *   input_required                              assistant text if answered at once
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
  *
@@ -28318,19 +28373,18 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Anthropic may see a new turn behind them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
- * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
- * and a call of Gemini its signature alike. `of` is the hash of all messages of the
- * answer. If it differs now, the answer was edited, and its thinking is not sent.
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
+ * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
+ * now, the answer was edited, and its thinking is not sent.
  * Thinking that a format's reader has read counts as edited when a message of its answer
  * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 112 a name (two for a
- * call, one for a turn_id), 80 a text that is written, and a copy of the message if the
+ * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
- * p->no_memory, which is tested after each message and at the end; then no item joins a
- * group any more.
+ * p->no_memory, tested after each message and at the end; then no item joins a group.
  * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (PJ2) Equal input makes equal bytes.
@@ -28345,6 +28399,9 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
+/* The user's text behind assistant text that would be last. */
+#define MS__END_TEXT "(Continue.)"
+#define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
@@ -28354,18 +28411,19 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * Search comparisons of `wire` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL},
+     MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
 };
 
 /* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
@@ -28581,6 +28639,7 @@ typedef struct ms__projector {
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
+    ms__item *added;            /* the newest item, also in an earlier group */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
     /* [emit] */
@@ -28933,14 +28992,12 @@ static bool ms__has_pictures(const ms__element *x)
 /* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
 static void ms__item_divide(ms__projector *p, ms__item *item)
 {
-    ms__element *next = item->parts, *x;
-    ms__element **text = &item->parts, **picture = &item->pictures;
-    while ((x = next) != NULL) {
+    ms__element **text = &item->parts, **picture = &item->pictures, *x, *next;
+    for (next = item->parts; (x = next) != NULL;) {
         next = x->next;
         if (!x->text.ptr) {
             *picture = x;
-            picture = &x->next;
-            *picture = NULL;
+            *(picture = &x->next) = NULL;
             x = (ms__element *)ms__project_alloc(p, sizeof *x);
             if (!x) break;
             x->text = MS_STR("[image below]");
@@ -29042,9 +29099,8 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (m->type == MS_T_ERROR)
         begin = ms__concat3(p, who, MS_STR("Error: "), ms__absent());
     *text = ms__concat3(p, begin, *text, ms__absent());
-    if (beside.ptr)
-        *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
-                            ms__absent());
+    if (beside.ptr) begin = ms__concat3(p, who, beside, MS_STR("\n\n"));
+    if (beside.ptr) *text = ms__concat3(p, begin, *text, ms__absent());
     ms__item_show(p, item);
 }
 
@@ -29526,6 +29582,7 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 {
     ms__question_end(p, m);
     ms__item_put(p, item, m->agent_key);
+    p->added = item;
 }
 
 /* ---- Step 2: pairs. */
@@ -30019,8 +30076,10 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
     }
+    const ms__group *end = NULL;
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
+        end = *at;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
         if (!(*at)->has_calls) continue;
         ms__group **pictures = next;
@@ -30033,6 +30092,10 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (!profile->end_text || !end || end->kind != MS__ITEM_ASSISTANT || end->has_calls)
+        return;
+    p->report.ended = 1;
+    ms__text_insert(p, at, MS__ITEM_USER, profile->end_text);
 }
 
 /* ---- Texts and pictures. */
@@ -30416,7 +30479,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
 /* ==== [request] a list of messages, or a whole request ===============================
  * ms_project and ms_request read the history and call [project] and [emit]. They differ
  * in the members around the list. The source is read to its end before anything is
- * written, since only then the system text and errors of the source are known.
+ * written, since only then the system text and errors of the source are known. What each
+ * provider of a wire refuses, ms_request refuses, before it writes. ms_pending reads as
+ * they do, and lists the calls for which they would make up a result.
  * ================================================================================== */
 
 static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
@@ -30511,12 +30576,24 @@ static void ms__request_head(ms__projector *p)
     ms__out(p, gemini ? "\"contents\":" : "\"messages\":");
 }
 
+/* Returns whether extra has the member max_tokens. */
+static bool ms__extra_max_tokens(const ms_request_desc *desc, ms_str *value)
+{
+    return desc->extra.ptr && ms_json_member(desc->extra, MS_STR("max_tokens"), value);
+}
+
 static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 {
+    ms_str value;
     ms_json_iter it = ms_json_iterate(desc->extra);
     if (desc->tools.ptr) {
         ms__out(p, ",\"tools\":");
         ms__out_value(p, desc->tools, true);
+    }
+    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value)) {
+        ms__out(p, ",\"max_tokens\":");
+        p->json.has_item = false;
+        ms_json_put_u64(&p->json, p->profile->max_tokens);
     }
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
@@ -30527,6 +30604,43 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms__out(p, "}");
 }
 
+/* Fails for a request without a message of its history, by the name of what is empty. */
+static MS__NOINLINE ms_result ms__request_empty(const ms__projector *p,
+                                                const ms_request_desc *desc,
+                                                ms_error *err)
+{
+    const ms_memory *memory = desc->memory;
+    ms_str location = memory ? memory->location : desc->location;
+    const char *none = "no message of location '%v' can be sent: %u read, %u dropped";
+    if (!desc->store && !memory)
+        return ms__fail(err, MS_E_NOT_FOUND, "the history is empty: %u messages read, %u "
+                        "dropped", p->report.read, p->report.dropped);
+    if (p->report.read == 0) {
+        ms_query *q = (ms_query *)ms_arena_alloc(p->arena, sizeof *q);
+        ms_cursor *it = (ms_cursor *)ms_arena_alloc(p->arena, sizeof *it);
+        if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
+        *q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
+        MS__TRY(ms_query_open(memory ? memory->store : desc->store, q, it, err));
+        bool known = memory && ms_next(it);
+        MS__TRY(ms_cursor_close(it, err));
+        none = known ? "agent '%v' reads no message of location '%v'"
+                     : "location '%v' has no messages";
+        if (known)
+            return ms__fail_at(err, MS_E_NOT_FOUND, "agent_key", none,
+                               MS__V(memory->agent_key), MS__V(location));
+    }
+    return ms__fail_at(err, MS_E_NOT_FOUND, "location", none, MS__V(location),
+                       p->report.read, p->report.dropped);
+}
+
+/* Returns whether nothing of the history is left to send. The system prompt of opts is no
+ * part of it. */
+static bool ms__is_empty_history(const ms__projector *p)
+{
+    if (p->last != p->pinned) return false;
+    return !p->pinned || p->pinned->first->text.text.ptr == p->opts.system.ptr;
+}
+
 /* Does steps 5 to 8; whole: with the members of a request around the list. */
 static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 const ms_request_desc *desc, bool whole,
@@ -30535,6 +30649,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
 {
     ms__group *start = NULL;
     ms__end_trim(p);
+    if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
     if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
@@ -30569,26 +30684,62 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn write,
-                                   ms_project_report *report, ms_error *err)
+/* Checks that the wire of a profile has a form for all that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+                                                ms_error *err)
 {
-    const ms_profile *profile = desc->profile;
+    const char *field = NULL, *why = NULL;
+    if (!profile)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
+                           "ms_profile_find knows openai, chat-strict, anthropic, "
+                           "gemini, pydantic-ai and ollama, and no other spelling");
+    if ((unsigned)profile->wire >= sizeof ms__wire_templates /
+        sizeof ms__wire_templates[0])
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
+                           (uint64_t)profile->wire);
+    const ms__wire_template *templates = &ms__wire_templates[profile->wire];
+    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+        field = "profile.system", why = "the place of system text is unknown";
+    else if (profile->system != MS_SYSTEM_SEPARATE && !templates->system)
+        field = "profile.system", why = "this wire has system text in a member of its "
+                                        "own: MS_SYSTEM_SEPARATE";
+    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+        field = "profile.ids", why = "the form of ids is unknown";
+    else if (profile->images && profile->image_urls && !templates->url)
+        field = "profile.image_urls", why = "this wire takes no picture by URL";
+    else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
+    if (!field) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
+                       profile->name ? profile->name : "", why);
+}
+
+/* Checks that the messages have one source. */
+static ms_result ms__source_check(const ms_request_desc *desc, ms_error *err)
+{
     int sources = (desc->store != NULL) + (desc->memory != NULL) +
                   (desc->cursor != NULL) + (desc->next != NULL);
-    if (report) memset(report, 0, sizeof *report);
-    if (!profile || (unsigned)profile->wire >= sizeof ms__wire_templates /
-        sizeof ms__wire_templates[0])
-        return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
-    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
-                        "least %u are needed", profile->name ? profile->name : "",
-                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (sources == 0)
+        return ms__fail(err, MS_E_ARGUMENT, "no source of messages is set: set one of "
+                        "store, memory, cursor and next");
+    if (sources > 1)
+        return ms__fail(err, MS_E_ARGUMENT, "%u sources of messages are set, of store, "
+                        "memory, cursor and next: set one", (uint64_t)sources);
     if (desc->store && ms__is_empty(desc->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
                            "a location; for those of all locations open a cursor");
-    if (sources == 1 && write) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "a request needs one source of messages (store, "
-                    "memory, cursor or next) and one destination");
+    return MS_OK;
+}
+
+static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn write,
+                                   ms_project_report *report, ms_error *err)
+{
+    if (report) memset(report, 0, sizeof *report);
+    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__source_check(desc, err));
+    return write ? MS_OK
+                 : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
+                               "bytes is missing: pass ms_buf_write, or your own");
 }
 
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -30607,22 +30758,101 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
+#define MS__BIT_OF(wire) (1u << (unsigned)(wire))
+#define MS__CHAT_TOOL                                                                    \
+    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
+#define MS__BOTH_CHATS (MS__BIT_OF(MS_WIRE_CHAT) | MS__BIT_OF(MS_WIRE_OLLAMA))
+
+/* The member that tells the form of a tool, and the wires that take it. */
+static const struct ms__tool_form {
+    const char *member;
+    unsigned wires;
+    const char *of;
+} ms__tool_forms[] = {
+    {"function", MS__BOTH_CHATS, "chat completions"},
+    {"input_schema", MS__BIT_OF(MS_WIRE_ANTHROPIC), "Anthropic"},
+    {"functionDeclarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
+    {"function_declarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
+    {"inputSchema", 0, "MCP"},
+    {"parameters", 0, "the Responses API"},
+};
+
+/* Checks that a tool has the form of the wire, or one of no other: a provider has tools
+ * of its own, which have a type. */
+static ms_result ms__tool_check(ms_str tool, ms_wire wire, uint64_t n, ms_error *err)
+{
+    static const char *const takes[] = { /* by ms_wire */
+        MS__CHAT_TOOL, MS__CHAT_TOOL,
+        "{\"name\":...,\"input_schema\":...}",
+        "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}"};
+    const char *of = "no known provider";
+    ms_str value;
+    if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
+        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
+    bool typed = ms_json_member(tool, MS_STR("type"), &value);
+    bool function = typed && ms_json_string_is(value, MS_STR("function"));
+    bool fits = wire == MS_WIRE_GEMINI ? !typed : typed && !function;
+    if (function) of = ms__tool_forms[5].of;
+    for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
+        const struct ms__tool_form *f = &ms__tool_forms[i];
+        if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;
+        fits = (f->wires & MS__BIT_OF(wire)) != 0;
+        of = f->of;
+        break;
+    }
+    if (fits) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
+                       "provider takes %s", n, of, takes[wire]);
+}
+
+/* Checks that the request has a bound of its answer, if its provider needs one, and that
+ * thinking does not take all of it. */
+static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err)
+{
+    ms_str value;
+    uint64_t most = desc->profile->max_tokens, budget = 0;
+    bool given = ms__extra_max_tokens(desc, &value);
+    if (desc->profile->wire != MS_WIRE_ANTHROPIC) return MS_OK;
+    if (!given && most == 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
+                           "max_tokens: in extra, or in the profile");
+    if (given && ms_json_u64(value, &most) != MS_OK)
+        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens must be a number");
+    if (!desc->extra.ptr || !ms_json_member(desc->extra, MS_STR("thinking"), &value) ||
+        !ms__member_u64(value, MS_STR("budget_tokens"), &budget) || budget < most)
+        return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "max_tokens is %u%s, thinking "
+                       "alone takes %u: set a larger one in extra", most,
+                       given ? "" : " by the profile", budget);
+}
+
 static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};
     ms_str value;
-    if (desc->profile->wire == MS_WIRE_PYDANTIC)
+    ms_wire wire = desc->profile->wire;
+    uint64_t n = 0;
+    if (wire == MS_WIRE_PYDANTIC)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
+    if (desc->profile->system == MS_SYSTEM_SEPARATE && ms__wire_templates[wire].system)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
+                           "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     for (size_t i = 0; desc->extra.ptr && i < sizeof own / sizeof own[0]; i++)
         if (ms_json_member(desc->extra, ms_str_of(own[i]), &value))
             return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
                             "extra must not have it", own[i]);
-    return MS_OK;
+    ms_json_iter it = ms_json_iterate(desc->tools);
+    while (desc->tools.ptr && ms_json_next(&it))
+        MS__TRY(ms__tool_check(it.value, wire, n++, err));
+    if (ms__is_blank(desc->opts.model) && wire != MS_WIRE_GEMINI)
+        return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
+                           "opts.model");
+    return ms__max_tokens_check(desc, err);
 }
 
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -30635,6 +30865,162 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
     ms_result code = ms__project_run(desc, desc->arena ? desc->arena : &own, true, write,
                                      ctx, report, err);
     if (!desc->arena && report) report->system = ms__absent();
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Calls that have no result yet. */
+
+/* An open call, and its message. */
+typedef struct ms__waiting {
+    struct ms__waiting *before;
+    const ms__item *call;
+    const ms_msg *msg;
+} ms__waiting;
+
+/* Reads the history, of which each message is copied. *newest lists the calls, the last
+ * one first; *flags are those of the last message that is sent. */
+static MS__NOINLINE ms_result ms__pending_read(ms__projector *p,
+                                               const ms_request_desc *desc,
+                                               ms__waiting **newest, uint32_t *flags,
+                                               ms_error *err)
+{
+    ms_result code = MS_OK;
+    const ms_msg *msg;
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(p->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, p->arena, sizeof *it);
+    MS__TRY(ms__history_open(desc, p->arena, it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        size_t size = ms_size(msg);
+        void *copy = ms_arena_alloc(p->arena, size);
+        if (copy) memcpy(copy, msg, size);
+        p->added = NULL;
+        code = copy ? ms__project_add(p, (const ms_msg *)copy, err)
+                    : ms__no_arena(err, p->arena, size);
+        const ms__item *last = p->added;
+        if (code != MS_OK || !last) continue;
+        *flags = ms_flags((const ms_msg *)copy);
+        if (last->kind != MS__ITEM_CALL || last->delegation) continue;
+        ms__waiting *w = (ms__waiting *)ms__project_alloc(p, sizeof *w);
+        if (!w) {
+            code = ms__no_arena(err, p->arena, sizeof *w);
+            continue;
+        }
+        w->before = *newest;
+        w->call = last;
+        w->msg = (const ms_msg *)copy;
+        *newest = w;
+    }
+    ms_result closed = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : closed;
+}
+
+/* Returns whether a call is of its agent's newest answer, which may have others between
+ * its turns. Calls are asked for from the last one back. */
+static bool ms__is_newest_answer(ms__projector *p, const ms__group *g)
+{
+    ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
+    while (agent->turn != g && agent->turn->first->joined) {
+        ms__group *before = agent->turn->before;
+        while (before && (before->kind != MS__ITEM_ASSISTANT ||
+                          !ms_str_equal(before->agent, g->agent)))
+            before = before->before;
+        if (!before) break;
+        agent->turn = before;
+    }
+    return agent->turn == g;
+}
+
+/* Writes a call as its message has it; the old form of openai alone is read anew. */
+static ms_result ms__pending_copy(const ms__waiting *w, ms_arena *arena, ms_call *out,
+                                  ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(w->msg);
+    bool own = m.type == MS_T_ACTION;
+    out->seq = m.seq;
+    out->agent_key = m.agent_key;
+    out->id = m.call_id.len > 0 ? m.call_id : ms__absent();
+    out->tool = own ? m.tool : w->call->named;
+    out->args = own && !ms__is_blank(m.args.text) ? m.args : w->call->text;
+    ms_str *const texts[] = {&out->agent_key, &out->id, &out->tool, &out->args.text};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!ms__keep_copy(arena, texts[i]))
+            return ms__no_arena(err, arena, texts[i]->len);
+    return MS_OK;
+}
+
+static ms_result ms__pending_list(ms__projector *p, ms__waiting *newest, ms_arena *arena,
+                                  ms_calls *out, ms_error *err)
+{
+    size_t n = 0;
+    ms__waiting *oldest = NULL;
+    for (ms__waiting *w = newest, *before; w; w = before) {
+        before = w->before;
+        if (w->call->result) continue;
+        if (!ms__is_newest_answer(p, w->call->group)) {
+            out->abandoned++;
+        } else if (ms_flags(w->msg) & MS_FLAG_UNFINISHED) {
+            out->unfinished++;
+        } else {
+            w->before = oldest; /* the list is turned round */
+            oldest = w;
+            n++;
+        }
+    }
+    if (n == 0) return MS_OK;
+    out->items = (ms_call *)ms_arena_alloc(arena, n * sizeof *out->items);
+    if (!out->items) return ms__no_arena(err, arena, n * sizeof *out->items);
+    memset(out->items, 0, n * sizeof *out->items);
+    for (ms__waiting *w = oldest; w; w = w->before, out->count++)
+        MS__TRY(ms__pending_copy(w, arena, &out->items[out->count], err));
+    return MS_OK;
+}
+
+static MS__NOINLINE ms_result ms__pending_run(const ms_request_desc *desc, ms_arena *own,
+                                              ms_arena *arena, ms_calls *out,
+                                              ms_error *err)
+{
+    uint32_t flags = 0;
+    ms__waiting *newest = NULL;
+    ms__projector *p = (ms__projector *)ms_arena_alloc(own, sizeof *p);
+    ms_request_desc *how = (ms_request_desc *)ms_arena_alloc(own, sizeof *how);
+    if (!p || !how) return ms__no_arena(err, own, sizeof *p);
+    memset(p, 0, sizeof *p);
+    memset(how, 0, sizeof *how);
+    p->arena = own;
+    how->profile = &ms__profiles[0];
+    how->opts.agent_key = desc->opts.agent_key;
+    how->opts.stable = true; /* each message is copied here */
+    how->store = desc->store;
+    how->location = desc->location;
+    how->memory = desc->memory;
+    MS__TRY(ms__project_begin(p, how, err));
+    MS__TRY(ms__pending_read(p, how, &newest, &flags, err));
+    ms__end_trim(p);
+    ms__turns_divide(p, p->first);
+    for (ms__group *g = p->first; g; g = g->next)
+        if (g->kind == MS__ITEM_ASSISTANT)
+            ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), true)->turn = g;
+    if (p->no_memory) return ms__no_arena(err, own, p->no_memory);
+    out->answered = p->last && p->last->kind == MS__ITEM_ASSISTANT &&
+                    !p->last->has_calls && !(flags & MS_FLAG_UNFINISHED);
+    return ms__pending_list(p, newest, arena, out, err);
+}
+
+MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_calls *out,
+                            ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    memset(out, 0, sizeof *out);
+    if (!arena)
+        return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    MS__TRY(ms__source_check(desc, err));
+    if (!desc->store && !desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "
+                        "which the results are appended");
+    ms_result code = ms__pending_run(desc, &own, arena, out, err);
+    if (code != MS_OK) memset(out, 0, sizeof *out);
     ms_arena_deinit(&own);
     return code;
 }
@@ -31184,6 +31570,74 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
+/* What an answer has that one of another provider has not; word NULL: any value. */
+static const struct ms__answer_mark {
+    const char *path, *word;
+    unsigned wires; /* bit 1 << ms_wire; 0: none that is read here */
+    const char *of;
+} ms__answer_marks[] = {
+    {"object", "response", 0, "the Responses API"},
+    {"response.object", "response", 0, "the Responses API"}, /* an event of its stream */
+    {"choices", NULL, 1u << MS_WIRE_CHAT, "chat completions"},
+    {"type", "message", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
+    {"type", "message_start", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
+    {"candidates", NULL, 1u << MS_WIRE_GEMINI, "Gemini"},
+    {"done", NULL, 1u << MS_WIRE_OLLAMA, "Ollama"},
+};
+
+/* Notes whose answer an object is, for the error of an answer that is not complete. */
+static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
+{
+    unsigned wire = 1u << (unsigned)a->desc.profile->wire;
+    a->objects = true;
+    for (size_t i = 0; i < sizeof ms__answer_marks / sizeof ms__answer_marks[0]; i++) {
+        const struct ms__answer_mark *m = &ms__answer_marks[i];
+        ms_str value = ms__json_path(event, m->path);
+        if (!value.ptr || (m->word && !ms_json_string_is(value, ms_str_of(m->word))))
+            continue;
+        if (m->wires & wire) a->known = true;
+        else if (!a->other) a->other = m->of;
+    }
+}
+
+/* Keeps the first bytes of a body. */
+static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
+{
+    for (size_t i = 0; i < bytes.len && a->n_begins < sizeof a->begins; i++)
+        if (a->n_begins > 0 || (unsigned char)bytes.ptr[i] > ' ')
+            a->begins[a->n_begins++] = bytes.ptr[i];
+}
+
+/* Says why an answer is none, or not complete: which member is missing, whose answer it
+ * is, or how the body begins. */
+static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
+{
+    static const char *const holds[] = {"choices", "message", "content", "candidates"};
+    static const char *const stops[] = {"finish_reason", "done_reason", "stop_reason",
+                                        "finishReason"}; /* by ms_wire */
+    ms_wire wire = a->desc.profile->wire;
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+    ms_str begins = ms_str_n(a->begins, a->n_begins);
+    if (begins.len == 0)
+        return ms__fail(err, MS_E_MISSING, "the body is empty");
+    if (a->depth > 0)
+        return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
+                        "complete");
+    if (a->begun || a->known)
+        return ms__fail_at(err, MS_E_MISSING, stops[wire], "the answer has no %s: it "
+                           "ends before it is complete", stops[wire]);
+    if (a->other)
+        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is an answer of %s; the "
+                           "profile %s reads one with the member %s", a->other, name,
+                           holds[wire]);
+    if (a->objects)
+        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is no answer of %s: the "
+                           "member %s is missing, and the body begins with %v", name,
+                           holds[wire], MS__V(begins));
+    return ms__fail(err, MS_E_MISSING, "the body is no JSON: it begins with %v",
+                    MS__V(begins));
+}
+
 /* Blanks the field names and comments of server-sent events inside of an object: an event
  * can have its data in several lines. A string of JSON has no line end, so no text
  * changes. */
@@ -31207,7 +31661,11 @@ static void ms__answer_event(ms_answer_stream *a)
     ms_wire wire = a->desc.profile->wire;
     ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
+    if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
+        a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
+                           a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
+    ms__answer_mark_of(a, event);
     message = ms__json_path(event, "message");
     if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
     bool gemini = wire == MS_WIRE_GEMINI;
@@ -31253,14 +31711,26 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms__answer_put(a, &a->model, desc->opts.model);
 }
 
+/* Says what a description lacks for an answer. */
+static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
+{
+    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
+                           "of a provider: of ms_profile_find");
+    if (desc->store && desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "both store and memory are set: set the one "
+                        "to which the answer is appended");
+    return ms__fail(err, MS_E_ARGUMENT, "an answer needs a store or a memory, to which "
+                    "it is appended");
+}
+
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
     if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
-        return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
-                        "and a store or a memory");
+        return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
                             !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
         return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
@@ -31301,6 +31771,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     size_t from = 0;
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     a->err = &a->error;
+    ms__answer_begins(a, bytes);
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
         if (a->depth == 0) from = i;
         bool ends = ms__answer_byte(a, bytes.ptr[i]);
@@ -31434,8 +31905,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (failed != MS_OK) code = failed;
     if (code == MS_OK && !a->whole)
-        code = ms__fail(first, MS_E_MISSING, "this is not a provider's answer, or it "
-                        "ends before it is complete");
+        code = ms__answer_incomplete(a, first);
     if (code != MS_OK && err) *err = a->error;
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);

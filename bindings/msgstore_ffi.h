@@ -113,6 +113,9 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking, text_type
  *               (of the agent's own answers) -> body, report
+ *   pending     calls without a result. location*, agent_key (then of what that agent
+ *               reads, with subordinates) -> calls: a list of seq, id, tool, args,
+ *               agent_key, oldest first; unfinished, abandoned, answered
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
  *               text_type: the type of its texts, as ms_request_desc explains it
  *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
@@ -943,7 +946,8 @@ static ms_result ms_ffi__request(ms_ffi__state *f)
         MS_FFI__R(read), MS_FFI__R(left_out), MS_FFI__R(dropped), MS_FFI__R(orphans),
         MS_FFI__R(duplicates), MS_FFI__R(wrapped), MS_FFI__R(renamed),
         MS_FFI__R(shortened), MS_FFI__R(synthesised), MS_FFI__R(merged),
-        MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(thinking_missing),
+        MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(ended),
+        MS_FFI__R(thinking_missing),
         MS_FFI__R(cost), MS_FFI__R(first_seq)};
 #undef MS_FFI__R
     if (f->subordinates.n > 0 && !ms_ffi__given(f, "agent_key"))
@@ -955,6 +959,35 @@ static ms_result ms_ffi__request(ms_ffi__state *f)
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     MS_FFI__COUNTS(f, &f->report, rows);
     ms_json_end(&f->w);
+    return MS_OK;
+}
+
+static ms_result ms_ffi__pending(ms_ffi__state *f)
+{
+    ms_calls calls;
+    MS_FFI__TRY(ms_pending(ms_ffi__ask(f), &f->arena, &calls, &f->err));
+    ms_json_key(&f->w, MS_STR("calls"));
+    ms_json_begin(&f->w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < calls.count; i++) {
+        const ms_call *call = &calls.items[i];
+        ms_json_begin(&f->w, MS_JSON_OBJECT);
+        ms_ffi__number(f, "seq", call->seq);
+        if (call->id.ptr) ms_ffi__string(f, "id", call->id);
+        ms_ffi__string(f, "tool", call->tool);
+        if (call->args.json) {
+            ms_json_key(&f->w, MS_STR("args"));
+            ms_json_put_raw(&f->w, call->args.text);
+        } else {
+            ms_ffi__string(f, "args", call->args.text);
+        }
+        if (call->agent_key.ptr) ms_ffi__string(f, "agent_key", call->agent_key);
+        ms_json_end(&f->w);
+    }
+    ms_json_end(&f->w);
+    ms_ffi__number(f, "unfinished", calls.unfinished);
+    ms_ffi__number(f, "abandoned", calls.abandoned);
+    ms_json_key(&f->w, MS_STR("answered"));
+    ms_json_put_raw(&f->w, calls.answered ? MS_STR("true") : MS_STR("false"));
     return MS_OK;
 }
 
@@ -1132,6 +1165,7 @@ static const ms_ffi__function ms_ffi__functions[] = {
     {"request", ms_ffi__request,
      "provider* location* agent_key subordinates model system tools extra newest budget "
      "thinking text_type"},
+    {"pending", ms_ffi__pending, "location* agent_key subordinates"},
     {"answer", ms_ffi__answer, "provider* location* agent_key text_type"},
     {"search", ms_ffi__search, MS_FFI__FILTER "text* exact_case oldest_first"},
     {"amend", ms_ffi__amend, "seq* message* format"},

@@ -68,6 +68,7 @@ static ms_result print_request(ms_store *store, ms_error *err)
     desc.profile = ms_profile_find(MS_STR("anthropic"));
     desc.store = store;
     desc.location = MS_STR("imported");
+    desc.opts.model = MS_STR("claude-sonnet-4-5");
     ms_result result = ms_request(&desc, to_stdout, NULL, &report, err);
     if (result == MS_OK) printf("\nresults made up: %d\n", (int)report.synthesised);
     return result;

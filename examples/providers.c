@@ -57,6 +57,7 @@ static ms_result print_request(ms_store *store, ms_str chat, const char *provide
     desc.profile = ms_profile_find(ms_str_of(provider));
     desc.store = store;
     desc.location = chat;
+    desc.opts.model = MS_STR("a-model");
     desc.opts.newest = 4;
     desc.opts.stable = true;        /* messages of a store stay where they are */
     printf("%s: ", provider);

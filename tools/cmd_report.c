@@ -445,6 +445,7 @@ static void put_repairs(report *r, const ms_project_report *p)
         {"wrapped", p->wrapped},   {"renamed", p->renamed},   {"shortened", p->shortened},
         {"synthesised", p->synthesised}, {"merged", p->merged},
         {"started", p->started},   {"bridged", p->bridged},
+        {"ended", p->ended},
         {"thinking_missing", p->thinking_missing},
     };
     ms_json_key(&r->w, MS_STR("report"));

@@ -51,7 +51,8 @@ export function modelMessagesOf(messages) {
 
 /* Returns the messages of a location as ModelMessage[]: calls paired, roles in order. */
 export function toModelMessages(store, location, options = {}) {
-  return modelMessagesOf(store.request(location, "openai", options).messages);
+  const how = { model: "any", ...options }; /* only the messages are taken */
+  return modelMessagesOf(store.request(location, "openai", how).messages);
 }
 
 /* Returns the URL of an image: a URL as it is, bytes and base64 as a data URL; undefined if

@@ -84,6 +84,25 @@ export interface RequestOptions {
   [member: string]: unknown;
 }
 
+export interface Call {
+  seq: number;
+  id?: string;
+  tool: string;
+  /* The arguments; a string if the model wrote no JSON. */
+  args: any;
+  agent_key?: string;
+}
+
+export interface Pending {
+  calls: Call[];
+  /* Left out: calls that were cut off. */
+  unfinished: number;
+  /* Left out: calls whose agent has answered since. */
+  abandoned: number;
+  /* There is nothing to run and nothing to ask. */
+  answered: boolean;
+}
+
 export interface Answered {
   first_seq: number;
   last_seq: number;
@@ -151,6 +170,8 @@ export class Store {
   history(location: string, agentKey: string, options: HistoryOptions): Messages;
   request(location: string, provider: Provider, options?: RequestOptions):
     Record<string, any>;
+  pending(location: string, options?: { agentKey?: string; subordinates?: string[] }):
+    Pending;
   answer(body: string | Uint8Array | object, provider: Provider, location: string,
     options?: { agentKey?: string; textType?: string }): Answered;
   search(text: string, options?: Filter & { exactCase?: boolean; oldestFirst?: boolean }):

@@ -293,6 +293,11 @@ export class Store {
     }).body;
   }
 
+  /* Returns the calls of the newest answer that have no result yet. */
+  pending(location, { agentKey, subordinates } = {}) {
+    return this.#call("pending", { location, agentKey, subordinates });
+  }
+
   /* Stores the answer of a provider: the body of its response, unchanged. textType says
    * for whom its texts are. */
   answer(body, provider, location, { agentKey, textType } = {}) {

@@ -544,6 +544,74 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
+/* What an answer has that one of another provider has not; word NULL: any value. */
+static const struct ms__answer_mark {
+    const char *path, *word;
+    unsigned wires; /* bit 1 << ms_wire; 0: none that is read here */
+    const char *of;
+} ms__answer_marks[] = {
+    {"object", "response", 0, "the Responses API"},
+    {"response.object", "response", 0, "the Responses API"}, /* an event of its stream */
+    {"choices", NULL, 1u << MS_WIRE_CHAT, "chat completions"},
+    {"type", "message", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
+    {"type", "message_start", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
+    {"candidates", NULL, 1u << MS_WIRE_GEMINI, "Gemini"},
+    {"done", NULL, 1u << MS_WIRE_OLLAMA, "Ollama"},
+};
+
+/* Notes whose answer an object is, for the error of an answer that is not complete. */
+static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
+{
+    unsigned wire = 1u << (unsigned)a->desc.profile->wire;
+    a->objects = true;
+    for (size_t i = 0; i < sizeof ms__answer_marks / sizeof ms__answer_marks[0]; i++) {
+        const struct ms__answer_mark *m = &ms__answer_marks[i];
+        ms_str value = ms__json_path(event, m->path);
+        if (!value.ptr || (m->word && !ms_json_string_is(value, ms_str_of(m->word))))
+            continue;
+        if (m->wires & wire) a->known = true;
+        else if (!a->other) a->other = m->of;
+    }
+}
+
+/* Keeps the first bytes of a body. */
+static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
+{
+    for (size_t i = 0; i < bytes.len && a->n_begins < sizeof a->begins; i++)
+        if (a->n_begins > 0 || (unsigned char)bytes.ptr[i] > ' ')
+            a->begins[a->n_begins++] = bytes.ptr[i];
+}
+
+/* Says why an answer is none, or not complete: which member is missing, whose answer it
+ * is, or how the body begins. */
+static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
+{
+    static const char *const holds[] = {"choices", "message", "content", "candidates"};
+    static const char *const stops[] = {"finish_reason", "done_reason", "stop_reason",
+                                        "finishReason"}; /* by ms_wire */
+    ms_wire wire = a->desc.profile->wire;
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+    ms_str begins = ms_str_n(a->begins, a->n_begins);
+    if (begins.len == 0)
+        return ms__fail(err, MS_E_MISSING, "the body is empty");
+    if (a->depth > 0)
+        return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
+                        "complete");
+    if (a->begun || a->known)
+        return ms__fail_at(err, MS_E_MISSING, stops[wire], "the answer has no %s: it "
+                           "ends before it is complete", stops[wire]);
+    if (a->other)
+        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is an answer of %s; the "
+                           "profile %s reads one with the member %s", a->other, name,
+                           holds[wire]);
+    if (a->objects)
+        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is no answer of %s: the "
+                           "member %s is missing, and the body begins with %v", name,
+                           holds[wire], MS__V(begins));
+    return ms__fail(err, MS_E_MISSING, "the body is no JSON: it begins with %v",
+                    MS__V(begins));
+}
+
 /* Blanks the field names and comments of server-sent events inside of an object: an event
  * can have its data in several lines. A string of JSON has no line end, so no text
  * changes. */
@@ -567,7 +635,11 @@ static void ms__answer_event(ms_answer_stream *a)
     ms_wire wire = a->desc.profile->wire;
     ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
+    if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
+        a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
+                           a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
+    ms__answer_mark_of(a, event);
     message = ms__json_path(event, "message");
     if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
     bool gemini = wire == MS_WIRE_GEMINI;
@@ -613,14 +685,26 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms__answer_put(a, &a->model, desc->opts.model);
 }
 
+/* Says what a description lacks for an answer. */
+static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
+{
+    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
+                           "of a provider: of ms_profile_find");
+    if (desc->store && desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "both store and memory are set: set the one "
+                        "to which the answer is appended");
+    return ms__fail(err, MS_E_ARGUMENT, "an answer needs a store or a memory, to which "
+                    "it is appended");
+}
+
 MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *desc,
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
     if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
-        return ms__fail(err, MS_E_ARGUMENT, "an answer needs the profile of a provider, "
-                        "and a store or a memory");
+        return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
                             !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
         return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
@@ -661,6 +745,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     size_t from = 0;
     if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     a->err = &a->error;
+    ms__answer_begins(a, bytes);
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
         if (a->depth == 0) from = i;
         bool ends = ms__answer_byte(a, bytes.ptr[i]);
@@ -794,8 +879,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (failed != MS_OK) code = failed;
     if (code == MS_OK && !a->whole)
-        code = ms__fail(first, MS_E_MISSING, "this is not a provider's answer, or it "
-                        "ends before it is complete");
+        code = ms__answer_incomplete(a, first);
     if (code != MS_OK && err) *err = a->error;
     ms_arena_deinit(&a->own);
     memset(&a->desc, 0, sizeof a->desc);

@@ -277,8 +277,10 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
     }
+    const ms__group *end = NULL;
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
+        end = *at;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
         if (!(*at)->has_calls) continue;
         ms__group **pictures = next;
@@ -291,6 +293,10 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (!profile->end_text || !end || end->kind != MS__ITEM_ASSISTANT || end->has_calls)
+        return;
+    p->report.ended = 1;
+    ms__text_insert(p, at, MS__ITEM_USER, profile->end_text);
 }
 
 /* ---- Texts and pictures. */

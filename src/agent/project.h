@@ -39,7 +39,7 @@
  *      begins the result of a failed call. Anthropic refuses is_error beside a
  *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text.
+ *      results and a user's text, and end_text one behind assistant text that is last.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
@@ -49,16 +49,13 @@
  *
  * Items of each type, for the reader agent_key (absent: everybody reads):
  *   user_message, task, script_instruction      user text
- *   assistant_message, final, plans, data       assistant text (data of a user: user
- *                                               text); a refusal of openai is a text; of
- *                                               a final and an equal text one is sent,
- *                                               if they are not of two agents
+ *   assistant_message, final, plans, data       assistant text (a user's data: user text;
+ *                                               a refusal: text); of a final and an equal
+ *                                               text of one agent one is sent
  *   text of a role, multimodal_part, other      text of that role
- *   director_context, injected_context          system text; where system text must be
- *                                               first, later ones are user text in
- *                                               <context>
- *   action                                      its text, then a call; so is a
- *                                               function_call of openai
+ *   director_context, injected_context          system text; where that must be first,
+ *                                               later ones are user text in <context>
+ *   action, function_call of openai             its text, then a call
  *   observation, error                          result, see 2
  *   delegation                                  call of a tool named delegate
  *   synthesis                                   assistant text of its author, else user
@@ -66,8 +63,7 @@
  *   global_observation                          user text with its source
  *   words and work of another agent (all but    user text that begins with the agent's
  *     the user's, contexts, global ones)        name; before a call its text
- *   input_required                              assistant text when the user answers at
- *                                               once, else nothing
+ *   input_required                              assistant text if answered at once
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
  *
@@ -78,19 +74,18 @@
  * Anthropic may see a new turn behind them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
- * "model": name, "of": hash, "signature": text}; redacted thinking has "data" instead,
- * and a call of Gemini its signature alike. `of` is the hash of all messages of the
- * answer. If it differs now, the answer was edited, and its thinking is not sent.
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
+ * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
+ * now, the answer was edited, and its thinking is not sent.
  * Thinking that a format's reader has read counts as edited when a message of its answer
  * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
- * Memory, all in the caller's arena: 192 bytes an item, 96 a group, 112 a name (two for a
- * call, one for a turn_id), 80 a text that is written, and a copy of the message if the
+ * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
- * p->no_memory, which is tested after each message and at the end; then no item joins a
- * group any more.
+ * p->no_memory, tested after each message and at the end; then no item joins a group.
  * (PJ1) Each call that is written has one result after it, and each result has its call
  *      before it.
  * (PJ2) Equal input makes equal bytes.
@@ -105,6 +100,9 @@
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
+/* The user's text behind assistant text that would be last. */
+#define MS__END_TEXT "(Continue.)"
+#define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
@@ -114,18 +112,19 @@
  * Search comparisons of `wire` with a constant for the other differences. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL},
+     MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
 };
 
 /* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
@@ -341,6 +340,7 @@ typedef struct ms__projector {
     ms__item *question;         /* an input_required without an answer */
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
+    ms__item *added;            /* the newest item, also in an earlier group */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
     /* [emit] */
@@ -693,14 +693,12 @@ static bool ms__has_pictures(const ms__element *x)
 /* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
 static void ms__item_divide(ms__projector *p, ms__item *item)
 {
-    ms__element *next = item->parts, *x;
-    ms__element **text = &item->parts, **picture = &item->pictures;
-    while ((x = next) != NULL) {
+    ms__element **text = &item->parts, **picture = &item->pictures, *x, *next;
+    for (next = item->parts; (x = next) != NULL;) {
         next = x->next;
         if (!x->text.ptr) {
             *picture = x;
-            picture = &x->next;
-            *picture = NULL;
+            *(picture = &x->next) = NULL;
             x = (ms__element *)ms__project_alloc(p, sizeof *x);
             if (!x) break;
             x->text = MS_STR("[image below]");
@@ -802,9 +800,8 @@ static void ms__item_as_anothers(ms__projector *p, const ms_envelope *m, ms__ite
     if (m->type == MS_T_ERROR)
         begin = ms__concat3(p, who, MS_STR("Error: "), ms__absent());
     *text = ms__concat3(p, begin, *text, ms__absent());
-    if (beside.ptr)
-        *text = ms__concat3(p, ms__concat3(p, who, beside, MS_STR("\n\n")), *text,
-                            ms__absent());
+    if (beside.ptr) begin = ms__concat3(p, who, beside, MS_STR("\n\n"));
+    if (beside.ptr) *text = ms__concat3(p, begin, *text, ms__absent());
     ms__item_show(p, item);
 }
 
@@ -1286,6 +1283,7 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 {
     ms__question_end(p, m);
     ms__item_put(p, item, m->agent_key);
+    p->added = item;
 }
 
 /* ---- Step 2: pairs. */

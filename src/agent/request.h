@@ -2,7 +2,9 @@
 /* ==== [request] a list of messages, or a whole request ===============================
  * ms_project and ms_request read the history and call [project] and [emit]. They differ
  * in the members around the list. The source is read to its end before anything is
- * written, since only then the system text and errors of the source are known.
+ * written, since only then the system text and errors of the source are known. What each
+ * provider of a wire refuses, ms_request refuses, before it writes. ms_pending reads as
+ * they do, and lists the calls for which they would make up a result.
  * ================================================================================== */
 
 static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
@@ -97,12 +99,24 @@ static void ms__request_head(ms__projector *p)
     ms__out(p, gemini ? "\"contents\":" : "\"messages\":");
 }
 
+/* Returns whether extra has the member max_tokens. */
+static bool ms__extra_max_tokens(const ms_request_desc *desc, ms_str *value)
+{
+    return desc->extra.ptr && ms_json_member(desc->extra, MS_STR("max_tokens"), value);
+}
+
 static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 {
+    ms_str value;
     ms_json_iter it = ms_json_iterate(desc->extra);
     if (desc->tools.ptr) {
         ms__out(p, ",\"tools\":");
         ms__out_value(p, desc->tools, true);
+    }
+    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value)) {
+        ms__out(p, ",\"max_tokens\":");
+        p->json.has_item = false;
+        ms_json_put_u64(&p->json, p->profile->max_tokens);
     }
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
@@ -113,6 +127,43 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms__out(p, "}");
 }
 
+/* Fails for a request without a message of its history, by the name of what is empty. */
+static MS__NOINLINE ms_result ms__request_empty(const ms__projector *p,
+                                                const ms_request_desc *desc,
+                                                ms_error *err)
+{
+    const ms_memory *memory = desc->memory;
+    ms_str location = memory ? memory->location : desc->location;
+    const char *none = "no message of location '%v' can be sent: %u read, %u dropped";
+    if (!desc->store && !memory)
+        return ms__fail(err, MS_E_NOT_FOUND, "the history is empty: %u messages read, %u "
+                        "dropped", p->report.read, p->report.dropped);
+    if (p->report.read == 0) {
+        ms_query *q = (ms_query *)ms_arena_alloc(p->arena, sizeof *q);
+        ms_cursor *it = (ms_cursor *)ms_arena_alloc(p->arena, sizeof *it);
+        if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
+        *q = ms__view_query(location, MS_VIEW_TIMELINE, 1);
+        MS__TRY(ms_query_open(memory ? memory->store : desc->store, q, it, err));
+        bool known = memory && ms_next(it);
+        MS__TRY(ms_cursor_close(it, err));
+        none = known ? "agent '%v' reads no message of location '%v'"
+                     : "location '%v' has no messages";
+        if (known)
+            return ms__fail_at(err, MS_E_NOT_FOUND, "agent_key", none,
+                               MS__V(memory->agent_key), MS__V(location));
+    }
+    return ms__fail_at(err, MS_E_NOT_FOUND, "location", none, MS__V(location),
+                       p->report.read, p->report.dropped);
+}
+
+/* Returns whether nothing of the history is left to send. The system prompt of opts is no
+ * part of it. */
+static bool ms__is_empty_history(const ms__projector *p)
+{
+    if (p->last != p->pinned) return false;
+    return !p->pinned || p->pinned->first->text.text.ptr == p->opts.system.ptr;
+}
+
 /* Does steps 5 to 8; whole: with the members of a request around the list. */
 static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 const ms_request_desc *desc, bool whole,
@@ -121,6 +172,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
 {
     ms__group *start = NULL;
     ms__end_trim(p);
+    if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
     if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
@@ -155,26 +207,62 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn write,
-                                   ms_project_report *report, ms_error *err)
+/* Checks that the wire of a profile has a form for all that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+                                                ms_error *err)
 {
-    const ms_profile *profile = desc->profile;
+    const char *field = NULL, *why = NULL;
+    if (!profile)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
+                           "ms_profile_find knows openai, chat-strict, anthropic, "
+                           "gemini, pydantic-ai and ollama, and no other spelling");
+    if ((unsigned)profile->wire >= sizeof ms__wire_templates /
+        sizeof ms__wire_templates[0])
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
+                           (uint64_t)profile->wire);
+    const ms__wire_template *templates = &ms__wire_templates[profile->wire];
+    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+        field = "profile.system", why = "the place of system text is unknown";
+    else if (profile->system != MS_SYSTEM_SEPARATE && !templates->system)
+        field = "profile.system", why = "this wire has system text in a member of its "
+                                        "own: MS_SYSTEM_SEPARATE";
+    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+        field = "profile.ids", why = "the form of ids is unknown";
+    else if (profile->images && profile->image_urls && !templates->url)
+        field = "profile.image_urls", why = "this wire takes no picture by URL";
+    else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
+    if (!field) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
+                       profile->name ? profile->name : "", why);
+}
+
+/* Checks that the messages have one source. */
+static ms_result ms__source_check(const ms_request_desc *desc, ms_error *err)
+{
     int sources = (desc->store != NULL) + (desc->memory != NULL) +
                   (desc->cursor != NULL) + (desc->next != NULL);
-    if (report) memset(report, 0, sizeof *report);
-    if (!profile || (unsigned)profile->wire >= sizeof ms__wire_templates /
-        sizeof ms__wire_templates[0])
-        return ms__fail(err, MS_E_ARGUMENT, "the profile is missing");
-    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        return ms__fail(err, MS_E_ARGUMENT, "profile %s: ids of at most %u bytes, at "
-                        "least %u are needed", profile->name ? profile->name : "",
-                        (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (sources == 0)
+        return ms__fail(err, MS_E_ARGUMENT, "no source of messages is set: set one of "
+                        "store, memory, cursor and next");
+    if (sources > 1)
+        return ms__fail(err, MS_E_ARGUMENT, "%u sources of messages are set, of store, "
+                        "memory, cursor and next: set one", (uint64_t)sources);
     if (desc->store && ms__is_empty(desc->location))
         return ms__fail_at(err, MS_E_ARGUMENT, "location", "the messages of a store need "
                            "a location; for those of all locations open a cursor");
-    if (sources == 1 && write) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "a request needs one source of messages (store, "
-                    "memory, cursor or next) and one destination");
+    return MS_OK;
+}
+
+static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn write,
+                                   ms_project_report *report, ms_error *err)
+{
+    if (report) memset(report, 0, sizeof *report);
+    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__source_check(desc, err));
+    return write ? MS_OK
+                 : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
+                               "bytes is missing: pass ms_buf_write, or your own");
 }
 
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -193,22 +281,101 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
+#define MS__BIT_OF(wire) (1u << (unsigned)(wire))
+#define MS__CHAT_TOOL                                                                    \
+    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
+#define MS__BOTH_CHATS (MS__BIT_OF(MS_WIRE_CHAT) | MS__BIT_OF(MS_WIRE_OLLAMA))
+
+/* The member that tells the form of a tool, and the wires that take it. */
+static const struct ms__tool_form {
+    const char *member;
+    unsigned wires;
+    const char *of;
+} ms__tool_forms[] = {
+    {"function", MS__BOTH_CHATS, "chat completions"},
+    {"input_schema", MS__BIT_OF(MS_WIRE_ANTHROPIC), "Anthropic"},
+    {"functionDeclarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
+    {"function_declarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
+    {"inputSchema", 0, "MCP"},
+    {"parameters", 0, "the Responses API"},
+};
+
+/* Checks that a tool has the form of the wire, or one of no other: a provider has tools
+ * of its own, which have a type. */
+static ms_result ms__tool_check(ms_str tool, ms_wire wire, uint64_t n, ms_error *err)
+{
+    static const char *const takes[] = { /* by ms_wire */
+        MS__CHAT_TOOL, MS__CHAT_TOOL,
+        "{\"name\":...,\"input_schema\":...}",
+        "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}"};
+    const char *of = "no known provider";
+    ms_str value;
+    if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
+        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
+    bool typed = ms_json_member(tool, MS_STR("type"), &value);
+    bool function = typed && ms_json_string_is(value, MS_STR("function"));
+    bool fits = wire == MS_WIRE_GEMINI ? !typed : typed && !function;
+    if (function) of = ms__tool_forms[5].of;
+    for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
+        const struct ms__tool_form *f = &ms__tool_forms[i];
+        if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;
+        fits = (f->wires & MS__BIT_OF(wire)) != 0;
+        of = f->of;
+        break;
+    }
+    if (fits) return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
+                       "provider takes %s", n, of, takes[wire]);
+}
+
+/* Checks that the request has a bound of its answer, if its provider needs one, and that
+ * thinking does not take all of it. */
+static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err)
+{
+    ms_str value;
+    uint64_t most = desc->profile->max_tokens, budget = 0;
+    bool given = ms__extra_max_tokens(desc, &value);
+    if (desc->profile->wire != MS_WIRE_ANTHROPIC) return MS_OK;
+    if (!given && most == 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
+                           "max_tokens: in extra, or in the profile");
+    if (given && ms_json_u64(value, &most) != MS_OK)
+        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens must be a number");
+    if (!desc->extra.ptr || !ms_json_member(desc->extra, MS_STR("thinking"), &value) ||
+        !ms__member_u64(value, MS_STR("budget_tokens"), &budget) || budget < most)
+        return MS_OK;
+    return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "max_tokens is %u%s, thinking "
+                       "alone takes %u: set a larger one in extra", most,
+                       given ? "" : " by the profile", budget);
+}
+
 static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     static const char *const own[] = {"model", "system", "systemInstruction", "messages",
                                       "contents", "tools"};
     ms_str value;
-    if (desc->profile->wire == MS_WIRE_PYDANTIC)
+    ms_wire wire = desc->profile->wire;
+    uint64_t n = 0;
+    if (wire == MS_WIRE_PYDANTIC)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
+    if (desc->profile->system == MS_SYSTEM_SEPARATE && ms__wire_templates[wire].system)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
+                           "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     for (size_t i = 0; desc->extra.ptr && i < sizeof own / sizeof own[0]; i++)
         if (ms_json_member(desc->extra, ms_str_of(own[i]), &value))
             return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
                             "extra must not have it", own[i]);
-    return MS_OK;
+    ms_json_iter it = ms_json_iterate(desc->tools);
+    while (desc->tools.ptr && ms_json_next(&it))
+        MS__TRY(ms__tool_check(it.value, wire, n++, err));
+    if (ms__is_blank(desc->opts.model) && wire != MS_WIRE_GEMINI)
+        return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
+                           "opts.model");
+    return ms__max_tokens_check(desc, err);
 }
 
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -221,6 +388,162 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
     ms_result code = ms__project_run(desc, desc->arena ? desc->arena : &own, true, write,
                                      ctx, report, err);
     if (!desc->arena && report) report->system = ms__absent();
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- Calls that have no result yet. */
+
+/* An open call, and its message. */
+typedef struct ms__waiting {
+    struct ms__waiting *before;
+    const ms__item *call;
+    const ms_msg *msg;
+} ms__waiting;
+
+/* Reads the history, of which each message is copied. *newest lists the calls, the last
+ * one first; *flags are those of the last message that is sent. */
+static MS__NOINLINE ms_result ms__pending_read(ms__projector *p,
+                                               const ms_request_desc *desc,
+                                               ms__waiting **newest, uint32_t *flags,
+                                               ms_error *err)
+{
+    ms_result code = MS_OK;
+    const ms_msg *msg;
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(p->arena, sizeof *it);
+    if (!it) return ms__no_arena(err, p->arena, sizeof *it);
+    MS__TRY(ms__history_open(desc, p->arena, it, err));
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        size_t size = ms_size(msg);
+        void *copy = ms_arena_alloc(p->arena, size);
+        if (copy) memcpy(copy, msg, size);
+        p->added = NULL;
+        code = copy ? ms__project_add(p, (const ms_msg *)copy, err)
+                    : ms__no_arena(err, p->arena, size);
+        const ms__item *last = p->added;
+        if (code != MS_OK || !last) continue;
+        *flags = ms_flags((const ms_msg *)copy);
+        if (last->kind != MS__ITEM_CALL || last->delegation) continue;
+        ms__waiting *w = (ms__waiting *)ms__project_alloc(p, sizeof *w);
+        if (!w) {
+            code = ms__no_arena(err, p->arena, sizeof *w);
+            continue;
+        }
+        w->before = *newest;
+        w->call = last;
+        w->msg = (const ms_msg *)copy;
+        *newest = w;
+    }
+    ms_result closed = ms_cursor_close(it, code == MS_OK ? err : NULL);
+    return code != MS_OK ? code : closed;
+}
+
+/* Returns whether a call is of its agent's newest answer, which may have others between
+ * its turns. Calls are asked for from the last one back. */
+static bool ms__is_newest_answer(ms__projector *p, const ms__group *g)
+{
+    ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
+    while (agent->turn != g && agent->turn->first->joined) {
+        ms__group *before = agent->turn->before;
+        while (before && (before->kind != MS__ITEM_ASSISTANT ||
+                          !ms_str_equal(before->agent, g->agent)))
+            before = before->before;
+        if (!before) break;
+        agent->turn = before;
+    }
+    return agent->turn == g;
+}
+
+/* Writes a call as its message has it; the old form of openai alone is read anew. */
+static ms_result ms__pending_copy(const ms__waiting *w, ms_arena *arena, ms_call *out,
+                                  ms_error *err)
+{
+    ms_envelope m = ms_envelope_of(w->msg);
+    bool own = m.type == MS_T_ACTION;
+    out->seq = m.seq;
+    out->agent_key = m.agent_key;
+    out->id = m.call_id.len > 0 ? m.call_id : ms__absent();
+    out->tool = own ? m.tool : w->call->named;
+    out->args = own && !ms__is_blank(m.args.text) ? m.args : w->call->text;
+    ms_str *const texts[] = {&out->agent_key, &out->id, &out->tool, &out->args.text};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!ms__keep_copy(arena, texts[i]))
+            return ms__no_arena(err, arena, texts[i]->len);
+    return MS_OK;
+}
+
+static ms_result ms__pending_list(ms__projector *p, ms__waiting *newest, ms_arena *arena,
+                                  ms_calls *out, ms_error *err)
+{
+    size_t n = 0;
+    ms__waiting *oldest = NULL;
+    for (ms__waiting *w = newest, *before; w; w = before) {
+        before = w->before;
+        if (w->call->result) continue;
+        if (!ms__is_newest_answer(p, w->call->group)) {
+            out->abandoned++;
+        } else if (ms_flags(w->msg) & MS_FLAG_UNFINISHED) {
+            out->unfinished++;
+        } else {
+            w->before = oldest; /* the list is turned round */
+            oldest = w;
+            n++;
+        }
+    }
+    if (n == 0) return MS_OK;
+    out->items = (ms_call *)ms_arena_alloc(arena, n * sizeof *out->items);
+    if (!out->items) return ms__no_arena(err, arena, n * sizeof *out->items);
+    memset(out->items, 0, n * sizeof *out->items);
+    for (ms__waiting *w = oldest; w; w = w->before, out->count++)
+        MS__TRY(ms__pending_copy(w, arena, &out->items[out->count], err));
+    return MS_OK;
+}
+
+static MS__NOINLINE ms_result ms__pending_run(const ms_request_desc *desc, ms_arena *own,
+                                              ms_arena *arena, ms_calls *out,
+                                              ms_error *err)
+{
+    uint32_t flags = 0;
+    ms__waiting *newest = NULL;
+    ms__projector *p = (ms__projector *)ms_arena_alloc(own, sizeof *p);
+    ms_request_desc *how = (ms_request_desc *)ms_arena_alloc(own, sizeof *how);
+    if (!p || !how) return ms__no_arena(err, own, sizeof *p);
+    memset(p, 0, sizeof *p);
+    memset(how, 0, sizeof *how);
+    p->arena = own;
+    how->profile = &ms__profiles[0];
+    how->opts.agent_key = desc->opts.agent_key;
+    how->opts.stable = true; /* each message is copied here */
+    how->store = desc->store;
+    how->location = desc->location;
+    how->memory = desc->memory;
+    MS__TRY(ms__project_begin(p, how, err));
+    MS__TRY(ms__pending_read(p, how, &newest, &flags, err));
+    ms__end_trim(p);
+    ms__turns_divide(p, p->first);
+    for (ms__group *g = p->first; g; g = g->next)
+        if (g->kind == MS__ITEM_ASSISTANT)
+            ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), true)->turn = g;
+    if (p->no_memory) return ms__no_arena(err, own, p->no_memory);
+    out->answered = p->last && p->last->kind == MS__ITEM_ASSISTANT &&
+                    !p->last->has_calls && !(flags & MS_FLAG_UNFINISHED);
+    return ms__pending_list(p, newest, arena, out, err);
+}
+
+MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_calls *out,
+                            ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    memset(out, 0, sizeof *out);
+    if (!arena)
+        return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    MS__TRY(ms__source_check(desc, err));
+    if (!desc->store && !desc->memory)
+        return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "
+                        "which the results are appended");
+    ms_result code = ms__pending_run(desc, &own, arena, out, err);
+    if (code != MS_OK) memset(out, 0, sizeof *out);
     ms_arena_deinit(&own);
     return code;
 }

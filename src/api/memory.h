@@ -7,11 +7,10 @@
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
-    MS_RUNTIME_IGNORE,        /* ms_memory_add does nothing (option A of the framework's
-                                 guide) */
     MS_RUNTIME_STORE,         /* they are appended to `store` */
-    MS_RUNTIME_MERGE          /* they are appended to `runtime`; each block of a history
+    MS_RUNTIME_MERGE,         /* they are appended to `runtime`; each block of a history
                                  has the messages of `store`, then those */
+    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
@@ -60,7 +59,7 @@ typedef struct ms_memory {
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
     ms_arena *arena;          /* see ms_query; also for team_by_agent with team_limit */
-    ms_runtime runtime_mode;
+    ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
@@ -72,9 +71,9 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs, see runtime_mode. The location is the memory's,
- * and so is the agent key unless the message has one. *seq (may be NULL): its number in
- * the store written to, or 0. */
+/* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
+ * The location is the memory's, and so is the agent key unless the message has one. *seq
+ * (may be NULL): its number in the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
                                uint64_t *seq, ms_error *err);
 

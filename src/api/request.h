@@ -12,7 +12,7 @@
  *     ask.opts.model = MS_STR("claude-sonnet-4-5");
  *     ask.opts.newest = 40;
  *     ask.tools = tools;
- *     ask.extra = MS_STR("{\"max_tokens\":4096}");
+ *     ask.extra = MS_STR("{\"max_tokens\":16000}");       // 4096 without it
  *     ms_request(&ask, ms_buf_write, &body, &report, &err);
  *     ... send body, receive response ...
  *     ms_answer(&ask, response, &answered, &err);
@@ -52,8 +52,8 @@ typedef struct ms_project_opts {
                                  becomes user text, "[name] ..."; absent: all messages
                                  are its own */
     ms_str system;            /* a system prompt before that of the history */
-    ms_str model;             /* the model of the request; absent: any. Thinking of
-                                 other models is left out */
+    ms_str model;             /* the model of the request, which ms_request needs (but for
+                                 gemini). Thinking of other models is left out */
     bool thinking;            /* sends signed thinking of the running turn back to its
                                  signer, unaltered; for requests with thinking on. With
                                  it the own block of a memory has REASONING, too */
@@ -98,8 +98,10 @@ typedef struct ms_request_desc {
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
     /* Of a request, beside its messages: */
-    ms_str tools;              /* a JSON list as the provider has it; absent: none */
-    ms_str extra;              /* a JSON object: more members of the request */
+    ms_str tools;              /* a JSON list as the provider has it; absent: none. One in
+                                 the form of another provider is MS_E_ARGUMENT */
+    ms_str extra;              /* a JSON object: more members of the request. max_tokens
+                                 replaces that of the profile */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
     ms_type text_type;         /* of its texts, which says for whom they are.
@@ -134,6 +136,7 @@ typedef struct ms_project_report {
     uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was inserted */
+    uint64_t ended;           /* * 1: end_text was put last */
     uint64_t thinking_missing;/* * turns of the running loop without the thinking that
                                  the provider requires: it is absent, was edited, or is
                                  of another model. Switch thinking off for this request */
@@ -143,11 +146,52 @@ typedef struct ms_project_report {
 } ms_project_report;
 
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
- * tools, extra. Errors as of ms_project; MS_E_UNSUPPORTED: pydantic-ai has no request;
- * MS_E_ARGUMENT: extra has a member of the request's own; MS_E_SYNTAX, MS_E_KIND: tools
- * or extra are not what they must be. */
+ * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
+ * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
+ * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
+ * another provider's form, extra has a member of the request's own, thinking takes all of
+ * max_tokens, or a profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
+ * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
+ * must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
+
+/* A call of an agent, as the model made it. Its result is
+ *     ms_envelope result = ms_observation(value, call->id);
+ *     result.agent_key = call->agent_key;
+ */
+typedef struct ms_call {
+    ms_str id;                 /* absent: the result is paired by its place */
+    ms_str tool;
+    ms_value args;             /* of the tool: JSON, or text if the model made none */
+    ms_str agent_key;          /* of the call; absent: none */
+    uint64_t seq;              /* of its message */
+} ms_call;
+
+typedef struct ms_calls {
+    ms_call *items;            /* to run, oldest first */
+    size_t count;
+    size_t unfinished;         /* left out: calls of a stream that has not ended, or was
+                                  interrupted. Their arguments may be truncated */
+    size_t abandoned;          /* left out: the agent has answered since, and was told
+                                  that the call was interrupted */
+    bool answered;             /* the history ends with a whole text of the agent: there
+                                  is nothing to run and nothing to ask */
+} ms_calls;
+
+/* Lists the calls of the newest answer that have no result yet, of the agent of desc (a
+ * memory's, or opts.agent_key; absent: of each agent). Pairs are those of ms_request.
+ * Delegations are not calls to run. desc needs a store or a memory; of a profile nothing
+ * is used. The list and its texts are in the arena. MS_E_DAMAGED: a message was skipped,
+ * which may be a result; then, and after any other failure, the list is empty.
+ *
+ *     while (ms_pending(&ask, &arena, &calls, &err) == MS_OK && !calls.answered) {
+ *         for (size_t i = 0; i < calls.count; i++) run(&calls.items[i]);
+ *         ... ms_request, post, ms_answer
+ *     }
+ */
+MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_calls *out,
+                            ms_error *err);
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
  * memory's, with its agent key): text, thinking and calls in their order, all but the
@@ -173,7 +217,8 @@ typedef struct ms_answered {
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
  * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object); MS_E_SYNTAX or
+ * response, or an incomplete one (also a body without an object); err->message names the
+ * missing member, the provider whose answer it is, or how the body begins; MS_E_SYNTAX or
  * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
  * stored, and out has no messages and no calls. If the usage note fails, the messages

@@ -54,11 +54,15 @@ enum {
 /* A selection of messages. Zeroed: all messages of all locations, oldest first. */
 typedef struct ms_query {
     ms_str location;          /* absent or empty: all locations */
-    unsigned views;           /* MS_VIEW_*; 0: TIMELINE */
-    ms_type_set types;        /* only these; 0: all of the views */
-    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT */
-    ms_str agent_key;         /* for AGENT */
-    const ms_str *agent_keys; /* for TEAM; n_agent_keys 0: an empty team */
+    unsigned views;           /* MS_VIEW_*; 0: TIMELINE, or with agent_key or agent_keys
+                                 what these agents wrote */
+    ms_type_set types;        /* only these; 0: all of the views. A set is made of
+                                 MS_BIT(MS_T_...): one with bit 0 is MS_E_ARGUMENT */
+    ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT; 0 without
+                                 views: all */
+    ms_str agent_key;         /* for AGENT, or without views */
+    const ms_str *agent_keys; /* for TEAM, or without views; n_agent_keys 0: an empty
+                                 team */
     size_t n_agent_keys;
     ms_str turn_id;           /* only this turn; absent: all */
     bool has_since;           /* since <= time; a message without time does not pass */

@@ -210,5 +210,10 @@ struct ms_answer_stream {
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
+    char begins[40];           /* the first bytes of the body, without white space before
+                                  them */
+    unsigned char n_begins;    /* how many */
+    bool objects, known;       /* an object came; one of the provider's */
+    const char *other;         /* whose answer an object is instead; NULL: unknown */
 };
 #endif

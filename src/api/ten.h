@@ -27,6 +27,7 @@
  *   a value               ms_text("hello"), ms_json(MS_STR("{}"))
  *   a message to append   ms_user_message, ms_assistant_message, ms_message(type, value)
  *   a tool call           ms_action;  its result: ms_observation
+ *   calls to run          ms_pending: those without a result
  *   a stored message      ms_type_of, ms_content, ms_get(msg, MS_F_CALL_ID), ms_seq
  *   a provider            ms_profile_find: "openai", "anthropic", "gemini", "ollama"
  *   JSON, as arguments    ms_json_member, ms_json_string, ms_json_i64, see [api-json]
@@ -49,28 +50,18 @@
  *             : MS_STR("{\"choices\":[{\"message\":{\"content\":\"It will rain.\"}}]}");
  *     }
  *
- *     // Runs the tool calls of an answer, and appends the result of each.
- *     static ms_result run_calls(const ms_memory *me, const ms_answered *answered,
- *                                ms_error *err)
+ *     // Runs the tool calls that have no result, and appends the result of each.
+ *     static ms_result run_calls(const ms_request_desc *ask, ms_arena *arena,
+ *                                ms_calls *calls, ms_error *err)
  *     {
- *         static ms_query calls;
- *         ms_cursor it;
- *         const ms_msg *call;
- *         ms_result code = MS_OK;
- *         if (answered->calls == 0) return MS_OK;
- *         calls.location = me->location;
- *         calls.types = MS_BIT(MS_T_ACTION);
- *         calls.after_seq = answered->first_seq - 1; // those of this answer
- *         if (ms_query_open(me->store, &calls, &it, err) != MS_OK) return err->code;
- *         while (code == MS_OK && (call = ms_next(&it)) != NULL) {
- *             // ms_get also has the tool (MS_F_TOOL) and its arguments (MS_F_ARGS).
- *             ms_str id = ms_get(call, MS_F_CALL_ID).text;
+ *         ms_result code = ms_pending(ask, arena, calls, err);
+ *         for (size_t i = 0; code == MS_OK && i < calls->count; i++) {
+ *             // A call also has the tool and its arguments.
+ *             ms_str id = calls->items[i].id;
  *             ms_envelope result = ms_observation(ms_text("rain, 90 %"), id);
- *             result.agent_key = me->agent_key;
- *             code = ms_append(me->store, me->location, &result, NULL, err);
+ *             code = ms_memory_add(ask->memory, &result, NULL, err);
  *         }
- *         ms_result end = ms_cursor_close(&it, code == MS_OK ? err : NULL);
- *         return code == MS_OK ? end : code;
+ *         return code;
  *     }
  *
  *     int main(void)
@@ -97,15 +88,15 @@
  *                            "{\"name\":\"weather\"}}]");
  *         static ms_arena arena;
  *         static ms_buf body;
- *         ms_answered answered;
+ *         ms_calls calls;
  *         body.arena = &arena;
  *         do {
  *             body.len = 0;
  *             if (ms_request(&ask, ms_buf_write, &body, NULL, &err) != MS_OK ||
- *                 ms_answer(&ask, post(ms_buf_text(&body)), &answered, &err) != MS_OK ||
- *                 run_calls(&me, &answered, &err) != MS_OK)
+ *                 ms_answer(&ask, post(ms_buf_text(&body)), NULL, &err) != MS_OK ||
+ *                 run_calls(&ask, &arena, &calls, &err) != MS_OK)
  *                 return puts(err.message), 1;
- *         } while (answered.calls > 0);
+ *         } while (calls.count > 0);
  *
  *         ms_cursor it;
  *         const ms_msg *msg;

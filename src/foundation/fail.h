@@ -164,7 +164,7 @@ static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
     return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed for %u bytes", size);
+                                       : "an arena is needed", size);
 }
 
 static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)

@@ -13,38 +13,43 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the query with every default filled in. */
-static ms_query ms__resolve(const ms_query *query)
+/* Fills in every default of a query. Without views the agents select by writer. */
+static void ms__resolve(ms_query *q)
 {
-    ms_query q = *query;
-    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
-    if (q.types == 0) q.types = MS_TYPES_ALL;
-    if (q.agent_types == 0) q.agent_types = MS_TYPES_AGENT;
-    return q;
+    bool writer = q->views == 0 && q->agent_key.ptr;
+    if (q->agent_types == 0) q->agent_types = writer ? MS_TYPES_ALL : MS_TYPES_AGENT;
+    if (q->types == 0) q->types = MS_TYPES_ALL;
+    if (q->views != 0) return;
+    if (writer) q->views = MS_VIEW_AGENT;
+    if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;
+    if (q->views == 0) q->views = MS_VIEW_TIMELINE;
+}
+
+static MS__RARE ms_result ms__query_arena(ms_error *err)
+{
+    return ms__fail_at(err, MS_E_ARENA, "arena", "an arena is needed: set query.arena");
 }
 
 static ms_result ms__query_check(const ms_query *q, ms_error *err)
 {
+    const char *field = NULL, *why = NULL;
+    bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
         return ms__unknown_bits(err, "views", q->views);
-    if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_key", "the agent view needs an "
-                           "agent key");
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > 0 && !q->agent_keys)
-        return ms__fail_at(err, MS_E_ARGUMENT, "agent_keys", "n_agent_keys is %u without "
-                           "agent_keys", (uint64_t)q->n_agent_keys);
-    if ((q->views & MS_VIEW_TEAM) && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
-        return ms__fail(err, MS_E_ARENA, "a team of %u agents needs an arena, up to %u "
-                        "need none", (uint64_t)q->n_agent_keys,
-                        (uint64_t)MS_CURSOR_AGENTS);
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
-    if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        return ms__fail(err, MS_E_ARGUMENT, "a raw query needs the timeline, in order "
-                        "of sequence");
-    if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
-        return ms__fail_at(err, MS_E_ARGUMENT, "about_seq", "about_seq needs raw and a "
-                           "location");
-    return MS_OK;
+    if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
+        return ms__query_arena(err);
+    if ((q->types | q->agent_types) & 1)
+        field = "types", why = "types: use MS_BIT(MS_T_...)";
+    else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
+        field = "agent_key", why = "the agent view needs an agent key";
+    else if (team && q->n_agent_keys > 0 && !q->agent_keys)
+        field = "agent_keys", why = "agent_keys is missing";
+    else if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
+        field = "raw", why = "a raw query needs the timeline, in order of sequence";
+    else if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
+        field = "about_seq", why = "about_seq needs raw and a location";
+    return field ? ms__fail_at(err, MS_E_ARGUMENT, field, "%s", why) : MS_OK;
 }
 
 /* Returns how many of n rising numbers are smaller than a number. */
@@ -65,6 +70,7 @@ static MS__ONCE ms_query ms__view_query(ms_str location, unsigned view, size_t l
     memset(&q, 0, sizeof q);
     q.location = location;
     q.views = view;
+    q.types = MS_TYPES_ALL;
     q.limit = limit;
     return q;
 }
@@ -152,8 +158,9 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
 
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
 {
-    ms_query q = ms__resolve(query);
+    ms_query q = *query;
     uint64_t seq = ms_seq(msg);
+    ms__resolve(&q);
     if (q.raw) return ms__raw_passes(&q, msg);
     if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;

@@ -67,7 +67,7 @@ static ms_result ms__naming_open(ms__naming *n, const ms_query *q)
 {
     if (n->it->damaged > 0) n->damaged = true;
     memset(n->it, 0, offsetof(ms_cursor, of.merge.iters));
-    n->it->query = ms__resolve(q);
+    n->it->query = *q;
     return ms__core_open(n->core, n->tail, n->it, NULL);
 }
 

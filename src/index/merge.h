@@ -381,7 +381,8 @@ typedef struct ms__timed {
 /* Allocates room for n messages. */
 static ms_result ms__sorted_room(ms__sorted *s, ms_arena *arena, size_t n, ms_error *err)
 {
-    bool fits = arena && n <= SIZE_MAX / 2 / sizeof *s->items;
+    if (!arena) return ms__query_arena(err);
+    bool fits = n <= SIZE_MAX / 2 / sizeof *s->items;
     s->items = fits ? (ms__timed *)ms_arena_alloc(arena, n * sizeof *s->items) : NULL;
     return s->items ? MS_OK : ms__no_arena(err, arena, (uint64_t)n * sizeof *s->items);
 }

@@ -138,7 +138,8 @@ MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor
     memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     MS__TRY(ms__open_check(store, err));
     if (!query) return ms__fail(err, MS_E_ARGUMENT, "the query is missing");
-    it->query = ms__resolve(query);
+    it->query = *query;
+    ms__resolve(&it->query);
     ms_result code = ms__query_check(&it->query, err);
     if (code == MS_OK && it->query.raw && !store->backend->change)
         code = ms__query_unchanged(&it->query, err);

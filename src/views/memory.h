@@ -115,6 +115,7 @@ static void ms__history_plan(ms_cursor *it)
     const ms_memory *memory = h->memory;
     const ms_scope *scope = &memory->scope;
     q->location = memory->location;
+    q->views = MS_VIEW_TIMELINE; /* each step sets its own */
     q->agent_key = memory->agent_key;
     q->agent_types = memory->agent_types;
     q->by_time = memory->by_time;
@@ -136,7 +137,7 @@ static void ms__history_plan(ms_cursor *it)
         q->types = MS__WORKER_TYPES | MS_BIT(MS_T_GLOBAL_OBSERVATION);
         h->views &= any ? (unsigned)(MS_VIEW_AGENT | MS_VIEW_GLOBAL) : 0;
     }
-    *q = ms__resolve(q);
+    ms__resolve(q);
 }
 
 /* Returns how many steps a block has for each source: one, or one for each agent. */

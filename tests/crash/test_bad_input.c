@@ -56,6 +56,25 @@ TEST_WITH(ON_EVERY_STORE, a_bad_query_opens_nothing)
     store_close(&s);
 }
 
+/* A type is no set of types: bit 0 belongs to none. */
+TEST_WITH(ON_EVERY_STORE, a_type_is_refused_where_a_set_of_types_is_needed)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    append_text(s.store, "x");
+    for (int i = 0; i < 3; i++) {
+        ms_query q = query_of(MS_STR("job"), i == 0 ? 0 : MS_VIEW_AGENT);
+        ms_cursor it;
+        ms_error err;
+        q.agent_key = i == 0 ? no_str() : MS_STR("w1");
+        if (i < 2) q.types = MS_T_ACTION | 1;
+        else q.agent_types = MS_T_ACTION | 1;
+        must_say("types", ms_query_open(s.store, &q, &it, &err), MS_E_ARGUMENT, &err,
+                 "types", "use MS_BIT(MS_T_...)");
+        assert_null(ms_next(&it));
+    }
+    store_close(&s);
+}
+
 /* The error of an arena that is too small, or absent, names it. */
 TEST_WITH(ON_EVERY_STORE, an_arena_that_is_too_small_is_reported)
 {
@@ -63,6 +82,11 @@ TEST_WITH(ON_EVERY_STORE, an_arena_that_is_too_small_is_reported)
     char bytes[16];
     ms_error err;
     append_text(s.store, "x");
+    ms_query none = query_of(MS_STR("job"), 0);
+    ms_cursor no_arena;
+    none.by_time = true;
+    must_say("by time", ms_query_open(s.store, &none, &no_arena, &err), MS_E_ARENA, &err,
+             "arena", "set query.arena");
     for (size_t size = 0; size <= sizeof bytes; size += 8) {
         ms_arena arena;
         ms_listing listing;

@@ -1001,7 +1001,7 @@ controls()
         ms__field_json 'MS_FIELD_MAX_DEPTH' 'MS_JSON_MAX_DEPTH'
     control request_of_all_locations gcc test_request \
         request_is_refused_when_its_store_has_no_location 100 \
-        ms__project_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
+        ms__source_check 'if (desc->store && ms__is_empty(desc->location))' 'if (false)'
     control result_without_an_agent gcc test_project \
         result_without_an_agent_answers_an_open_call_of_its_id 100 \
         ms__call_by_id 'if (call || m->agent_key.ptr) return call;' 'return call;'
@@ -1485,6 +1485,102 @@ controls()
         ms__group_thinks 'return false; /* it must be first */' '(void)p;'
     control system_text_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__same_turn 'g->kind == MS__ITEM_SYSTEM' 'false'
+    control request_without_a_model gcc test_request \
+        request_is_refused_when_its_model_or_max_tokens_is_missing 100 \
+        ms__request_check 'ms__is_blank(desc->opts.model)' 'false'
+    control request_without_max_tokens gcc test_request \
+        request_is_refused_when_its_model_or_max_tokens_is_missing 100 \
+        ms__max_tokens_check '!given && most == 0' 'false'
+    control thinking_takes_all_tokens gcc test_request \
+        request_is_refused_when_its_model_or_max_tokens_is_missing 100 \
+        ms__max_tokens_check 'budget < most' 'true'
+    control max_tokens_of_the_profile_left_out gcc test_request \
+        request_has_only_what_its_provider_needs_when_nothing_is_given 100 \
+        ms__request_tail 'p->profile->max_tokens > 0' 'false'
+    control max_tokens_written_twice gcc test_request \
+        request_is_refused_when_its_model_or_max_tokens_is_missing 100 \
+        ms__request_tail '!ms__extra_max_tokens(desc, &value)' 'true'
+    control tools_of_another_provider gcc test_request \
+        request_is_refused_when_its_tools_have_the_form_of_another_provider 100 \
+        ms__tool_check '(f->wires & MS__BIT_OF(wire)) != 0' 'true'
+    control tool_of_the_responses_api gcc test_request \
+        request_is_refused_when_its_tools_have_the_form_of_another_provider 100 \
+        ms__tool_check 'typed && !function' 'typed'
+    control request_of_an_empty_history gcc test_request \
+        request_is_refused_when_nothing_of_its_history_is_sent 100 \
+        ms__project_write 'whole && ms__is_empty_history(p)' 'false'
+    control system_prompt_is_a_history gcc test_request \
+        request_is_refused_when_nothing_of_its_history_is_sent 100 \
+        ms__is_empty_history 'p->pinned->first->text.text.ptr == p->opts.system.ptr' 'false'
+    control unread_location_is_unknown gcc test_request \
+        request_is_refused_when_nothing_of_its_history_is_sent 100 \
+        ms__request_empty 'memory && ms_next(it)' 'false'
+    control profile_without_a_place_for_system_text gcc test_request \
+        request_of_any_profile_is_written_or_refused 100 \
+        ms__profile_check 'profile->system != MS_SYSTEM_SEPARATE && !templates->system' 'false'
+    control profile_with_pictures_by_url gcc test_request \
+        request_of_any_profile_is_written_or_refused 100 \
+        ms__profile_check 'profile->images && profile->image_urls && !templates->url' 'false'
+    control system_member_that_a_wire_has_not gcc test_request \
+        request_of_any_profile_is_written_or_refused 100 \
+        ms__request_check 'ms__wire_templates[wire].system' 'false'
+    control assistant_text_stays_last gcc test_request \
+        request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
+        ms__list_make '!profile->end_text || !end' 'true'
+    control end_text_behind_results gcc test_request \
+        request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
+        ms__list_make '|| end->has_calls' ''
+    control answered_call_waits gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__pending_list 'if (w->call->result) continue;' ''
+    control abandoned_call_waits gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__pending_list '!ms__is_newest_answer(p, w->call->group)' 'false'
+    control interrupted_turn_waits gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__pending_run 'ms__turns_divide(p, p->first);' ''
+    control call_of_a_joined_turn_is_abandoned gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__is_newest_answer 'agent->turn->first->joined' 'false'
+    control truncated_call_waits gcc test_request \
+        call_that_is_cut_off_is_counted_and_not_listed 100 \
+        ms__pending_list 'ms_flags(w->msg) & MS_FLAG_UNFINISHED' 'false'
+    control delegation_waits gcc test_request \
+        calls_come_as_the_model_made_them 100 \
+        ms__pending_read '|| last->delegation' ''
+    control call_as_the_provider_has_it gcc test_request \
+        calls_come_as_the_model_made_them 100 \
+        ms__pending_copy 'm.type == MS_T_ACTION' 'false'
+    control calls_beside_damage gcc test_request \
+        calls_are_not_listed_when_a_message_is_damaged_or_an_argument_is_missing 100 \
+        ms_pending 'if (code != MS_OK) memset(out, 0, sizeof *out);' 'if (code == MS_E_DAMAGED) code = MS_OK;'
+    control answer_of_another_provider_unnamed gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_incomplete 'if (a->other)' 'if (false)'
+    control missing_reason_to_stop_unnamed gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_incomplete 'a->begun || a->known' 'false'
+    control page_of_a_proxy_is_bad_json gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_event 'a->code == MS_E_SYNTAX && a->n_begins > 0' 'false'
+    control white_space_is_a_body gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_begins "if (a->n_begins > 0 || (unsigned char)bytes.ptr[i] > ' ')" ''
+    control query_without_views_ignores_its_agent gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'q->views == 0 && q->agent_key.ptr;' 'false;'
+    control query_without_views_ignores_its_team gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'if (q->n_agent_keys > 0) q->views |= MS_VIEW_TEAM;' ''
+    control writer_has_traces_alone gcc test_views \
+        agents_select_by_writer_when_a_query_has_no_views 100 \
+        ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
+    control type_taken_as_a_set gcc test_bad_input \
+        a_type_is_refused_where_a_set_of_types_is_needed 100 \
+        ms__query_check '(q->types | q->agent_types) & 1' 'false'
+    control memory_stores_what_is_ignored gcc test_memory \
+        'memory/an_added_message_is_ignored_when_the_memory_says_so' 100 \
+        ms_memory_add 'memory->runtime_mode == MS_RUNTIME_IGNORE' 'false'
     control memory_without_room gcc test_request \
         request_over_a_memory_is_as_one_over_the_store 100 \
         ms__history_open 'if (!memory->arena)' 'if (false)'

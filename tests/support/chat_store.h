@@ -39,11 +39,13 @@ static inline ms_request_desc desc_of(const char *provider)
     return desc;
 }
 
-/* Returns the body of a request, in the arena of the test. */
-static inline ms_str body_of(const ms_request_desc *desc, ms_project_report *report)
+/* Returns the body of a request, in the arena of the test. Without a model it is "m". */
+static inline ms_str body_of(const ms_request_desc *given, ms_project_report *report)
 {
     ms_buf out = {&arena, NULL, 0, 0};
     ms_error err;
+    ms_request_desc own = *given, *desc = &own;
+    if (own.opts.model.ptr == NULL) own.opts.model = MS_STR("m");
     if (ms_request(desc, ms_buf_write, &out, report, &err) != MS_OK)
         fail_msg("%s: %s", desc->profile->name, err.message);
     return ms_buf_text(&out);

@@ -564,6 +564,7 @@ static ms_result ask(world *w, const struct asked *a, size_t *seen, ms_error *er
     ms_query q = a->q;
     for (int i = 0; i < 40; i++) team[i] = i % 2 ? MS_STR("worker") : MS_STR("other");
     q.arena = w->arena;
+    if (q.views == 0) q.views = MS_VIEW_TIMELINE;
     q.agent_key = team[1];
     q.agent_types = MS_TYPES_ALL;
     q.agent_keys = team;

@@ -47,8 +47,8 @@ static inline const ms_format *projection_format(const ms_profile *profile)
     return ms_format_find(ms_str_of(names[profile->wire]));
 }
 
-/* Writes the list, or a whole request if system text is a member of its own, so that one
- * text has the complete projection. */
+/* Writes the list; if system text is a member of the request, an object of that member and
+ * the list, so that one text has the complete projection. */
 static inline ms_result projection_write(const ms_profile *profile,
                                          const ms_project_opts *opts, ms_next_fn next,
                                          void *next_ctx, ms_arena *memory,
@@ -56,6 +56,8 @@ static inline ms_result projection_write(const ms_profile *profile,
                                          ms_project_report *report, ms_error *err)
 {
     bool apart = profile != NULL && profile->system == MS_SYSTEM_SEPARATE;
+    bool gemini = apart && profile->wire == MS_WIRE_GEMINI;
+    ms_project_report own;
     ms_request_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.profile = profile;
@@ -65,13 +67,30 @@ static inline ms_result projection_write(const ms_profile *profile,
     desc.next_ctx = next_ctx;
     desc.arena = memory;
     if (!apart) return ms_project(&desc, write, ctx, report, err);
-    if (desc.opts.model.ptr == NULL) return ms_request(&desc, write, ctx, report, err);
-    ms_buf body = {memory, NULL, 0, 0}; /* from which the model is taken out again */
-    ms_result code = ms_request(&desc, ms_buf_write, &body, report, err);
-    size_t gone = sizeof "{\"model\":\"\"," - 1 + desc.opts.model.len;
-    if (!test_str_starts_with(ms_buf_text(&body), MS_STR("{\"model\":"))) gone = 1;
-    if (code == MS_OK) code = write(ctx, "{", 1);
-    return code == MS_OK ? write(ctx, body.ptr + gone, body.len - gone) : code;
+    if (report == NULL) report = &own;
+    ms_buf list = {memory, NULL, 0, 0}, whole = {memory, NULL, 0, 0};
+    ms_json_writer w;
+    ms_result code = ms_project(&desc, ms_buf_write, &list, report, err);
+    if (code != MS_OK) return code;
+    ms_json_init(&w, ms_buf_write, &whole, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    if (report->system.ptr != NULL) {
+        ms_json_key(&w, gemini ? MS_STR("systemInstruction") : MS_STR("system"));
+        if (gemini) {
+            ms_json_begin(&w, MS_JSON_OBJECT);
+            ms_json_key(&w, MS_STR("parts"));
+            ms_json_begin(&w, MS_JSON_ARRAY);
+            ms_json_begin(&w, MS_JSON_OBJECT);
+            ms_json_key(&w, MS_STR("text"));
+        }
+        ms_json_put_string(&w, report->system);
+        for (int i = 0; i < (gemini ? 3 : 0); i++) ms_json_end(&w);
+    }
+    ms_json_key(&w, gemini ? MS_STR("contents") : MS_STR("messages"));
+    ms_json_put_raw(&w, ms_buf_text(&list));
+    ms_json_end(&w);
+    code = ms_json_finish(&w);
+    return code == MS_OK ? write(ctx, whole.ptr, whole.len) : code;
 }
 
 

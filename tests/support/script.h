@@ -692,6 +692,7 @@ static inline ms_memory script_memory(script *p, const script_line *l)
     if (script_has(l, "origin")) memory.no_conversation = n > 0;
     memory.conversation_limit = (size_t)script_number(l, "turns");
     if (script_has(l, "through")) memory.runtime_mode = MS_RUNTIME_STORE;
+    if (script_has(l, "ignored")) memory.runtime_mode = MS_RUNTIME_IGNORE;
     if (!script_has(l, "merged")) return memory;
     if (p->runtime == NULL) assert_int_equal(ms_mem_open(&p->runtime, NULL, NULL), MS_OK);
     memory.runtime_mode = MS_RUNTIME_MERGE;

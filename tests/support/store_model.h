@@ -482,6 +482,7 @@ static inline const char *model_differs(const store_model *h, ms_store *store,
     ms_query q;
     memset(&q, 0, sizeof q);
     q.arena = arena;
+    q.views = MS_VIEW_TIMELINE;
     q.agent_keys = &agent;
     q.n_agent_keys = 1;
     const char *what = model_query_differs(h, store, &q);

@@ -523,8 +523,12 @@ static inline bool twin_in_set(ms_type_set set, ms_type type)
 
 static inline bool twin_in_views(const ms_query *q, const twin_msg *m)
 {
-    unsigned views = q->views != 0 ? q->views : (unsigned)MS_VIEW_TIMELINE;
-    ms_type_set own = q->agent_types != 0 ? q->agent_types : MS_TYPES_AGENT;
+    bool writers = q->views == 0 && (q->agent_key.ptr != NULL || q->n_agent_keys > 0);
+    unsigned views = writers       ? (q->agent_key.ptr != NULL ? MS_VIEW_AGENT : 0u) |
+                                         (q->n_agent_keys > 0 ? MS_VIEW_TEAM : 0u)
+                     : q->views != 0 ? q->views : (unsigned)MS_VIEW_TIMELINE;
+    ms_type_set own = q->agent_types != 0 ? q->agent_types
+                      : writers           ? MS_TYPES_ALL : MS_TYPES_AGENT;
     ms_str agent = m->field[MS_F_AGENT_KEY].text;
     ms_type_set any = 0;
     if ((views & MS_VIEW_TIMELINE) != 0) return true;

@@ -1326,6 +1326,7 @@ const REPAIRS = [
     "texts put between",
     "An assistant's text goes between results and a user's message.",
   ],
+  ["ended", "closing line added", "The last message has to be the user's."],
   [
     "thinking_missing",
     "turns without their thinking",

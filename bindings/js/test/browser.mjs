@@ -17,7 +17,7 @@ try {
   store.append([user("ä"), action("f", {}, "c"), observation("r", "c")], "l");
   for (let i = 0; i < 200; i++) store.append(user("more " + i), "l");
   const copy = library.open({ image: store.image() });
-  const roles = copy.request("l", "openai").messages.map((m) => m.role);
+  const roles = copy.request("l", "openai", { model: "m" }).messages.map((m) => m.role);
   const errors = [];
   try { store.append({ type: "nope" }, "l"); } catch (e) { errors.push(e.code); }
   document.querySelector("pre").textContent = JSON.stringify(

@@ -121,8 +121,9 @@ test("history, request and answer make a loop", async () => {
   finish_reason: "tool_calls" }], usage: { prompt_tokens: 3, completion_tokens: 2 } },
   "openai", "l");
   assert.equal(answered.calls, 1);
+  assert.deepEqual(store.pending("l").calls[0].args, { city: "Ulm" });
   store.append(observation("rain", "c1", { agent_key: "w" }), "l");
-  assert.deepEqual(store.request("l", "anthropic", { max_tokens: 9 }).messages
+  assert.deepEqual(store.request("l", "anthropic", { model: "m", max_tokens: 9 }).messages
     .map((m) => m.role), ["user", "assistant", "user"]);
   assert.deepEqual(store.history("l", "w").map((m) => m.type),
     ["user_message", "observation"]);

@@ -310,6 +310,19 @@ class Store:
             args["extra"] = extra
         return _ffi.call("request", self._open, args)["body"]
 
+    def pending(self, location: str, *, agent_key: Optional[str] = None,
+                subordinates: Sequence[str] = ()) -> Dict[str, Any]:
+        """Returns the calls of the newest answer that have no result yet.
+
+        ``calls`` is a list of dicts with seq, id, tool, args and agent_key. Left out, and
+        counted: ``unfinished`` (cut off) and ``abandoned`` (the agent went on). With
+        ``answered`` there is nothing to run and nothing to ask.
+        """
+        args = _given(location=location, agent_key=agent_key)
+        if subordinates:
+            args["subordinates"] = _words("subordinates", subordinates)
+        return _ffi.call("pending", self._open, args)
+
     def search(self, text: str, location: Optional[str] = None, *, limit: int = 100,
                exact_case: bool = False, oldest_first: bool = False,
                types: Sequence[str] = (), agent_key: Optional[str] = None,

@@ -155,7 +155,7 @@ def test_langchain_history(store):
     assert len(history.messages) == 7
     assert [m.type for m in store.query("chat")][:5] == [
         "injected_context", "user_message", "assistant_message", "action", "observation"]
-    roles = [m["role"] for m in store.request("chat", "openai")["messages"]]
+    roles = [m["role"] for m in store.request("chat", "openai", model="m")["messages"]]
     assert roles.count("tool") == 1
     history.clear()
     assert history.messages == []
@@ -204,7 +204,7 @@ def test_pydantic_ai_messages_come_back_equal(store):
     second = agent.run_sync("and tomorrow?", message_history=loaded)
     adapter.save(store, "chat", second.new_messages())
     assert plain(adapter.load(store, "chat")) == plain(second.all_messages())
-    assert "tool" in [m["role"] for m in store.request("chat", "openai")["messages"]]
+    assert "tool" in [m["role"] for m in store.request("chat", "openai", model="m")["messages"]]
     assert adapter.save(store, "chat", []) == []
 
 

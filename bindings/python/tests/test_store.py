@@ -96,11 +96,14 @@ def test_request_and_answer_make_a_loop(store):
         "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     stored = store.answer(answer, "openai", "l")
     assert stored["calls"] == 1
+    pending = store.pending("l")
+    assert pending["calls"][0]["args"] == {"city": "Ulm"} and not pending["answered"]
     store.append(msgstore.observation("rain", "c1"), "l")
-    roles = [m["role"] for m in store.request("l", "openai")["messages"]]
+    roles = [m["role"] for m in store.request("l", "openai", model="m")["messages"]]
     assert roles == ["user", "assistant", "tool"]
-    assert [m["role"] for m in store.request("l", "anthropic", max_tokens=9)["messages"]] == [
-        "user", "assistant", "user"]
+    assert store.pending("l")["calls"] == []
+    body = store.request("l", "anthropic", model="m", max_tokens=9)
+    assert [m["role"] for m in body["messages"]] == ["user", "assistant", "user"]
     assert store.usage("l")["output_tokens"] == 2
     with pytest.raises(msgstore.RefusedError):
         store.answer({"error": {"message": "overloaded"}}, "openai", "l")

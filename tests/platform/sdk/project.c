@@ -231,6 +231,7 @@ static ms_str request_after(const answer_case *c)
         ms_envelope result = ms_observation(ms_text("r"), ms_str_of(NULL));
         code = ms_append(store, desc.location, &result, NULL, &err);
     }
+    desc.opts.model = MS_STR("m");
     if (code == MS_OK) code = ms_request(&desc, ms_buf_write, &body, NULL, &err);
     if (code != MS_OK) {
         fprintf(stderr, "%s: %s\n", c->name, err.message);

@@ -90,7 +90,13 @@ static void must_be(const answer_case *c, const ms_answered *out)
                    c->input * 1000 + c->output);
 }
 
-/* The next request, with a result for each call. */
+static void add_text(ms_buf *buf, const char *text)
+{
+    assert_int_equal(ms_buf_write(buf, text, strlen(text)), MS_OK);
+}
+
+/* The list of the next request, with a result for each call; of any model. Where system
+ * text is a member of its own, an object with the list. */
 static ms_str asked(const answer_case *c)
 {
     ms_request_desc ask = desc_of(c->provider);
@@ -104,11 +110,16 @@ static ms_str asked(const answer_case *c)
         add(m);
     }
     ask.opts.thinking = true;
-    ms_str body = body_of(&ask, NULL), list = body;
-    if (ask.profile->system != MS_SYSTEM_SEPARATE)
-        assert_true(ms_json_member(body, MS_STR("messages"), &list));
+    ask.arena = &arena;
+    ms_buf list = {&arena, NULL, 0, 0};
+    bool gemini = ask.profile->wire == MS_WIRE_GEMINI;
+    bool apart = ask.profile->system == MS_SYSTEM_SEPARATE;
+    if (apart) add_text(&list, gemini ? "{\"contents\":" : "{\"messages\":");
+    assert_int_equal(ms_project(&ask, ms_buf_write, &list, NULL, NULL), MS_OK);
+    if (apart) add_text(&list, "}");
+    ms_str body = ms_buf_text(&list);
     bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
-    const char *no = reasons ? NULL : provider_lint(c->provider, list, why);
+    const char *no = reasons ? NULL : provider_lint(c->provider, body, why);
     if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return body;
 }
@@ -697,11 +708,38 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         {"ollama", "{\"error\":\"model 'x' not found\"}", "model 'x' not found", MS_E_REFUSED},
         {"openai", "{\"object\":\"error\",\"message\":\"Unexpected role\",\"code\":\"3230\"}",
          "answered: Unexpected role", MS_E_REFUSED},
-        {"openai", "<html>502 Bad Gateway</html>", "not a provider's answer", MS_E_MISSING},
-        {"openai", "", "not a provider's answer", MS_E_MISSING},
-        {"openai", "{\"object\":\"list\"}", "not a provider's answer", MS_E_MISSING},
+        {"openai", "<html>502 Bad Gateway</html>", "the body is no JSON: it begins with "
+                   "<html>502 Bad Gateway</html>", MS_E_MISSING},
+        {"openai", "\n<html><style>p {color:red}</style>", "the body is no JSON: it begins "
+                   "with <html><style>", MS_E_SYNTAX},
+        {"openai", "", "the body is empty", MS_E_MISSING},
+        {"openai", " \r\n", "the body is empty", MS_E_MISSING},
+        {"openai", "{\"object\":\"list\"}", "the member choices is missing, and the body "
+                   "begins with {\"object\":\"list\"}", MS_E_MISSING},
+        {"ollama", "{\"detail\":\"Not Found\"}", "the member message is missing, and the "
+                   "body begins with {\"detail\":\"Not Found\"}", MS_E_MISSING},
+        {"openai", "{\"id\":\"resp_1\",\"object\":\"response\",\"output\":[]}",
+         "this is an answer of the Responses API; the profile openai reads one with the "
+         "member choices", MS_E_MISSING},
+        {"openai", "data: {\"type\":\"response.created\",\"response\":{\"object\":"
+                   "\"response\"}}\n\n", "of the Responses API", MS_E_MISSING},
+        {"openai", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+                   "\"stop_reason\":\"end_turn\"}", "an answer of Anthropic", MS_E_MISSING},
+        {"anthropic", "{\"choices\":[{\"message\":{\"content\":\"x\"}}]}",
+         "an answer of chat completions; the profile anthropic reads one with the member "
+         "content", MS_E_MISSING},
+        {"openai", "{\"candidates\":[]}", "an answer of Gemini", MS_E_MISSING},
+        {"gemini", "{\"message\":{\"content\":\"x\"},\"done\":true}", "an answer of Ollama",
+         MS_E_MISSING},
+        {"anthropic", "{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":"
+                      "\"text\",\"text\":\"x\"}]}", "the answer has no stop_reason: it "
+                      "ends before it is complete", MS_E_MISSING},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]}}]}",
+         "has no finishReason", MS_E_MISSING},
+        {"ollama", "{\"message\":{\"content\":\"x\"},\"done\":false}", "has no done_reason",
+         MS_E_MISSING},
         {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\"}}]",
-         "not a provider's answer", MS_E_MISSING},
+         "the body ends inside of an object", MS_E_MISSING},
         {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it is complete",
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},

@@ -25,6 +25,7 @@ static void report_words(const ms_project_report *r, char *out, size_t size)
         {"duplicates", r->duplicates}, {"wrapped", r->wrapped}, {"renamed", r->renamed},
         {"shortened", r->shortened}, {"synthesised", r->synthesised},
         {"merged", r->merged}, {"started", r->started}, {"bridged", r->bridged},
+        {"ended", r->ended},
         {"thinking_missing", r->thinking_missing},
     };
     size_t len = 0;

@@ -99,10 +99,12 @@ static void sent_keep(sent *before, const sent *now)
     ms_arena_reset(&work);
 }
 
-/* Where the last turn of a list begins; a guess too early asks for less. */
+/* Where the last turn of a list begins; a guess too early asks for less. The text that
+ * ends a list is of no turn. */
 static size_t last_turn(const sent *s)
 {
     size_t i = s->n > 0 ? s->n - 1 : 0;
+    if (i > 0 && has_text(s->items[i], "(Continue.)")) i--;
     while (i > 0 && (has_text(s->items[i], "{\"role\":\"tool\"") ||
                      has_text(s->items[i], "\"tool_result\"") ||
                      has_text(s->items[i], "\"functionResponse\"") ||

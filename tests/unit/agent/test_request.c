@@ -1,4 +1,4 @@
-/* ms_request: bodies of requests from a store and a memory, refusals. The messages in a
+/* ms_request: bodies of requests from a store and a memory, refusals. ms_pending. The messages in a
  * request, and the thinking that goes back to its signer, are in tests/tables/project.jsonl. */
 
 #define _GNU_SOURCE
@@ -23,38 +23,64 @@ static void must_be(ms_str body, const char *expected)
 }
 
 
+static const ms_msg *no_message(void *ctx)
+{
+    (void)ctx;
+    return NULL;
+}
+
+
 /* ---- bodies ---- */
+
+#define OF_CHAT " [{\"type\" :\"function\", \"function\":{\"name\":\"f\"} } ] "
 
 TEST(request_has_all_members_when_given)
 {
     static const struct {
-        const char *provider, *body;
+        const char *provider, *tools, *body;
     } rows[] = {
-        {"openai", "{'model':'m','messages':[{'role':'system','content':'be kind'},"
-                   "{'role':'user','content':'u'}],'tools':[{'t':1}],'temperature':0.5}"},
-        {"anthropic", "{'model':'m','system':'be kind','messages':[{'role':'user',"
-                      "'content':'u'}],'tools':[{'t':1}],'temperature':0.5}"},
-        {"gemini", "{'systemInstruction':{'parts':[{'text':'be kind'}]},'contents':[{'role':"
-                   "'user','parts':[{'text':'u'}]}],'tools':[{'t':1}],'temperature':0.5}"},
-        {"ollama", "{'model':'m','messages':[{'role':'system','content':'be kind'},"
-                   "{'role':'user','content':'u'}],'tools':[{'t':1}],'temperature':0.5}"},
+        {"openai", OF_CHAT,
+         "{'model':'m','messages':[{'role':'system','content':'be kind'},{'role':'user',"
+         "'content':'u'}],'tools':[{'type':'function','function':{'name':'f'}}],"
+         "'temperature':0.5}"},
+        {"anthropic", "[ { \"name\" : \"f\",\"input_schema\":{}} ] ",
+         "{'model':'m','system':'be kind','messages':[{'role':'user','content':'u'}],"
+         "'tools':[{'name':'f','input_schema':{}}],'max_tokens':4096,'temperature':0.5}"},
+        {"gemini", " [{\"functionDeclarations\":[ ] } ]",
+         "{'systemInstruction':{'parts':[{'text':'be kind'}]},'contents':[{'role':"
+         "'user','parts':[{'text':'u'}]}],'tools':[{'functionDeclarations':[]}],"
+         "'temperature':0.5}"},
+        {"ollama", OF_CHAT,
+         "{'model':'m','messages':[{'role':'system','content':'be kind'},{'role':'user',"
+         "'content':'u'}],'tools':[{'type':'function','function':{'name':'f'}}],"
+         "'temperature':0.5}"},
     };
     add(ms_user_message(ms_text("u")));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_request_desc desc = desc_of(rows[i].provider);
         desc.opts.model = MS_STR("m");
         desc.opts.system = MS_STR("be kind");
-        desc.tools = MS_STR(" [ { \"t\" : 1 } ] ");
+        desc.tools = ms_str_of(rows[i].tools);
         desc.extra = MS_STR("{\"temperature\": 0.5}");
         must_be(body_of(&desc, NULL), rows[i].body);
     }
 }
 
-TEST(request_has_only_messages_when_nothing_is_given)
+TEST(request_has_only_what_its_provider_needs_when_nothing_is_given)
 {
-    ms_request_desc desc = desc_of("anthropic");
-    must_be(body_of(&desc, NULL),
-            "{'messages':[{'role':'user','content':'(The conversation begins.)'}]}");
+    static const struct { const char *provider, *body; } rows[] = {
+        {"openai", "{'model':'m','messages':[{'role':'user','content':'u'}]}"},
+        {"chat-strict", "{'model':'m','messages':[{'role':'user','content':'u'}]}"},
+        {"anthropic", "{'model':'m','messages':[{'role':'user','content':'u'}],"
+                      "'max_tokens':4096}"},
+        {"gemini", "{'contents':[{'role':'user','parts':[{'text':'u'}]}]}"},
+        {"ollama", "{'model':'m','messages':[{'role':'user','content':'u'}]}"},
+    };
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        must_be(body_of(&desc, NULL), rows[i].body);
+    }
 }
 
 TEST(request_reads_as_the_agent_when_a_memory_is_given)
@@ -104,6 +130,7 @@ TEST(request_reports_the_system_text_when_it_has_an_arena)
 {
     ms_request_desc desc = desc_of("anthropic");
     ms_project_report report;
+    add(ms_user_message(ms_text("u")));
     desc.opts.system = MS_STR("be kind");
     (void)body_of(&desc, &report);
     assert_null(report.system.ptr);
@@ -119,6 +146,8 @@ TEST(request_is_refused_when_its_parts_do_not_fit)
     ms_error err;
     ms_buf out = {.arena = &arena};
     ms_memory_init(&memory, store, CHAT, MS_STR("me"));
+    base.opts.model = MS_STR("m");
+    desc = base;
     add(ms_user_message(ms_text("a text that is longer than the budget")));
 #define MUST(code) \
     assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), code); \
@@ -143,6 +172,211 @@ TEST(request_is_refused_when_its_parts_do_not_fit)
     assert_non_null(strstr(err.message, "messages"));
     desc.opts.budget = 3;
     MUST(MS_E_TOO_LARGE);
+}
+
+/* One call with all of a row; what it says is the sentence, where it lies the path. */
+static void must_refuse(const ms_request_desc *desc, ms_result want, const char *path,
+                        const char *says)
+{
+    ms_buf out = {.arena = &arena};
+    ms_error err;
+    memset(&err, 0, sizeof err);
+    ms_result got = ms_request(desc, ms_buf_write, &out, NULL, &err);
+    if (got != want || strcmp(err.path, path) != 0 || strstr(err.message, says) == NULL)
+        fail_msg("%s at '%s': %s\ninstead of %s at '%s': %s", ms_result_text(got), err.path,
+                 err.message, ms_result_text(want), path, says);
+    assert_int_equal(out.len, 0);
+}
+
+TEST(request_is_refused_when_its_model_or_max_tokens_is_missing)
+{
+    static const char *const names[] = {"openai", "chat-strict", "anthropic", "ollama"};
+    static const struct { size_t most; const char *extra; ms_result want; } rows[] = {
+        {0, NULL, MS_E_ARGUMENT}, {0, "{}", MS_E_ARGUMENT}, {0, "{\"max_tokens\":9}", MS_OK},
+        {9, NULL, MS_OK}, {9, "{\"max_tokens\":\"9\"}", MS_E_KIND},
+        {2000, "{\"thinking\":{\"budget_tokens\":1999}}", MS_OK},
+        {2000, "{\"thinking\":{\"budget_tokens\":2000}}", MS_E_ARGUMENT},
+        {2000, "{\"max_tokens\":9,\"thinking\":{\"budget_tokens\":9}}", MS_E_ARGUMENT},
+        {9, "{\"max_tokens\":2001,\"thinking\":{\"budget_tokens\":2000}}", MS_OK}};
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < COUNT(names); i++) {
+        ms_request_desc desc = desc_of(names[i]);
+        must_refuse(&desc, MS_E_ARGUMENT, "opts.model", "set opts.model");
+    }
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of("anthropic");
+        ms_profile own = *desc.profile;
+        own.max_tokens = rows[i].most;
+        desc.profile = &own;
+        desc.opts.model = MS_STR("m");
+        desc.extra = ms_str_of(rows[i].extra);
+        if (rows[i].want == MS_OK) (void)body_of(&desc, NULL);
+        else must_refuse(&desc, rows[i].want, "max_tokens", "max_tokens");
+    }
+    ms_request_desc desc = desc_of("anthropic");
+    desc.extra = MS_STR("{\"max_tokens\":9}");
+    must_be(body_of(&desc, NULL), "{'model':'m','messages':[{'role':'user','content':'u'}],"
+                                  "'max_tokens':9}");
+}
+
+TEST(request_is_refused_when_its_tools_have_the_form_of_another_provider)
+{
+    static const char *const providers[] = {"openai", "ollama", "anthropic", "gemini"};
+    static const struct { const char *tool, *of, *takes; } rows[] = { /* by providers */
+        {"{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", "chat completions", "oo.."},
+        {"{\"name\":\"f\",\"input_schema\":{}}", "Anthropic", "..o."},
+        {"{\"functionDeclarations\":[]}", "Gemini", "...o"},
+        {"{\"function_declarations\":[]}", "Gemini", "...o"},
+        {"{\"name\":\"f\",\"inputSchema\":{}}", "MCP", "...."},
+        {"{\"type\":\"function\",\"name\":\"f\"}", "the Responses API", "...."},
+        {"{\"name\":\"f\",\"parameters\":{}}", "the Responses API", "...."},
+        {"{\"type\":\"web_search_20250305\",\"name\":\"s\"}", "no known provider", "ooo."},
+        {"{\"googleSearch\":{}}", "no known provider", "...o"}};
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t k = 0; k < COUNT(providers); k++) {
+            ms_request_desc desc = desc_of(providers[k]);
+            char tools[256], says[64];
+            snprintf(tools, sizeof tools, "[%s]", rows[i].tool);
+            snprintf(says, sizeof says, "tools[0] has the form of %s", rows[i].of);
+            desc.opts.model = MS_STR("m");
+            desc.tools = ms_str_of(tools);
+            if (rows[i].takes[k] == 'o') (void)body_of(&desc, NULL);
+            else must_refuse(&desc, MS_E_ARGUMENT, "tools", says);
+        }
+    ms_request_desc desc = desc_of("openai");
+    desc.tools = MS_STR("[{\"type\":\"x\"},1]");
+    must_refuse(&desc, MS_E_KIND, "tools", "tools[1]");
+}
+
+/* An empty history is refused by its name, an unknown location, too. */
+TEST(request_is_refused_when_nothing_of_its_history_is_sent)
+{
+    static const char *const names[] = {"openai", "chat-strict", "anthropic", "gemini",
+                                        "ollama"};
+    ms_envelope hers = call("x", "f"), none = ms_message(MS_T_DELTA, ms_text("d"));
+    hers.agent_key = MS_STR("ann");
+    for (size_t i = 0; i < COUNT(names); i++) {
+        ms_request_desc desc = desc_of(names[i]);
+        ms_memory memory;
+        (void)open_store(NULL);
+        desc.store = store;
+        desc.opts.model = MS_STR("m");
+        desc.opts.system = MS_STR("be kind"); /* no part of the history */
+        must_refuse(&desc, MS_E_NOT_FOUND, "location", "location 'chat' has no messages");
+        add(hers);
+        desc.location = MS_STR("chta");
+        must_refuse(&desc, MS_E_NOT_FOUND, "location", "location 'chta' has no messages");
+        ms_memory_init(&memory, store, CHAT, MS_STR("bob"));
+        desc.store = NULL;
+        desc.memory = &memory;
+        must_refuse(&desc, MS_E_NOT_FOUND, "agent_key",
+                    "agent 'bob' reads no message of location 'chat'");
+        memory.location = MS_STR("chta");
+        must_refuse(&desc, MS_E_NOT_FOUND, "location", "location 'chta' has no messages");
+        (void)open_store(NULL);
+        add(none);
+        desc.store = store;
+        desc.memory = NULL;
+        desc.location = CHAT;
+        must_refuse(&desc, MS_E_NOT_FOUND, "location", "1 read, 1 dropped");
+        desc.store = NULL;
+        desc.next = no_message;
+        must_refuse(&desc, MS_E_NOT_FOUND, "", "the history is empty");
+        desc.store = store;
+        desc.next = NULL;
+        add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("Begin."))); /* it may be alone */
+        (void)body_of(&desc, NULL);
+    }
+}
+
+/* A profile that asks for what its wire has no form for, also of results and pictures. */
+TEST(request_of_any_profile_is_written_or_refused)
+{
+    static const char picture[] = "[{\"type\":\"text\",\"text\":\"t\"},{\"type\":"
+                                  "\"image_url\",\"image_url\":{\"url\":\"https://x/y.png\"}},"
+                                  "{\"type\":\"image_url\",\"image_url\":{\"url\":"
+                                  "\"data:image/png;base64,iVBO\"}}]";
+    ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
+    size_t written = 0, refused = 0;
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("Mode: plan")));
+    add(ms_user_message(ms_json(ms_str_of(picture))));
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("Mode: work")));
+    m.extra = MS_STR("{\"signed\":{\"provider\":\"own\",\"signature\":\"s\"}}");
+    add(m);
+    m.extra = MS_STR("{\"signed\":{\"provider\":\"own\",\"data\":\"s\"}}");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    m = call("x", "f");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    add(ms_observation(ms_json(ms_str_of(picture)), MS_STR("x")));
+    m = ms_message(MS_T_ERROR, ms_json(ms_str_of(picture)));
+    m.call_id = MS_STR("y");
+    add(call("y", "g"));
+    add(m);
+    add(ms_user_message(ms_text("u")));
+    add(ms_assistant_message(ms_text("a")));
+    for (unsigned way = 0; way < 5 * 4 * 32; way++) {
+        ms_profile own = *ms_profile_at(way % 5 == 4 ? 5 : way % 5);
+        ms_request_desc desc = desc_of("openai");
+        ms_project_report report;
+        ms_buf out = {&arena, NULL, 0, 0};
+        ms_error err;
+        unsigned bits = way / 20;
+        own.name = "own";
+        own.system = (ms_system_place)(way / 5 % 4);
+        own.image_urls = bits & 1;
+        own.start_user = bits & 2;
+        own.bridge_text = bits & 4 ? "bridge" : NULL;
+        own.error_text = bits & 8 ? "error" : NULL;
+        own.end_text = bits & 16 ? "end" : NULL;
+        desc.profile = &own;
+        desc.opts.model = MS_STR("m");
+        desc.opts.thinking = true;
+        desc.arena = &arena;
+        ms_result code = ms_project(&desc, ms_buf_write, &out, NULL, &err);
+        if (code == MS_OK) assert_int_equal(ms_json_check(ms_buf_text(&out), NULL, NULL, &err),
+                                            MS_OK);
+        out.len = 0;
+        if (code == MS_OK) code = ms_request(&desc, ms_buf_write, &out, &report, &err);
+        written += code == MS_OK;
+        refused += code == MS_E_ARGUMENT;
+        if (code == MS_OK) {
+            assert_int_equal(ms_json_check(ms_buf_text(&out), NULL, NULL, &err), MS_OK);
+            assert_int_equal(report.ended, own.end_text != NULL);
+        } else {
+            assert_true(strcmp(err.path, "profile.system") == 0 ||
+                        strcmp(err.path, "profile.image_urls") == 0);
+        }
+        ms_arena_reset(&arena);
+    }
+    assert_int_equal(written + refused, 5 * 4 * 32);
+    assert_int_equal(written, 2 * 2 * 32 + 2 * 32 + 2 * 16); /* chat; apart; ollama */
+}
+
+/* Assistant text is not last where the provider refuses to go on with it. */
+TEST(request_ends_with_the_user_when_a_profile_has_an_end_text)
+{
+    static const struct { const char *provider; bool ends; } rows[] = {
+        {"openai", false}, {"chat-strict", true}, {"anthropic", true}, {"gemini", false},
+        {"ollama", false}};
+    add(ms_user_message(ms_text("u")));
+    add(ms_assistant_message(ms_text("a")));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_project_report report;
+        ms_profile own = *desc.profile;
+        assert_int_equal(has_text(body_of(&desc, &report), "(Continue.)"), rows[i].ends);
+        assert_int_equal(report.ended, rows[i].ends);
+        own.end_text = NULL; /* a prefill */
+        desc.profile = &own;
+        assert_false(has_text(body_of(&desc, &report), "(Continue.)"));
+        assert_int_equal(report.ended, 0);
+    }
+    add(call("x", "f")); /* its result ends the list */
+    ms_request_desc desc = desc_of("anthropic");
+    assert_false(has_text(body_of(&desc, NULL), "(Continue.)"));
 }
 
 TEST(request_is_refused_when_its_store_has_no_location)
@@ -201,9 +435,214 @@ TEST(request_writes_nothing_when_a_message_is_damaged)
     assert_int_equal(ms_get_by_seq(small, 1, &arena, &msg, &err), MS_OK);
     ((char *)buffer)[(const char *)msg - (const char *)buffer + 20] ^= 1;
     desc.store = small;
+    desc.opts.model = MS_STR("m");
     assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_E_DAMAGED);
     assert_int_equal(out.len, 0);
     ms_close(small);
+}
+
+
+/* ---- calls that have no result ---- */
+
+/* The calls of a list, "tool(args)#id@agent;", then what was left out. */
+static const char *waiting(const ms_request_desc *desc)
+{
+    static char text[1024];
+    ms_calls calls;
+    ms_error err;
+    size_t n = 0;
+    if (ms_pending(desc, &arena, &calls, &err) != MS_OK) fail_msg("%s", err.message);
+    text[0] = '\0';
+    for (size_t i = 0; i < calls.count; i++) {
+        const ms_call *c = &calls.items[i];
+        assert_true(i == 0 || c->seq > c[-1].seq);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%.*s(%.*s)#%.*s%s%.*s;",
+                              (int)c->tool.len, c->tool.ptr, (int)c->args.text.len,
+                              c->args.text.ptr, (int)c->id.len, c->id.ptr,
+                              c->agent_key.ptr != NULL ? "@" : "", (int)c->agent_key.len,
+                              c->agent_key.ptr);
+    }
+    if (calls.unfinished > 0)
+        n += (size_t)snprintf(text + n, sizeof text - n, "unfinished %zu;",
+                              calls.unfinished);
+    if (calls.abandoned > 0)
+        n += (size_t)snprintf(text + n, sizeof text - n, "abandoned %zu;",
+                              calls.abandoned);
+    if (calls.answered) snprintf(text + n, sizeof text - n, "answered");
+    return text;
+}
+
+/* A message of one letter: U and A texts, C and R a call and its result, J a call that
+ * continues the answer. Then id, or text; then the agent. */
+static ms_envelope short_message(const char *word)
+{
+    ms_str id = ms_str_n(word + 1, 1), agent = ms_str_of(word[2] != '\0' ? word + 2 : NULL);
+    ms_envelope m = word[0] == 'U'   ? ms_user_message(ms_text_n(id))
+                    : word[0] == 'A' ? ms_assistant_message(ms_text_n(id))
+                    : word[0] == 'R' ? ms_observation(ms_text("r"), id)
+                                     : ms_action(MS_STR("f"), ms_json(MS_STR("{}")), id);
+    if (word[0] == 'J') m.flags = MS_FLAG_JOINED;
+    m.agent_key = agent;
+    return m;
+}
+
+TEST(calls_wait_until_they_have_a_result_or_their_agent_went_on)
+{
+    static const struct { const char *history, *want; } rows[] = {
+        {"", ""},
+        {"U1", ""},
+        {"U1 A2", "answered"},
+        {"U1 Ca", "f({})#a;"},
+        {"U1 Ca Jb Jc", "f({})#a;f({})#b;f({})#c;"},
+        {"U1 Ca Jb Rb", "f({})#a;"},
+        {"U1 Ca Ra", ""},
+        {"U1 Ca Ra A2", "answered"},
+        {"U1 Ca A2", "abandoned 1;answered"},
+        {"U1 A1 Ca", "f({})#a;"},
+        {"U1 Ca Jb Ra A2", "abandoned 1;answered"},
+        {"U1 Ca U2", "f({})#a;"},               /* the user only spoke between */
+        {"U1 Ca U2 A3", "abandoned 1;answered"},
+        {"U1 Ca U2 A3 Ra", "answered"},         /* late, but there */
+        {"U1 Ca Ra Ca", "f({})#a;"},            /* an id that comes again */
+        {"U1 Ca Ra Ca Ra", ""},
+        {"U1 Caann Cabob", "f({})#a@ann;f({})#a@bob;"},
+        {"U1 Caann Cabob Raann", "f({})#a@bob;"},
+        {"U1 Caann Ccbob Jbann", "f({})#a@ann;f({})#c@bob;f({})#b@ann;"}, /* one answer */
+        {"U1 Caann A2bob", "f({})#a@ann;answered"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)open_store(NULL);
+        for (const char *at = rows[i].history; *at != '\0'; at += strspn(at, " ")) {
+            char word[16];
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+            at += strcspn(at, " ");
+            add(short_message(word));
+        }
+        ms_request_desc desc = desc_of("anthropic");
+        const char *got = waiting(&desc);
+        if (strcmp(got, rows[i].want) != 0)
+            fail_msg("'%s': '%s' instead of '%s'", rows[i].history, got, rows[i].want);
+    }
+}
+
+TEST(calls_come_as_the_model_made_them)
+{
+    ms_envelope m = ms_action(MS_STR("web search\xC3\xA4"), ms_text("not {json"),
+                              MS_STR("an id / of 41 bytes ....................."));
+    ms_request_desc desc = {.store = store, .location = CHAT}; /* it needs no profile */
+    add(ms_user_message(ms_text("u")));
+    add(m);
+    m = ms_action(MS_STR("g"), ms_json(MS_STR("{ \"a\" : 1 }")), ms_str_of(NULL));
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    assert_string_equal(waiting(&desc), "web search\xC3\xA4(not {json)#an id / of 41 bytes "
+                                        ".....................;g({ \"a\" : 1 })#;");
+    m = ms_message(MS_T_DELEGATION, ms_text(""));
+    m.worker = MS_STR("ann");
+    m.task = MS_STR("look");
+    add(m); /* the framework runs it */
+    assert_null(strstr(waiting(&desc), "delegate"));
+}
+
+TEST(calls_are_those_of_the_agent_that_reads)
+{
+    static const char *const words[] = {"U1", "Caann", "Cbbob", "Cc"};
+    ms_memory memory;
+    for (size_t i = 0; i < COUNT(words); i++) add(short_message(words[i]));
+    ms_request_desc desc = desc_of("openai");
+    assert_string_equal(waiting(&desc), "f({})#a@ann;f({})#b@bob;f({})#c;");
+    desc.opts.agent_key = MS_STR("bob");
+    assert_string_equal(waiting(&desc), "f({})#b@bob;f({})#c;");
+    ms_memory_init(&memory, store, CHAT, MS_STR("ann"));
+    desc = desc_of("openai");
+    desc.store = NULL;
+    desc.memory = &memory;
+    assert_string_equal(waiting(&desc), "f({})#a@ann;");
+    ms_envelope result = ms_observation(ms_text("r"), MS_STR("a"));
+    assert_int_equal(ms_memory_add(&memory, &result, NULL, NULL), MS_OK);
+    assert_string_equal(waiting(&desc), "");
+}
+
+/* A call whose stream was interrupted is counted, and is not to be run. */
+TEST(call_that_is_cut_off_is_counted_and_not_listed)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    ms_answer_stream a;
+    const char *text =
+        "data: {\"type\":\"message_start\",\"message\":{\"role\":\"assistant\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":"
+        "\"tool_use\",\"id\":\"t1\",\"name\":\"rm\",\"input\":{}}}\n\n"
+        "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
+        "\"input_json_delta\",\"partial_json\":\"{\\\"path\\\":\\\"/tm\"}}\n\n";
+    add(ms_user_message(ms_text("u")));
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, ms_str_of(text), NULL), MS_OK);
+    assert_string_equal(waiting(&desc), "unfinished 1;"); /* it still streams */
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_E_MISSING);
+    assert_string_equal(waiting(&desc), "unfinished 1;");
+}
+
+TEST(calls_are_not_listed_when_a_message_is_damaged_or_an_argument_is_missing)
+{
+    static uint64_t buffer[2048];
+    ms_mem_desc fixed = {.buffer = buffer, .buffer_size = sizeof buffer};
+    ms_request_desc desc = desc_of("openai");
+    ms_calls calls;
+    ms_store *small;
+    ms_error err;
+    const ms_msg *msg;
+    assert_int_equal(ms_mem_open(&small, &fixed, &err), MS_OK);
+    ms_envelope m[2] = {call("x", "f"), ms_observation(ms_text("paid"), MS_STR("x"))};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ms_append(small, CHAT, &m[i], NULL, &err), MS_OK);
+    assert_int_equal(ms_get_by_seq(small, 2, &arena, &msg, &err), MS_OK);
+    ((char *)buffer)[(const char *)msg - (const char *)buffer + 20] ^= 1;
+    desc.store = small;
+    memset(&calls, 0xA5, sizeof calls);
+    assert_int_equal(ms_pending(&desc, &arena, &calls, &err), MS_E_DAMAGED);
+    assert_null(calls.items);
+    assert_int_equal(calls.count + calls.unfinished + calls.abandoned, 0);
+    assert_int_equal(ms_pending(&desc, NULL, &calls, &err), MS_E_ARENA);
+    desc.store = NULL;
+    assert_int_equal(ms_pending(&desc, &arena, &calls, &err), MS_E_ARGUMENT);
+    desc.next = no_message;
+    assert_int_equal(ms_pending(&desc, &arena, &calls, &err), MS_E_ARGUMENT);
+    ms_close(small);
+}
+
+/* What is listed is what the next request makes a result up for. */
+TEST(calls_that_wait_are_those_that_a_request_makes_results_for)
+{
+    uint64_t random = test_seed();
+    for (size_t n = 0; n < test_times(300); n++) {
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        char made = 'a'; /* ids do not come again */
+        for (size_t k = test_below(&random, 24); k > 0; k--) {
+            char word[8], kind = "UACCJRRR"[test_below(&random, 8)];
+            bool calls_one = kind == 'C' || kind == 'J';
+            char any = (char)('a' + test_below(&random, (size_t)(made - 'a') + 1));
+            snprintf(word, sizeof word, "%c%c%s", kind, calls_one ? made++ : any,
+                     test_one_in(&random, 2) ? "ann" : test_one_in(&random, 2) ? "bob" : "");
+            add(short_message(word));
+        }
+        ms_request_desc desc = desc_of("openai");
+        ms_project_report report;
+        ms_calls calls;
+        (void)body_of(&desc, &report);
+        assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+        assert_int_equal(calls.count + calls.abandoned, report.synthesised);
+        for (size_t i = 0; i < calls.count; i++) {
+            ms_envelope result = ms_observation(ms_text("r"), calls.items[i].id);
+            result.agent_key = calls.items[i].agent_key;
+            add(result);
+        }
+        size_t left = calls.abandoned;
+        (void)body_of(&desc, &report);
+        assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+        assert_int_equal(calls.count, 0);
+        assert_int_equal(report.synthesised, left);
+    }
 }
 
 

@@ -257,6 +257,7 @@ TEST(error_stays_as_it_was_when_a_call_of_the_formats_succeeds)
                            .arena = &arena};
     ms_answer_stream a;
     ms_answered answered;
+    ms_calls calls;
     ms_writer w;
     ms_session session;
     ms_listing sessions;
@@ -268,6 +269,7 @@ TEST(error_stays_as_it_was_when_a_call_of_the_formats_succeeds)
                                "\"finish_reason\":\"stop\"}],\"usage\":"
                                "{\"prompt_tokens\":1,\"completion_tokens\":1}}";
     SILENT(ms_mem_open(&store, NULL, &err));
+    ask.opts.model = MS_STR("m");
     ask.store = store;
     (void)add(store, m);
     SILENT(ms_json_check(MS_STR("[1]"), NULL, &value, &err));
@@ -280,6 +282,7 @@ TEST(error_stays_as_it_was_when_a_call_of_the_formats_succeeds)
     SILENT(ms_writer_put(&w, &m, &err));
     SILENT(ms_writer_finish(&w, &err));
     SILENT(ms_request(&ask, discard, NULL, NULL, &err));
+    SILENT(ms_pending(&ask, &arena, &calls, &err));
     SILENT(ms_project(&ask, discard, NULL, NULL, &err));
     SILENT(ms_answer(&ask, ms_str_of(body), &answered, &err));
     SILENT(ms_answer_begin(&a, &ask, &err));

@@ -342,7 +342,8 @@ TEST(request_is_an_error_object_when_a_message_is_damaged)
     ms_close(store);
     damage_log(8192 + 56);
     expect(opened(&store, log_args("")), MS_OK, false, "{}");
-    expect(called_with(store, "request", "{\"provider\":\"openai\",\"location\":\"l\"}"),
+    expect(called_with(store, "request", "{\"provider\":\"openai\",\"location\":\"l\","
+                                         "\"model\":\"m\"}"),
            MS_E_DAMAGED, true, "{\"code\":\"E_DAMAGED\",\"message\":\"");
     assert_null(strstr(result, "body"));
     ms_close(store);
@@ -356,6 +357,7 @@ TEST(call_is_refused_when_the_store_is_null)
         {"list", NULL}, {"search", "{\"text\":\"x\"}"}, {"facts", "{\"location\":\"l\"}"},
         {"history", "{\"location\":\"l\",\"agent_key\":\"w\"}"},
         {"request", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"pending", "{\"location\":\"l\"}"},
         {"request", "{\"provider\":\"openai\",\"location\":\"l\",\"agent_key\":\"w\"}"},
         {"answer", "{\"provider\":\"openai\",\"location\":\"l\"}"},
         {"amend", "{\"seq\":1,\"message\":{}}"}, {"hide", "{\"seq\":1}"},

@@ -89,6 +89,44 @@ TEST_WITH(ON_EVERY_STORE, queries_views_and_listings_equal_those_of_a_twin)
 /* ---- cursors ---- */
 
 /* With as many streams as a cursor holds without an arena. */
+/* Without views a query has what its agents wrote, of every type. */
+TEST_WITH(ON_EVERY_STORE, agents_select_by_writer_when_a_query_has_no_views)
+{
+    static const struct {
+        const char *agent;
+        size_t team;                /* w1, w2 */
+        unsigned views;
+        ms_type_set agent_types;
+        size_t want;
+    } rows[] = {{NULL, 0, 0, 0, 7},         {"nobody", 0, 0, 0, 0}, {"w1", 0, 0, 0, 3},
+                {"w1", 0, AGENT, 0, 1},     {NULL, 1, 0, 0, 3},     {NULL, 2, 0, 0, 5},
+                {"m", 1, 0, 0, 4},          {"w1", 2, 0, 0, 5},     {"w1", 2, CONV, 0, 3},
+                {"w1", 0, MS_VIEW_TIMELINE, 0, 7},
+                {"w1", 0, 0, MS_BIT(MS_T_FINAL), 1}};
+    static const struct { ms_type type; const char *agent; } all[] = {
+        {MS_T_USER_MESSAGE, NULL},      {MS_T_ASSISTANT_MESSAGE, "w1"},
+        {MS_T_REASONING, "w1"},         {MS_T_FINAL, "w1"},
+        {MS_T_ASSISTANT_MESSAGE, "w2"}, {MS_T_GLOBAL_OBSERVATION, "w2"},
+        {MS_T_TASK, "m"}};
+    const ms_str team[2] = {MS_STR("w1"), MS_STR("w2")};
+    test_store s = store_open((store_kind *)*state, NULL);
+    for (size_t i = 0; i < COUNT(all); i++) {
+        ms_envelope m = message_of(all[i].type, MS_STR("x"));
+        m.agent_key = ms_str_of(all[i].agent);
+        must_append(s.store, MS_STR("job"), &m);
+    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (int everywhere = 0; everywhere < 2; everywhere++) {
+            ms_query q = query_of(everywhere ? no_str() : MS_STR("job"), rows[i].views);
+            q.agent_key = ms_str_of(rows[i].agent);
+            q.agent_keys = team;
+            q.n_agent_keys = rows[i].team;
+            q.agent_types = rows[i].agent_types;
+            if (count_of(s.store, &q) != rows[i].want) fail_msg("row %zu", i);
+        }
+    store_close(&s);
+}
+
 TEST_WITH(ON_ARENA_STORES, copies_of_a_cursor_go_on_on_their_own)
 {
     enum { AGENTS = MS_CURSOR_AGENTS, MESSAGES = 20 * AGENTS };

@@ -60,7 +60,8 @@ static void append_small(twinned *x, size_t n)
 /* A view of a location and an agent (from 1), with the next agent in the team. */
 static ms_query view_of(const struct view *v, size_t job, size_t agent, ms_str team[2])
 {
-    ms_query q = query_of(v->everywhere ? no_str() : ms_str_of(jobs[job]), v->views);
+    unsigned views_of = v->views != 0 ? v->views : (unsigned)MS_VIEW_TIMELINE;
+    ms_query q = query_of(v->everywhere ? no_str() : ms_str_of(jobs[job]), views_of);
     team[0] = q.agent_key = ms_str_of(agents[agent]);
     team[1] = ms_str_of(agents[agent % (COUNT(agents) - 1) + 1]);
     q.agent_keys = team;
@@ -167,7 +168,7 @@ static void must_find_cold(ms_store *store, int how)
 {
     enum { COLD = 40 };
     uint64_t step = how & 8 ? 2 : 1, n = 0;
-    ms_query q = query_of(MS_STR("cold"), how & 8 ? MS_VIEW_AGENT : 0);
+    ms_query q = query_of(MS_STR("cold"), how & 8 ? MS_VIEW_AGENT : MS_VIEW_TIMELINE);
     ms_cursor it;
     q.agent_key = MS_STR("odd");
     q.limit = 10;

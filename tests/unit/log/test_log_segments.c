@@ -635,7 +635,7 @@ TEST(names_are_told_apart_when_their_hashes_are_equal)
     ms_cursor it;
     size_t n[2] = {0, 0};
     for (int agent = 0; agent < 2; agent++) {
-        if (agent == 1) q.views = MS_VIEW_AGENT;
+        q.views = agent == 1 ? MS_VIEW_AGENT : MS_VIEW_TIMELINE;
         q.agent_key = MS_STR("x");
         q.agent_types = MS_TYPES_ALL;
         assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);

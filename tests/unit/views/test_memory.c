@@ -467,7 +467,7 @@ TEST_WITH(READING, random_histories_equal_the_naive_ones)
 
 /* ---- words of tests/scripts/memory.txt ---- */
 
-/* "add AGENT HOW NAME MESSAGE", HOW as of a history, or "ignored". */
+/* "add AGENT HOW NAME MESSAGE", HOW as of a history, "ignored", or "zeroed". */
 static ms_result call_add(script *p, const script_line *l)
 {
     ms_memory memory = script_memory(p, l);
