@@ -109,7 +109,8 @@ compiler_of()
 # shellcheck disable=SC2046,SC2086
 compile()
 {
-    $(compiler_of "$1") -I"$2" -I. -Itests/support $stb $includes -c -o "$4" "$3"
+    $(compiler_of "$1") $(steps_flag "$3") -I"$2" -I. -Itests/support $stb $includes \
+        -c -o "$4" "$3"
 }
 
 # copy_header FOLDER: a copy of the header, which programs find before the header itself.
@@ -812,9 +813,14 @@ controls()
     control text_before_an_interrupted_call gcc test_project \
         text_after_an_interrupted_call_follows_its_result 100 \
         ms__project_write 'ms__turns_divide(p, start);' ''
+    control turns_walked_for_each_division gcc test_growth 'project open calls' 10 \
+        ms__turns_divide 'item->next = NULL;' \
+        'item->next = NULL; for (ms__item *i = rest->first; i; i = i->next) i->group = rest;'
+    control narrow_ranges_in_a_list gcc test_growth 'hide ranges' 10 \
+        ms__is_range 'names->buffer ? 0 : MS__LEAP' '0'
     control answer_divided_at_its_call gcc test_project \
         text_of_one_answer_stays_beside_its_interrupted_call 100 \
-        ms__call_given_up '!call->next->joined' 'true'
+        ms__call_given_up '!call->next->joined &&' ''
     control damage_counted_twice gcc test_log_place \
         a_damaged_record_is_counted_once_when_its_log_is_copied 100 \
         ms__copy_each 'if (c->phase == MS__COPY_CHANGES)' 'if (false)'
@@ -1085,7 +1091,7 @@ controls()
         ms__mem_adopt_edit 'if (span.last > names->last_seq) span.last = names->last_seq;' \
         'span.last = span.first;'
     control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
-        ms__edit_link 'before && !before->record ? NULL : record' 'record'
+        ms__edit_link '&& (!v->before || v->before->record))' ')'
     control unknown_kinds_taken gcc test_file_format unknown_kinds_are_skipped_below 100 \
         ms__record_walk_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 
