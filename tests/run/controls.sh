@@ -866,6 +866,9 @@ controls()
         answer_keeps_copies_when_its_description_is_gone 100 \
         ms__answer_describe \
         'if (!ms__keep_copy(ms__answer_arena(a), texts[i]))' 'if (false)'
+    control answer_keeps_the_profile_of_its_caller gcc test_lifetimes \
+        answers_keep_nothing_of_their_arguments 100 \
+        ms__answer_describe 'own->profile = &a->profile;' 'own->profile = desc->profile;'
     control parts_of_an_answer_in_one_branch gcc test_answer \
         answer_takes_linear_time_when_calls_are_many 100 \
         ms__answer_part_place 'at = &(*at)->child[bits >> 63]' 'at = &(*at)->child[0]'
