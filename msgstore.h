@@ -1341,7 +1341,8 @@ typedef struct ms_stream_text {
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. MS_E_RANGE: the text is shorter. */
+ * open may call it. Each call reads all parts so far: ask a few times a second.
+ * MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
 /* Ends a stream whose writer has died: the text so far becomes the message, which keeps
@@ -7023,7 +7024,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     for (size_t i = 0; own.seqs && i < n; i++) own.seqs[i] = 0;
     MS__TRY(ms__open_check(store, err));
     if (own.expect && ms__is_empty(own.location))
-        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
+        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs opts.location");
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
@@ -7862,7 +7863,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
-        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "more than 1,024 characters");
+        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "over 1,024 characters");
     MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
@@ -7879,7 +7880,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun or has ended");
 }
 
 /* Appends a part. */
@@ -8802,7 +8803,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     MS__TRY(ms__open_check(source, err));
     if (!c.keep->dry_run) MS__TRY(ms__open_check(destination, err));
     if (destination == source)
-        return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
+        return ms__fail(err, MS_E_ARGUMENT, "a store is not copied to itself");
     while (code == MS_OK && !end) code = ms__copy_step(&c, SIZE_MAX, &end, err);
     if (code == MS_OK) code = ms__copy_end(&c, err);
     ms_arena_deinit(&own);
@@ -8943,7 +8944,7 @@ typedef struct ms__range {
     uint64_t place, first, last;
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
-    uint32_t depth;     /* number of ranges up to this one */
+    uint32_t reach;     /* number of ranges from this one to before `jump` */
 } ms__range;
 
 /* A damaged range between records: what stood there, as far as its header tells. */
@@ -9388,10 +9389,13 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
  * ================================================================================== */
 
 /* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
- * so an open cursor goes on with the messages of its opening. A lookup checks hidden
- * ranges from the newest back, and jumps over series of them that lie elsewhere. That
- * takes some log(ranges) steps if ranges were made in an order, up or down, nested or
- * not. A walk over messages skips a wide range at once. */
+ * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
+ * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
+ * checks these from the newest back, and jumps over series of them that lie
+ * elsewhere. That takes some log(ranges) steps if ranges were made in an order, up or
+ * down, nested or not. A walk over messages skips a range at once. */
+
+#define MS__LEAP 15u /* the numbers of a range are more than these and one */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -9455,85 +9459,86 @@ static bool ms__edit_span(const unsigned char *r, ms__span *span)
     return false;
 }
 
-/* The memory of one edit, allocated before its record is written. */
-typedef struct ms__edit {
-    ms__changed *changed;
-    ms__version *version;
-    ms__range *range;
-    bool fresh; /* changed is in no trie yet */
-} ms__edit;
-
-static bool ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
-                             const ms__span *span, ms__edit *e)
+/* Returns whether a change hides a range. In a buffer each HIDE of several messages does,
+ * as that takes less room. */
+static bool ms__is_range(const ms__tail_names *names, const ms__span *span)
 {
-    memset(e, 0, sizeof *e);
-    if (span->first < span->last) {
-        e->range = (ms__range *)ms__tail_names_zeroed(names, sizeof *e->range);
-        if (!e->range) return false;
-        e->range->first = span->first;
-        e->range->last = span->last;
-        return true;
-    }
-    e->changed = ms__changed_find(c, span->first);
-    e->fresh = !e->changed;
-    if (e->fresh)
-        e->changed = (ms__changed *)ms__tail_names_zeroed(names, sizeof *e->changed);
-    e->version = (ms__version *)ms__tail_names_alloc(names, sizeof *e->version);
-    if (!e->changed || !e->version) return false;
-    if (!e->fresh) return true; /* readers may be reading it */
-    e->changed->node.hash = ms__seq_hash(span->first);
-    e->changed->seq = span->first;
-    return true;
+    return span->last - span->first > (names->buffer ? 0 : MS__LEAP);
+}
+
+/* Returns the memory of one edit, which is allocated before its record is written: of a
+ * range, or of a version for each number, and then a message for each number that was not
+ * changed before. NULL: no memory. */
+static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
+                              const ms__span *span)
+{
+    size_t size = sizeof(ms__range);
+    uint64_t more = span->last - span->first;
+    if (!ms__is_range(names, span))
+        for (size = 0; more <= MS__LEAP; more--) {
+            size += sizeof(ms__version);
+            if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
+        }
+    return ms__tail_names_zeroed(names, size);
 }
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
  * of them. So any older range is about 2 log(ranges) steps away. */
-static void ms__range_link(ms__edits *c, ms__range *range, uint64_t place)
+static void ms__range_link(ms__edits *c, ms__range *range, const ms__span *span,
+                           uint64_t place)
 {
     ms__range *before = (ms__range *)c->ranges;
     const ms__range *next = before ? before->jump : NULL;
-    uint32_t depth = before ? before->depth : 0, mid = next ? next->depth : 0;
-    uint32_t back = next && next->jump ? next->jump->depth : 0;
     range->place = place;
     range->before = range->jump = before;
-    range->depth = depth + 1;
-    range->low = range->first;
-    range->high = range->last;
-    if (next && depth - mid == mid - back) {
+    range->reach = 1;
+    range->low = range->first = span->first;
+    range->high = range->last = span->last;
+    if (next && before->reach == next->reach) {
+        range->reach += 2 * next->reach;
         range->jump = next->jump;
-        if (before->low < range->low) range->low = before->low;
-        if (next->low < range->low) range->low = next->low;
-        if (before->high > range->high) range->high = before->high;
-        if (next->high > range->high) range->high = next->high;
+        for (const ms__range *r = before;; r = next) {
+            if (r->low < range->low) range->low = r->low;
+            if (r->high > range->high) range->high = r->high;
+            if (r == next) break;
+        }
     }
     ms__store_ptr(&c->ranges, range);
 }
 
-/* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
-static void ms__edit_link(ms__edits *c, const ms__edit *e, const ms__span *span,
-                          uint64_t place, const unsigned char *record)
+/* Links the edit of a record, which is valid from its place on. */
+static void ms__edit_link(const ms__tail_names *names, ms__edits *c, const ms__span *span,
+                          void *room, uint64_t place, const unsigned char *r)
 {
+    uint64_t more = span->last - span->first;
+    ms__version *v = (ms__version *)room;
+    ms__changed *fresh = (ms__changed *)(void *)(v + more + 1);
     c->hidden += span->hidden;
-    if (e->range) {
-        ms__range_link(c, e->range, place);
-        return;
-    }
-    ms__version *before = (ms__version *)e->changed->newest;
-    e->version->before = before;
-    e->version->place = place;
-    e->version->record = before && !before->record ? NULL : record; /* stays hidden */
-    ms__store_ptr(&e->changed->newest, e->version);
-    if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
+    if (ms__is_range(names, span)) ms__range_link(c, (ms__range *)room, span, place);
+    else
+        for (; more <= MS__LEAP; more--, v++) {
+            ms__changed *m = ms__changed_find(c, span->first + more);
+            if (!m) {
+                m = fresh++;
+                m->seq = span->first + more;
+                m->node.hash = ms__seq_hash(m->seq);
+                ms__trie_link(&c->changed, &m->node);
+            }
+            v->before = (ms__version *)m->newest;
+            v->place = place;
+            if (r[4] == MS__KIND_AMEND && (!v->before || v->before->record))
+                v->record = r; /* else hidden */
+            ms__store_ptr(&m->newest, v);
+        }
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
 static bool ms__edit_add(ms__tail_names *names, ms__edits *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
-    ms__edit edit;
-    if (!ms__edit_reserve(names, c, span, &edit)) return false;
-    ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
-    return true;
+    void *edit = ms__edit_reserve(names, c, span);
+    if (edit) ms__edit_link(names, c, span, edit, place, r);
+    return edit != NULL;
 }
 
 #define MS__HIDE_TEXT 96
@@ -9565,7 +9570,7 @@ typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
     ms__edits *fresh; /* new edits of its location, or NULL */
-    ms__edit edit;
+    void *edit;           /* its memory */
     ms__edits *edits;     /* the edits that the edit changes */
     ms__span span;        /* of AMEND and HIDE */
     ms__arena_mark mark; /* log: where the memory of edits stood, when `edits` is set */
@@ -10581,8 +10586,6 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
 #define MS__AHEAD_LISTS 256u /* a cursor over more of them reads none ahead */
 #define MS__AHEAD_BYTES 512u /* of a record are prefetched */
 
-#define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
-
 /* Moves an iterator whose record is in a hidden range, so that its next step skips the
  * rest of the range. */
 static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li,
@@ -10630,8 +10633,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
     const ms__range *range = r || !s->edits ? NULL : ms__hidden_by(c, seq, s->now);
-    if (range && range->last - range->first >= MS__LEAP)
-        ms__list_iter_leap(core, s, li, range);
+    if (range) ms__list_iter_leap(core, s, li, range);
     return r;
 }
 
@@ -11754,7 +11756,7 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
     else c->edits = c->fresh ? c->fresh : (ms__edits *)c->loc->edits;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
     return c->edits &&
-           ms__edit_reserve(core->edits, c->edits, &c->span, &c->edit);
+           (c->edit = ms__edit_reserve(core->edits, c->edits, &c->span)) != NULL;
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
@@ -11814,11 +11816,11 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
 {
     ms__tail *t = core->tail;
     ms__change_enter(&t->names, c->loc, p, c->fresh);
-    if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
-    bool amend = c->kind == MS__KIND_AMEND;
+    if (!c->edits) return;
     t->names.hidden += c->span.hidden;
-    ms__edit_link(c->edits, &c->edit, &c->span, ms__place(t->segment, p->entry),
-                  amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
+    ms__edit_link(core->edits, c->edits, &c->span, c->edit,
+                  ms__place(t->segment, p->entry),
+                  core->home->at(core, ms__tail_offset(t, p->entry)));
     ms__store32(&core->edited, 1);
 }
 
@@ -29950,38 +29952,38 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 
 /* ---- Steps 6 and 7: what the history lacks. */
 
-/* Returns the first call of a turn that was interrupted: it has no result, and the item
- * after it begins another answer. NULL: no such call. */
-static ms__item *ms__call_given_up(const ms__group *g)
+/* Returns whether a call was interrupted: it has no result, and the item after it begins
+ * another answer. */
+static bool ms__call_given_up(const ms__item *call)
 {
-    for (ms__item *call = g->first; call && call->next; call = call->next)
-        if (call->kind == MS__ITEM_CALL && !call->result && !call->next->joined &&
-            call->next->kind != MS__ITEM_CALL)
-            return call;
-    return NULL;
+    return call->kind == MS__ITEM_CALL && !call->result && call->next &&
+           !call->next->joined && call->next->kind != MS__ITEM_CALL;
 }
 
 /* Divides turns after interrupted calls, so that the made-up result of a call precedes
- * the text that was written without it. Both parts keep the number of the turn. */
+ * the text that was written without it. All parts keep the number of the turn. One walk
+ * passes each item once: a part ends at its call, and its rest is the next group. */
 static void ms__turns_divide(ms__projector *p, ms__group *g)
 {
-    for (ms__item *call; g; g = g->next) {
-        if (!(call = ms__call_given_up(g))) continue;
+    for (; g; g = g->next) {
+        ms__item *item = g->first;
+        g->has_calls = false;
+        for (; item; item = item->next) {
+            item->group = g;
+            g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
+            if (ms__call_given_up(item)) break;
+        }
+        if (!item) continue;
         ms__group *rest = (ms__group *)ms__project_alloc(p, sizeof *rest);
         if (!rest) return;
         *rest = *g;
         rest->before = g;
-        rest->first = call->next;
-        rest->has_calls = false;
-        for (ms__item *item = rest->first; item; item = item->next) {
-            item->group = rest;
-            rest->has_calls = rest->has_calls || item->kind == MS__ITEM_CALL;
-        }
+        rest->first = item->next;
         if (g->next) g->next->before = rest;
         else p->last = rest;
         g->next = rest;
-        g->last = call;
-        call->next = NULL;
+        g->last = item;
+        item->next = NULL;
     }
 }
 

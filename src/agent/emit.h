@@ -151,38 +151,38 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
 
 /* ---- Steps 6 and 7: what the history lacks. */
 
-/* Returns the first call of a turn that was interrupted: it has no result, and the item
- * after it begins another answer. NULL: no such call. */
-static ms__item *ms__call_given_up(const ms__group *g)
+/* Returns whether a call was interrupted: it has no result, and the item after it begins
+ * another answer. */
+static bool ms__call_given_up(const ms__item *call)
 {
-    for (ms__item *call = g->first; call && call->next; call = call->next)
-        if (call->kind == MS__ITEM_CALL && !call->result && !call->next->joined &&
-            call->next->kind != MS__ITEM_CALL)
-            return call;
-    return NULL;
+    return call->kind == MS__ITEM_CALL && !call->result && call->next &&
+           !call->next->joined && call->next->kind != MS__ITEM_CALL;
 }
 
 /* Divides turns after interrupted calls, so that the made-up result of a call precedes
- * the text that was written without it. Both parts keep the number of the turn. */
+ * the text that was written without it. All parts keep the number of the turn. One walk
+ * passes each item once: a part ends at its call, and its rest is the next group. */
 static void ms__turns_divide(ms__projector *p, ms__group *g)
 {
-    for (ms__item *call; g; g = g->next) {
-        if (!(call = ms__call_given_up(g))) continue;
+    for (; g; g = g->next) {
+        ms__item *item = g->first;
+        g->has_calls = false;
+        for (; item; item = item->next) {
+            item->group = g;
+            g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
+            if (ms__call_given_up(item)) break;
+        }
+        if (!item) continue;
         ms__group *rest = (ms__group *)ms__project_alloc(p, sizeof *rest);
         if (!rest) return;
         *rest = *g;
         rest->before = g;
-        rest->first = call->next;
-        rest->has_calls = false;
-        for (ms__item *item = rest->first; item; item = item->next) {
-            item->group = rest;
-            rest->has_calls = rest->has_calls || item->kind == MS__ITEM_CALL;
-        }
+        rest->first = item->next;
         if (g->next) g->next->before = rest;
         else p->last = rest;
         g->next = rest;
-        g->last = call;
-        call->next = NULL;
+        g->last = item;
+        item->next = NULL;
     }
 }
 

@@ -51,7 +51,8 @@ typedef struct ms_stream_text {
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. MS_E_RANGE: the text is shorter. */
+ * open may call it. Each call reads all parts so far: ask a few times a second.
+ * MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
 /* Ends a stream whose writer has died: the text so far becomes the message, which keeps

@@ -146,7 +146,7 @@ static bool ms__change_room(ms__core *core, ms_str location, uint64_t seq, ms__p
     else c->edits = c->fresh ? c->fresh : (ms__edits *)c->loc->edits;
     c->mark = ms__arena_mark_of(&core->edits->nodes);
     return c->edits &&
-           ms__edit_reserve(core->edits, c->edits, &c->span, &c->edit);
+           (c->edit = ms__edit_reserve(core->edits, c->edits, &c->span)) != NULL;
 }
 
 /* Step 1 for a change. A HIDE of nothing is not written. */
@@ -206,11 +206,11 @@ static void ms__change_link(ms__core *core, const ms__plan *p, const ms__change_
 {
     ms__tail *t = core->tail;
     ms__change_enter(&t->names, c->loc, p, c->fresh);
-    if (c->kind != MS__KIND_AMEND && c->kind != MS__KIND_HIDE) return;
-    bool amend = c->kind == MS__KIND_AMEND;
+    if (!c->edits) return;
     t->names.hidden += c->span.hidden;
-    ms__edit_link(c->edits, &c->edit, &c->span, ms__place(t->segment, p->entry),
-                  amend ? core->home->at(core, ms__tail_offset(t, p->entry)) : NULL);
+    ms__edit_link(core->edits, c->edits, &c->span, c->edit,
+                  ms__place(t->segment, p->entry),
+                  core->home->at(core, ms__tail_offset(t, p->entry)));
     ms__store32(&core->edited, 1);
 }
 

@@ -193,8 +193,6 @@ static ms__state_of ms__entry_state(ms__core *core, const ms__reading *s, ms__in
 #define MS__AHEAD_LISTS 256u /* a cursor over more of them reads none ahead */
 #define MS__AHEAD_BYTES 512u /* of a record are prefetched */
 
-#define MS__LEAP 16u /* hidden ranges of this width or more are skipped at once */
-
 /* Moves an iterator whose record is in a hidden range, so that its next step skips the
  * rest of the range. */
 static void ms__list_iter_leap(ms__core *core, ms__reading *s, ms__list_iter *li,
@@ -242,8 +240,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
     *state = sound ? MS__WHOLE : MS__LOST;
     const ms__range *range = r || !s->edits ? NULL : ms__hidden_by(c, seq, s->now);
-    if (range && range->last - range->first >= MS__LEAP)
-        ms__list_iter_leap(core, s, li, range);
+    if (range) ms__list_iter_leap(core, s, li, range);
     return r;
 }
 

@@ -132,7 +132,7 @@ typedef struct ms__range {
     uint64_t place, first, last;
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
-    uint32_t depth;     /* number of ranges up to this one */
+    uint32_t reach;     /* number of ranges from this one to before `jump` */
 } ms__range;
 
 /* A damaged range between records: what stood there, as far as its header tells. */

@@ -5,10 +5,13 @@
  * ================================================================================== */
 
 /* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
- * so an open cursor goes on with the messages of its opening. A lookup checks hidden
- * ranges from the newest back, and jumps over series of them that lie elsewhere. That
- * takes some log(ranges) steps if ranges were made in an order, up or down, nested or
- * not. A walk over messages skips a wide range at once. */
+ * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
+ * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
+ * checks these from the newest back, and jumps over series of them that lie
+ * elsewhere. That takes some log(ranges) steps if ranges were made in an order, up or
+ * down, nested or not. A walk over messages skips a range at once. */
+
+#define MS__LEAP 15u /* the numbers of a range are more than these and one */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -72,85 +75,86 @@ static bool ms__edit_span(const unsigned char *r, ms__span *span)
     return false;
 }
 
-/* The memory of one edit, allocated before its record is written. */
-typedef struct ms__edit {
-    ms__changed *changed;
-    ms__version *version;
-    ms__range *range;
-    bool fresh; /* changed is in no trie yet */
-} ms__edit;
-
-static bool ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
-                             const ms__span *span, ms__edit *e)
+/* Returns whether a change hides a range. In a buffer each HIDE of several messages does,
+ * as that takes less room. */
+static bool ms__is_range(const ms__tail_names *names, const ms__span *span)
 {
-    memset(e, 0, sizeof *e);
-    if (span->first < span->last) {
-        e->range = (ms__range *)ms__tail_names_zeroed(names, sizeof *e->range);
-        if (!e->range) return false;
-        e->range->first = span->first;
-        e->range->last = span->last;
-        return true;
-    }
-    e->changed = ms__changed_find(c, span->first);
-    e->fresh = !e->changed;
-    if (e->fresh)
-        e->changed = (ms__changed *)ms__tail_names_zeroed(names, sizeof *e->changed);
-    e->version = (ms__version *)ms__tail_names_alloc(names, sizeof *e->version);
-    if (!e->changed || !e->version) return false;
-    if (!e->fresh) return true; /* readers may be reading it */
-    e->changed->node.hash = ms__seq_hash(span->first);
-    e->changed->seq = span->first;
-    return true;
+    return span->last - span->first > (names->buffer ? 0 : MS__LEAP);
+}
+
+/* Returns the memory of one edit, which is allocated before its record is written: of a
+ * range, or of a version for each number, and then a message for each number that was not
+ * changed before. NULL: no memory. */
+static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
+                              const ms__span *span)
+{
+    size_t size = sizeof(ms__range);
+    uint64_t more = span->last - span->first;
+    if (!ms__is_range(names, span))
+        for (size = 0; more <= MS__LEAP; more--) {
+            size += sizeof(ms__version);
+            if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
+        }
+    return ms__tail_names_zeroed(names, size);
 }
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
  * of them. So any older range is about 2 log(ranges) steps away. */
-static void ms__range_link(ms__edits *c, ms__range *range, uint64_t place)
+static void ms__range_link(ms__edits *c, ms__range *range, const ms__span *span,
+                           uint64_t place)
 {
     ms__range *before = (ms__range *)c->ranges;
     const ms__range *next = before ? before->jump : NULL;
-    uint32_t depth = before ? before->depth : 0, mid = next ? next->depth : 0;
-    uint32_t back = next && next->jump ? next->jump->depth : 0;
     range->place = place;
     range->before = range->jump = before;
-    range->depth = depth + 1;
-    range->low = range->first;
-    range->high = range->last;
-    if (next && depth - mid == mid - back) {
+    range->reach = 1;
+    range->low = range->first = span->first;
+    range->high = range->last = span->last;
+    if (next && before->reach == next->reach) {
+        range->reach += 2 * next->reach;
         range->jump = next->jump;
-        if (before->low < range->low) range->low = before->low;
-        if (next->low < range->low) range->low = next->low;
-        if (before->high > range->high) range->high = before->high;
-        if (next->high > range->high) range->high = next->high;
+        for (const ms__range *r = before;; r = next) {
+            if (r->low < range->low) range->low = r->low;
+            if (r->high > range->high) range->high = r->high;
+            if (r == next) break;
+        }
     }
     ms__store_ptr(&c->ranges, range);
 }
 
-/* Links an edit, which is valid from place on. record: the AMEND; NULL: a HIDE. */
-static void ms__edit_link(ms__edits *c, const ms__edit *e, const ms__span *span,
-                          uint64_t place, const unsigned char *record)
+/* Links the edit of a record, which is valid from its place on. */
+static void ms__edit_link(const ms__tail_names *names, ms__edits *c, const ms__span *span,
+                          void *room, uint64_t place, const unsigned char *r)
 {
+    uint64_t more = span->last - span->first;
+    ms__version *v = (ms__version *)room;
+    ms__changed *fresh = (ms__changed *)(void *)(v + more + 1);
     c->hidden += span->hidden;
-    if (e->range) {
-        ms__range_link(c, e->range, place);
-        return;
-    }
-    ms__version *before = (ms__version *)e->changed->newest;
-    e->version->before = before;
-    e->version->place = place;
-    e->version->record = before && !before->record ? NULL : record; /* stays hidden */
-    ms__store_ptr(&e->changed->newest, e->version);
-    if (e->fresh) ms__trie_link(&c->changed, &e->changed->node);
+    if (ms__is_range(names, span)) ms__range_link(c, (ms__range *)room, span, place);
+    else
+        for (; more <= MS__LEAP; more--, v++) {
+            ms__changed *m = ms__changed_find(c, span->first + more);
+            if (!m) {
+                m = fresh++;
+                m->seq = span->first + more;
+                m->node.hash = ms__seq_hash(m->seq);
+                ms__trie_link(&c->changed, &m->node);
+            }
+            v->before = (ms__version *)m->newest;
+            v->place = place;
+            if (r[4] == MS__KIND_AMEND && (!v->before || v->before->record))
+                v->record = r; /* else hidden */
+            ms__store_ptr(&m->newest, v);
+        }
 }
 
 /* Adds the edit of a record at a place. False: no memory. */
 static bool ms__edit_add(ms__tail_names *names, ms__edits *c, const ms__span *span,
                          uint64_t place, const unsigned char *r)
 {
-    ms__edit edit;
-    if (!ms__edit_reserve(names, c, span, &edit)) return false;
-    ms__edit_link(c, &edit, span, place, r[4] == MS__KIND_AMEND ? r : NULL);
-    return true;
+    void *edit = ms__edit_reserve(names, c, span);
+    if (edit) ms__edit_link(names, c, span, edit, place, r);
+    return edit != NULL;
 }
 
 #define MS__HIDE_TEXT 96
@@ -182,7 +186,7 @@ typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
     ms__edits *fresh; /* new edits of its location, or NULL */
-    ms__edit edit;
+    void *edit;           /* its memory */
     ms__edits *edits;     /* the edits that the edit changes */
     ms__span span;        /* of AMEND and HIDE */
     ms__arena_mark mark; /* log: where the memory of edits stood, when `edits` is set */

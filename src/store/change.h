@@ -624,7 +624,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
-        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "more than 1,024 characters");
+        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "over 1,024 characters");
     MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
@@ -641,7 +641,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
 static ms_result ms__stream_check(const ms_stream *s, ms_error *err)
 {
     if (s && s->store) return MS_OK;
-    return ms__fail(err, MS_E_CLOSED, "the stream has not begun, or it has ended");
+    return ms__fail(err, MS_E_CLOSED, "the stream has not begun or has ended");
 }
 
 /* Appends a part. */

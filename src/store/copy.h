@@ -690,7 +690,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
     MS__TRY(ms__open_check(source, err));
     if (!c.keep->dry_run) MS__TRY(ms__open_check(destination, err));
     if (destination == source)
-        return ms__fail(err, MS_E_ARGUMENT, "source and destination are the same store");
+        return ms__fail(err, MS_E_ARGUMENT, "a store is not copied to itself");
     while (code == MS_OK && !end) code = ms__copy_step(&c, SIZE_MAX, &end, err);
     if (code == MS_OK) code = ms__copy_end(&c, err);
     ms_arena_deinit(&own);

@@ -387,7 +387,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     for (size_t i = 0; own.seqs && i < n; i++) own.seqs[i] = 0;
     MS__TRY(ms__open_check(store, err));
     if (own.expect && ms__is_empty(own.location))
-        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs a location in the options");
+        return ms__fail(err, MS_E_ARGUMENT, "expect_seq needs opts.location");
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));

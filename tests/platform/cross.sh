@@ -109,7 +109,7 @@ build()
     if [ "$1" = test_doctor ]; then object="$object $readers"; fi
     if [ "$1" = test_sync ]; then object="$object $readers $syncing"; fi
     # shellcheck disable=SC2086
-    compile $optimisation "$source" "$out/$1" -D_FILE_OFFSET_BITS=64 \
+    compile $optimisation "$source" "$out/$1" $(steps_flag "$source") -D_FILE_OFFSET_BITS=64 \
         -D_TIME_BITS=64 -Wno-conversion $object $(link_flags) \
         -lcmocka -ljansson -lcjson -lsqlite3 -lm
 }

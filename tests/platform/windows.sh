@@ -132,8 +132,8 @@ build()
     if takes_in "$source"; then object=-DWINDOWS_NAMES; fi
     if [ "$1" = test_fast ]; then object="$object $out/fast_wide.o $out/fast_plain.o"; fi
     if [ "$1" = test_doctor ]; then object="-DWINDOWS_NAMES $object $readers"; fi
-    $cc $posix -O0 -pthread -static $path -o "$out/$1.exe" "$source" $object \
-        $out/posix.o $libraries
+    $cc $posix $(steps_flag "$source") -O0 -pthread -static $path -o "$out/$1.exe" \
+        "$source" $object $out/posix.o $libraries
 }
 
 if [ "${1:-}" = --program ]; then

@@ -109,7 +109,8 @@ compiler_of()
 # shellcheck disable=SC2046,SC2086
 compile()
 {
-    $(compiler_of "$1") -I"$2" -I. -Itests/support $stb $includes -c -o "$4" "$3"
+    $(compiler_of "$1") $(steps_flag "$3") -I"$2" -I. -Itests/support $stb $includes \
+        -c -o "$4" "$3"
 }
 
 # copy_header FOLDER: a copy of the header, which programs find before the header itself.
@@ -815,9 +816,14 @@ controls()
     control text_before_an_interrupted_call gcc test_project \
         text_after_an_interrupted_call_follows_its_result 100 \
         ms__project_write 'ms__turns_divide(p, start);' ''
+    control turns_walked_for_each_division gcc test_growth 'project open calls' 10 \
+        ms__turns_divide 'item->next = NULL;' \
+        'item->next = NULL; for (ms__item *i = rest->first; i; i = i->next) i->group = rest;'
+    control narrow_ranges_in_a_list gcc test_growth 'hide ranges' 10 \
+        ms__is_range 'names->buffer ? 0 : MS__LEAP' '0'
     control answer_divided_at_its_call gcc test_project \
         text_of_one_answer_stays_beside_its_interrupted_call 100 \
-        ms__call_given_up '!call->next->joined' 'true'
+        ms__call_given_up '!call->next->joined &&' ''
     control damage_counted_twice gcc test_log_place \
         a_damaged_record_is_counted_once_when_its_log_is_copied 100 \
         ms__copy_each 'if (c->phase == MS__COPY_CHANGES)' 'if (false)'
@@ -943,6 +949,9 @@ controls()
         answer_keeps_copies_when_its_description_is_gone 100 \
         ms__answer_describe \
         'if (!ms__keep_copy(ms__answer_arena(a), texts[i]))' 'if (false)'
+    control answer_keeps_the_profile_of_its_caller gcc test_lifetimes \
+        answers_keep_nothing_of_their_arguments 100 \
+        ms__answer_describe 'own->profile = &a->profile;' 'own->profile = desc->profile;'
     control parts_of_an_answer_in_one_branch gcc test_answer \
         answer_takes_linear_time_when_calls_are_many 100 \
         ms__answer_part_place 'at = &(*at)->child[bits >> 63]' 'at = &(*at)->child[0]'
@@ -1168,7 +1177,7 @@ controls()
         ms__mem_adopt_edit 'if (span.last > names->last_seq) span.last = names->last_seq;' \
         'span.last = span.first;'
     control hidden_message_amended gcc test_mem_image an_amend_shows_no_hidden_message 100 \
-        ms__edit_link 'before && !before->record ? NULL : record' 'record'
+        ms__edit_link '&& (!v->before || v->before->record))' ')'
     control unknown_kinds_taken gcc test_file_format unknown_kinds_are_skipped_below 100 \
         ms__record_walk_next 'if (sized && (r[4] >= 128 ||' 'if (sized && (0 ||'
 

@@ -98,8 +98,8 @@ build()
         case $name in
         test_fault_* | test_damage) fast=-O1 ;;
         esac
-        # shellcheck disable=SC2086
-        counted "$out/$name.o" "$source" $fast
+        # shellcheck disable=SC2046,SC2086
+        counted "$out/$name.o" "$source" $fast $(steps_flag "$source")
         objects=$out/$name.o
     else
         objects="$out/$name.obj $out/msgstore.o"

@@ -23,3 +23,9 @@ takes_in()
 {
     grep -q '^ *# *define  *MSGSTORE_IMPLEMENTATION' "$1"
 }
+
+# steps_flag FILE: prints the flag with which a program that counts its steps is compiled.
+steps_flag()
+{
+    ! grep -q '^void __sanitizer_cov_trace_pc' "$1" || echo -fsanitize-coverage=trace-pc
+}
