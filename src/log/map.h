@@ -106,7 +106,7 @@ typedef struct ms__log_file {
     ms_file handle;
     bool is_open;
     bool folder_synced;
-    bool super_lost; /* page 0 is not of this file: its live words are ignored */
+    bool super_lost; /* page 0 is of another file, or has no live words: none count */
     bool super_mend; /* the two fixed parts differ */
     bool super_unreadable; /* the disk cannot read page 0 */
     bool rewritten; /* a running rewrite has this handle as its source */

@@ -7,10 +7,10 @@
  * since the machine started (ms__mark_trusted). It is *current* if it is trusted, or if
  * it or the line has changed while this handle was open (ms__mark_current): then a writer
  * lives. The superblock has its fixed part twice, on page 0 and on page 1, the copy. Page
- * 0 is *lost* if the copy counts instead (super_lost): then watermark, line and
- * checkpoints, which have no copy, are ignored. *Dead* bytes are after the end of the
- * log, and not zero. `proven`: all below it is known to have been visible, so an invalid
- * byte there is damage. `visible`: where the log ends.
+ * 0 is *lost* if the copy counts instead, or if it has no live words (super_lost): then
+ * watermark, line and checkpoints, which have no copy, are ignored. *Dead* bytes are
+ * after the end of the log, and not zero. `proven`: all below it is known to have been
+ * visible, so an invalid byte there is damage. `visible`: where the log ends.
  *
  * ---- The end of the log. An opening knows the watermark, the durable end of the newest
  * checkpoint, and the size of the file:
