@@ -1,7 +1,8 @@
 /* An agent loop in three calls: ms_request writes the request for a provider, ms_answer
- * stores its response, all or nothing, and ms_pending lists the calls to run. The next step depends only on the log, so a killed
- * loop continues when it runs again. Left out: HTTP, streaming. Build by hand:
- *     cc -std=c99 -pthread -I/usr/include/stb -o loop examples/loop.c */
+ * stores its response, all or nothing, and ms_pending lists the calls to run. The next step
+ * depends only on the log, so a killed loop continues when it runs again. Left out: HTTP,
+ * streaming. Build by hand:
+ *     cc -std=c99 -pthread -o loop examples/loop.c */
 #define MSGSTORE_IMPLEMENTATION
 #include "../msgstore.h"
 #include <stdio.h>
