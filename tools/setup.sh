@@ -107,6 +107,7 @@ missing_for_check()
     library libcjson cjson '#include <cjson/cJSON.h>' || echo libcjson-dev
     library sqlite3 sqlite3 '#include <sqlite3.h>' || echo libsqlite3-dev
     compiles "#include <cstddef>\n$empty" '' g++ -x c++ || echo g++
+    command -v python3 >/dev/null 2>&1 || echo python3 # it judges messages of real traces
 }
 
 sanitizers()

@@ -414,5 +414,5 @@ def test_framework_views_and_memory(store):
         "task", "observation", "global_observation"]
     worker.add({"type": "assistant_message", "content": "done"})
     assert manager.get_history()[0].type == "assistant_message"
-    said = store.request("ns", "openai", agent_key="m")["messages"][-1]
+    said = store.request("ns", "openai", agent_key="m", model="m")["messages"][-1]
     assert said["role"] == "user" and said["content"].endswith("[w] done")

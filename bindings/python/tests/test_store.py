@@ -115,12 +115,13 @@ def test_what_agents_say_is_not_the_words_of_others(store):
     store.append(msgstore.user("weather?"), "l")
     store.answer(says("rain"), "openai", "l", agent_key="ann")
     store.answer(says("noted"), "openai", "l", agent_key="ann", text_type="final")
-    messages = store.request("l", "openai", agent_key="bob")["messages"]
+    messages = store.request("l", "openai", agent_key="bob", model="m")["messages"]
     assert messages == [{"role": "user", "content": "weather?\n\n[ann] rain"}]
-    messages = store.request("l", "openai", agent_key="boss", subordinates=["ann"])["messages"]
+    messages = store.request("l", "openai", agent_key="boss", subordinates=["ann"],
+                             model="m")["messages"]
     assert messages == [{"role": "user", "content": "weather?\n\n[ann] rain\n\n[ann] noted"}]
-    assert [m["role"] for m in store.request("l", "openai", agent_key="ann")["messages"]] == [
-        "user", "assistant"]
+    messages = store.request("l", "openai", agent_key="ann", model="m")["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant"]
     for wrong in ("task", "nothing"):
         with pytest.raises(msgstore.ArgumentError):
             store.answer(says("x"), "openai", "l", text_type=wrong)
