@@ -140,7 +140,7 @@ static void team_open(team *t, uint64_t seed, const ms_profile *profile, memory_
 }
 
 /* Notes what an agent said, and that its readers have to read it. */
-static void tell(team *t, const char text[24], int by, bool all)
+static void inform(team *t, const char text[24], int by, bool all)
 {
     assert_true(t->n_told < MOST);
     told *x = &t->told[t->n_told++];
@@ -163,7 +163,7 @@ static void users_text(team *t)
     assert_int_equal(ms_memory_broadcast(&t->agents[BOSS].memory, &m, NULL, NULL), MS_OK);
     t->users++;
     for (int i = 0; i < AGENTS; i++) t->agents[i].has_last_word = false;
-    tell(t, text, BOSS, true);
+    inform(t, text, BOSS, true);
 }
 
 static void add_for(team *t, int who, ms_envelope m)
@@ -184,7 +184,7 @@ static void broadcast(team *t, int who)
     ms_envelope m = ms_message(type, ms_text(text));
     if (type == MS_T_SYNTHESIS) m.from_manager = ms_str_of(names[who]);
     must_ok(ms_memory_broadcast(&a->memory, &m, NULL, &err), &err, "broadcast");
-    tell(t, text, who, true);
+    inform(t, text, who, true);
     if (type == MS_T_GLOBAL_OBSERVATION) return;
     a->has_last_word = true; /* without thinking */
     a->calls_last = false;
@@ -307,7 +307,7 @@ static void answer_done(team *t, int who)
 {
     agent *a = &t->agents[who];
     a->streams = false;
-    if (a->said[0] != '\0') tell(t, a->said, who, a->desc.text_type == MS_T_NONE);
+    if (a->said[0] != '\0') inform(t, a->said, who, a->desc.text_type == MS_T_NONE);
     for (size_t i = 0; i < a->n_ids; i++) {
         assert_true(t->n_calls < MOST);
         call_of *c = &t->calls[t->n_calls++];
@@ -390,7 +390,7 @@ static void give_a_task(team *t)
     int who = test_one_in(&t->rng, 2) ? ANN : BOB;
     word(t, "task", who, text);
     add_for(t, who, ms_message(MS_T_TASK, ms_text(text)));
-    tell(t, text, who, false);
+    inform(t, text, who, false);
 }
 
 static void play(team *t, unsigned steps)
