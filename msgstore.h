@@ -2816,7 +2816,7 @@ struct ms_profile {
                                  there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
-    const char *end_text;     /* the user's message that is inserted behind assistant text
+    const char *end_text;     /* the user's message that is inserted after assistant text
                                  that would be last: newer Claude models and Mistral
                                  refuse to go on with it. NULL: it may be last */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
@@ -28345,7 +28345,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  *      begins the result of a failed call. Anthropic refuses is_error beside a
  *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text, and end_text one behind assistant text that is last.
+ *      results and a user's text, and end_text one after assistant text that is last.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
@@ -28377,7 +28377,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
  * of the running turn: of all groups after the last user text before the newest results.
  * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn behind them, so thinking that is missing there counts.
+ * Anthropic may see a new turn after them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
@@ -28406,7 +28406,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
-/* The user's text behind assistant text that would be last. */
+/* The user's text after assistant text that would be last. */
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
@@ -29929,7 +29929,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or after
  * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
@@ -31615,7 +31615,7 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
             a->begins[a->n_begins++] = bytes.ptr[i];
 }
 
-/* Says why an answer is none, or not complete: which member is missing, whose answer it
+/* Writes why a body is no complete answer: which member is missing, whose answer it
  * is, or how the body begins. */
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
@@ -31793,7 +31793,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 }
 
 /* Returns all messages in their final form; those of thinking have the hash of all, and
- * those of a stream behind messages of others have the number of the first. */
+ * those of a stream after messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0, before = 0;

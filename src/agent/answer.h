@@ -582,7 +582,7 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
             a->begins[a->n_begins++] = bytes.ptr[i];
 }
 
-/* Says why an answer is none, or not complete: which member is missing, whose answer it
+/* Writes why a body is no complete answer: which member is missing, whose answer it
  * is, or how the body begins. */
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
@@ -760,7 +760,7 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 }
 
 /* Returns all messages in their final form; those of thinking have the hash of all, and
- * those of a stream behind messages of others have the number of the first. */
+ * those of a stream after messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 {
     uint64_t of = 0, before = 0;

@@ -123,7 +123,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 
 /* Finds the start of the running turn: after the last text of another role before the
  * newest results. Where a turn is a list of blocks, assistant text after these ends it.
- * Counts missing thinking in it. Anthropic demands it where the turn begins, or behind
+ * Counts missing thinking in it. Anthropic demands it where the turn begins, or after
  * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {

@@ -39,7 +39,7 @@
  *      begins the result of a failed call. Anthropic refuses is_error beside a
  *      picture: the result has its picture, and its text is of the failure.
  *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text, and end_text one behind assistant text that is last.
+ *      results and a user's text, and end_text one after assistant text that is last.
  *
  * Writing:
  *   8  Groups of one role form a run, which becomes one message, with a blank line
@@ -71,7 +71,7 @@
  * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
  * of the running turn: of all groups after the last user text before the newest results.
  * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn behind them, so thinking that is missing there counts.
+ * Anthropic may see a new turn after them, so thinking that is missing there counts.
  * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
@@ -100,7 +100,7 @@
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
-/* The user's text behind assistant text that would be last. */
+/* The user's text after assistant text that would be last. */
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"

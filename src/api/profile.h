@@ -44,7 +44,7 @@ struct ms_profile {
                                  there NULL is "Error: " */
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
-    const char *end_text;     /* the user's message that is inserted behind assistant text
+    const char *end_text;     /* the user's message that is inserted after assistant text
                                  that would be last: newer Claude models and Mistral
                                  refuse to go on with it. NULL: it may be last */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
