@@ -107,13 +107,15 @@
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
- *                   [session] [arrays-end]
+ *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
+ *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
+ *                   [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
  * is above it. No private name crosses between the store part and the formats part;
- * [request], [answer], [task] and [session] call both through the interface.
+ * [request], [answer-parts], [answer], [task] and [session] call both through the
+ * interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -28305,99 +28307,11 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 }
 
 
-/* ==== [project] a history that no provider refuses ===================================
- * A stored history may have a call without its result: a window began between them, a run
- * was interrupted, or another provider had other rules. A provider refuses a request with
- * such a list, in this turn and every later one. ms_project writes a list that the
- * provider accepts. It reads messages from a cursor or a next-function, so it works with
- * any store, or none.
- *
- *   messages -> items -> groups -> window -> runs -> provider messages
- *
- * Reading, message by message:
- *   1  A message becomes an item: user text, assistant text, system text, a call, a
- *      result, signed thinking, or nothing. The table below has the item of each type. A
- *      list of text parts becomes one text. A picture stays if the provider takes it; any
- *      other part becomes its name in brackets. Text of only white space is not sent.
- *   2  A result with an id answers the nearest call before it that has the same agent
- *      and id and no result; of several such calls in one turn, the oldest. If there is
- *      none and the result has no agent, it answers such a call of any agent. A result
- *      without an id answers the oldest open call of its agent's newest turn, of its
- *      tool if it has one. A map of ids would not be enough, because real traces repeat
- *      ids. A second result and a result without its call are dropped. A result with
- *      neither id nor call becomes user text, and so does a retry prompt of no tool. For
- *      a result with arguments of its own (a session row) a call is made.
- *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
- *      one agent. The result of a call is linked to the call, however late it comes. A
- *      text of the user or the system is a group of its own. A JOINED item joins the
- *      group of its answer, the newest of its agent and turn_id, across words of other
- *      agents. Across a text of the user, or a result, it joins if `answer` in its extra
- *      is the number of the answer's first message. A stream writes that member where
- *      others wrote between its messages.
- *   4  A call gets its final id: its own if the profile allows it and no earlier call has
- *      it, else one derived from it. The result has the same id.
- *
- * Then, over the list of groups:
- *   5  Groups of thinking alone are dropped at the end: the newest turn has something to
- *      send. The window begins at a group, so that no turn is split.
- *   6  A call without a result gets one that is made up. A text after it that begins
- *      an answer of its own follows that result. Old results are shortened; error_text
- *      begins the result of a failed call. Anthropic refuses is_error beside a
- *      picture: the result has its picture, and its text is of the failure.
- *   7  start_text becomes a group where the user must be first, bridge_text one between
- *      results and a user's text, and end_text one after assistant text that is last.
- *
- * Writing:
- *   8  Groups of one role form a run, which becomes one message, with a blank line
- *      between texts. The run of an assistant ends with a group that has calls; their
- *      results follow, in the order of the calls. [emit] writes each message by the
- *      templates of ms__wire_templates.
- *
- * Items of each type, for the reader agent_key (absent: everybody reads):
- *   user_message, task, script_instruction      user text
- *   assistant_message, final, plans, data       assistant text (a user's data: user text;
- *                                               a refusal: text); of a final and an equal
- *                                               text of one agent one is sent
- *   text of a role, multimodal_part, other      text of that role
- *   director_context, injected_context          system text; where that must be first,
- *                                               later ones are user text in <context>
- *   action, function_call of openai             its text, then a call
- *   observation, error                          result, see 2
- *   delegation                                  call of a tool named delegate
- *   synthesis                                   assistant text of its author, else user
- *                                               text with its source
- *   global_observation                          user text with its source
- *   words and work of another agent (all but    user text that begins with the agent's
- *     the user's, contexts, global ones)        name; before a call its text
- *   input_required                              assistant text if answered at once
- *   reasoning                                   signed thinking, see below, else nothing
- *   approval_required, delta                    nothing
- *
- * Thinking. A provider refuses signed thinking that was altered, or that another provider
- * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
- * of the running turn: of all groups after the last user text before the newest results.
- * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn after them, so thinking that is missing there counts.
- * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
- * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
- * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
- * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
- * now, the answer was edited, and its thinking is not sent.
- * Thinking that a format's reader has read counts as edited when a message of its answer
- * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
- * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
- * that the beginning of the list stays the same when a turn ends.
- *
- * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
- * call, one for a turn_id), 80 a text that is written, a copy of the message if the
- * caller's does not stay valid. Items and groups never move. A failed allocation sets
- * p->no_memory, tested after each message and at the end; then no item joins a group.
- * (PJ1) Each call that is written has one result after it, and each result has its call
- *      before it.
- * (PJ2) Equal input makes equal bytes.
- * (PJ3) Reading the list and projecting it again makes the same bytes.
- * (PJ4) With the same start, one message more changes nothing before the group that it
- *      joins; with thinking, nothing before the running turn.
+/* ==== [wire] what each provider wants ==============================================
+ * A profile has the rules of one provider, a wire the form of its lists, requests and
+ * answers, which several providers may share. Both are rows: no code behind them compares
+ * the name of a provider or a wire. [project] explains the items, [emit] fills the
+ * templates, [answer-events] has the rows for answers.
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
@@ -28522,26 +28436,11 @@ MS_API MS__RARE const ms_profile *ms_profile_find(ms_str name)
     return NULL;
 }
 
-/* ---- How much a text is. */
-
-MS_API size_t ms_count_tokens(void *ctx, ms_value text)
-{
-    size_t twelfths = 0, i = 0;
-    (void)ctx;
-    while (i < text.text.len) {
-        size_t ascii = ms__ascii_run((const unsigned char *)text.text.ptr + i,
-                                     text.text.len - i);
-        twelfths += ascii * (text.json ? 4 : 3);
-        i += ascii;
-        if (i == text.text.len) break;
-        uint32_t c = ms__code_point(text.text, &i); /* for CJK */
-        bool wide = (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
-                    (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) ||
-                    c >= 0x20000;
-        twelfths += wide ? 12u : 6u;
-    }
-    return (twelfths + 11) / 12;
-}
+/* ==== [items] what a projection keeps of a history =================================
+ * A message becomes an item, consecutive items of one author a group. Both are in lists,
+ * in the caller's arena, with the names and ids by which results find their calls.
+ * [project] says how they are made.
+ * ================================================================================== */
 
 /* ---- Items, groups, names. */
 
@@ -28769,6 +28668,33 @@ static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *nam
                           : ms_member(m, ms_str_of(name), &value);
     return has && ms_json_kind_of(value) == MS_JSON_STRING && value.len > 2 ? value
                                                                            : ms__absent();
+}
+
+/* ==== [parts] texts and pictures of one message ====================================
+ * Content may be a list of parts in the spelling of any provider. Each part becomes an
+ * element: a text, or a picture if the provider takes it; any other part becomes its name
+ * in brackets. ms_parts writes such a list.
+ * ================================================================================== */
+
+/* ---- How much a text is. */
+
+MS_API size_t ms_count_tokens(void *ctx, ms_value text)
+{
+    size_t twelfths = 0, i = 0;
+    (void)ctx;
+    while (i < text.text.len) {
+        size_t ascii = ms__ascii_run((const unsigned char *)text.text.ptr + i,
+                                     text.text.len - i);
+        twelfths += ascii * (text.json ? 4 : 3);
+        i += ascii;
+        if (i == text.text.len) break;
+        uint32_t c = ms__code_point(text.text, &i); /* for CJK */
+        bool wide = (c >= 0x2E80 && c <= 0x9FFF) || (c >= 0xAC00 && c <= 0xD7FF) ||
+                    (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF00 && c <= 0xFFEF) ||
+                    c >= 0x20000;
+        twelfths += wide ? 12u : 6u;
+    }
+    return (twelfths + 11) / 12;
 }
 
 /* ---- Parts of a message. */
@@ -29043,6 +28969,181 @@ static void ms__item_flatten(ms__projector *p, ms__item *item)
     item->parts = NULL;
     item->text.json = false;
 }
+
+/* ---- Content of parts. */
+
+/* Writes bytes as base64. */
+static void ms__base64_put(ms_json_writer *w, ms_str bytes)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *b = (const unsigned char *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t left = bytes.len - i;
+        uint32_t three = (uint32_t)b[i] << 16;
+        if (left > 1) three |= (uint32_t)b[i + 1] << 8;
+        if (left > 2) three |= b[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            ms__json_byte(w, k > left ? '=' : letters[three >> (18 - 6 * k) & 63]);
+    }
+}
+
+static void ms__part_put(ms_json_writer *w, const ms_part *part)
+{
+    bool picture = ms__starts_with(part->mime, MS_STR("image/"));
+    const char *type = part->text.ptr                ? "text"
+                       : part->url.ptr               ? "image_url"
+                       : picture                     ? "image" : "document";
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("type"));
+    ms_json_put_string(w, ms_str_of(type));
+    if (part->text.ptr) {
+        ms_json_key(w, MS_STR("text"));
+        ms_json_put_string(w, part->text);
+    } else if (part->url.ptr) {
+        ms_json_key(w, MS_STR("image_url"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("url"));
+        ms_json_put_string(w, part->url);
+        ms_json_end(w);
+    } else {
+        ms_json_key(w, MS_STR("source"));
+        ms_json_begin(w, MS_JSON_OBJECT);
+        ms_json_key(w, MS_STR("type"));
+        ms_json_put_string(w, MS_STR("base64"));
+        ms_json_key(w, MS_STR("media_type"));
+        ms_json_put_string(w, part->mime);
+        ms_json_key(w, MS_STR("data"));
+        ms_json_value_follows(w);
+        ms__json_byte(w, '"');
+        ms__base64_put(w, part->bytes);
+        ms__json_byte(w, '"');
+        ms_json_end(w);
+    }
+    ms_json_end(w);
+}
+
+MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
+                                   ms_value *out, ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    memset(out, 0, sizeof *out);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = arena;
+    if (!arena) return ms__no_arena(err, NULL, 0);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < n; i++) {
+        const ms_part *part = &parts[i];
+        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
+                  (part->url.ptr != NULL);
+        if (set != 1 || (part->bytes.ptr && !part->mime.len))
+            return ms__fail(err, MS_E_ARGUMENT, set == 1
+                            ? "part %u has bytes and no media type"
+                            : "part %u has not one of text, bytes and url", (uint64_t)i);
+        ms__part_put(&w, part);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
+    *out = ms_json(ms_buf_text(&buf));
+    return MS_OK;
+}
+
+/* ==== [project] a history that no provider refuses ===================================
+ * A stored history may have a call without its result: a window began between them, a run
+ * was interrupted, or another provider had other rules. A provider refuses a request with
+ * such a list, in this turn and every later one. ms_project writes a list that the
+ * provider accepts. It reads messages from a cursor or a next-function, so it works with
+ * any store, or none.
+ *
+ *   messages -> items -> groups -> window -> runs -> provider messages
+ *
+ * Reading, message by message:
+ *   1  A message becomes an item: user text, assistant text, system text, a call, a
+ *      result, signed thinking, or nothing. The table below has the item of each type. A
+ *      list of text parts becomes one text. A picture stays if the provider takes it; any
+ *      other part becomes its name in brackets. Text of only white space is not sent.
+ *   2  A result with an id answers the nearest call before it that has the same agent
+ *      and id and no result; of several such calls in one turn, the oldest. If there is
+ *      none and the result has no agent, it answers such a call of any agent. A result
+ *      without an id answers the oldest open call of its agent's newest turn, of its
+ *      tool if it has one. A map of ids would not be enough, because real traces repeat
+ *      ids. A second result and a result without its call are dropped. A result with
+ *      neither id nor call becomes user text, and so does a retry prompt of no tool. For
+ *      a result with arguments of its own (a session row) a call is made.
+ *   3  Items form groups. A group is one assistant turn: consecutive texts and calls of
+ *      one agent. The result of a call is linked to the call, however late it comes. A
+ *      text of the user or the system is a group of its own. A JOINED item joins the
+ *      group of its answer, the newest of its agent and turn_id, across words of other
+ *      agents. Across a text of the user, or a result, it joins if `answer` in its extra
+ *      is the number of the answer's first message. A stream writes that member where
+ *      others wrote between its messages.
+ *   4  A call gets its final id: its own if the profile allows it and no earlier call has
+ *      it, else one derived from it. The result has the same id.
+ *
+ * Then, over the list of groups:
+ *   5  Groups of thinking alone are dropped at the end: the newest turn has something to
+ *      send. The window begins at a group, so that no turn is split.
+ *   6  A call without a result gets one that is made up. A text after it that begins
+ *      an answer of its own follows that result. Old results are shortened; error_text
+ *      begins the result of a failed call. Anthropic refuses is_error beside a
+ *      picture: the result has its picture, and its text is of the failure.
+ *   7  start_text becomes a group where the user must be first, bridge_text one between
+ *      results and a user's text, and end_text one after assistant text that is last.
+ *
+ * Writing:
+ *   8  Groups of one role form a run, which becomes one message, with a blank line
+ *      between texts. The run of an assistant ends with a group that has calls; their
+ *      results follow, in the order of the calls. [emit] writes each message by the
+ *      templates of [wire].
+ *
+ * Items of each type, for the reader agent_key (absent: everybody reads):
+ *   user_message, task, script_instruction      user text
+ *   assistant_message, final, plans, data       assistant text (a user's data: user text;
+ *                                               a refusal: text); of a final and an equal
+ *                                               text of one agent one is sent
+ *   text of a role, multimodal_part, other      text of that role
+ *   director_context, injected_context          system text; where that must be first,
+ *                                               later ones are user text in <context>
+ *   action, function_call of openai             its text, then a call
+ *   observation, error                          result, see 2
+ *   delegation                                  call of a tool named delegate
+ *   synthesis                                   assistant text of its author, else user
+ *                                               text with its source
+ *   global_observation                          user text with its source
+ *   words and work of another agent (all but    user text that begins with the agent's
+ *     the user's, contexts, global ones)        name; before a call its text
+ *   input_required                              assistant text if answered at once
+ *   reasoning                                   signed thinking, see below, else nothing
+ *   approval_required, delta                    nothing
+ *
+ * Thinking. A provider refuses signed thinking that was altered, or that another provider
+ * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
+ * of the running turn: of all groups after the last user text before the newest results.
+ * Words of other agents are not the user's: the turn goes on until its agent answers.
+ * Anthropic may see a new turn after them, so thinking that is missing there counts.
+ * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
+ * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
+ * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
+ * now, the answer was edited, and its thinking is not sent.
+ * Thinking that a format's reader has read counts as edited when a message of its answer
+ * was amended. The thoughtSignature of a Gemini call is sent with the switch off, too:
+ * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
+ * that the beginning of the list stays the same when a turn ends.
+ *
+ * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
+ * call, one for a turn_id), 80 a text that is written, a copy of the message if the
+ * caller's does not stay valid. Items and groups never move. A failed allocation sets
+ * p->no_memory, tested after each message and at the end; then no item joins a group.
+ * (PJ1) Each call that is written has one result after it, and each result has its call
+ *      before it.
+ * (PJ2) Equal input makes equal bytes.
+ * (PJ3) Reading the list and projecting it again makes the same bytes.
+ * (PJ4) With the same start, one message more changes nothing before the group that it
+ *      joins; with thinking, nothing before the running turn.
+ * ================================================================================== */
 
 /* ---- Step 1: a message becomes an item. */
 
@@ -30403,86 +30504,6 @@ static void ms__emit_list(ms__projector *p)
     ms__out(p, "]");
 }
 
-/* ---- Content of parts. */
-
-/* Writes bytes as base64. */
-static void ms__base64_put(ms_json_writer *w, ms_str bytes)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *b = (const unsigned char *)bytes.ptr;
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t left = bytes.len - i;
-        uint32_t three = (uint32_t)b[i] << 16;
-        if (left > 1) three |= (uint32_t)b[i + 1] << 8;
-        if (left > 2) three |= b[i + 2];
-        for (size_t k = 0; k < 4; k++)
-            ms__json_byte(w, k > left ? '=' : letters[three >> (18 - 6 * k) & 63]);
-    }
-}
-
-static void ms__part_put(ms_json_writer *w, const ms_part *part)
-{
-    bool picture = ms__starts_with(part->mime, MS_STR("image/"));
-    const char *type = part->text.ptr                ? "text"
-                       : part->url.ptr               ? "image_url"
-                       : picture                     ? "image" : "document";
-    ms_json_begin(w, MS_JSON_OBJECT);
-    ms_json_key(w, MS_STR("type"));
-    ms_json_put_string(w, ms_str_of(type));
-    if (part->text.ptr) {
-        ms_json_key(w, MS_STR("text"));
-        ms_json_put_string(w, part->text);
-    } else if (part->url.ptr) {
-        ms_json_key(w, MS_STR("image_url"));
-        ms_json_begin(w, MS_JSON_OBJECT);
-        ms_json_key(w, MS_STR("url"));
-        ms_json_put_string(w, part->url);
-        ms_json_end(w);
-    } else {
-        ms_json_key(w, MS_STR("source"));
-        ms_json_begin(w, MS_JSON_OBJECT);
-        ms_json_key(w, MS_STR("type"));
-        ms_json_put_string(w, MS_STR("base64"));
-        ms_json_key(w, MS_STR("media_type"));
-        ms_json_put_string(w, part->mime);
-        ms_json_key(w, MS_STR("data"));
-        ms_json_value_follows(w);
-        ms__json_byte(w, '"');
-        ms__base64_put(w, part->bytes);
-        ms__json_byte(w, '"');
-        ms_json_end(w);
-    }
-    ms_json_end(w);
-}
-
-MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
-                                   ms_value *out, ms_error *err)
-{
-    ms_json_writer w;
-    ms_buf buf;
-    memset(out, 0, sizeof *out);
-    memset(&buf, 0, sizeof buf);
-    buf.arena = arena;
-    if (!arena) return ms__no_arena(err, NULL, 0);
-    ms_json_init(&w, ms_buf_write, &buf, false);
-    ms_json_begin(&w, MS_JSON_ARRAY);
-    for (size_t i = 0; i < n; i++) {
-        const ms_part *part = &parts[i];
-        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
-                  (part->url.ptr != NULL);
-        if (set != 1 || (part->bytes.ptr && !part->mime.len))
-            return ms__fail(err, MS_E_ARGUMENT, set == 1
-                            ? "part %u has bytes and no media type"
-                            : "part %u has not one of text, bytes and url", (uint64_t)i);
-        ms__part_put(&w, part);
-    }
-    ms_json_end(&w);
-    if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
-    *out = ms_json(ms_buf_text(&buf));
-    return MS_OK;
-}
-
 /* ==== [request] a list of messages, or a whole request ===============================
  * ms_project and ms_request read the history and call [project] and [emit]. They differ
  * in the members around the list. The source is read to its end before anything is
@@ -31032,24 +31053,10 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
     return code;
 }
 
-/* ==== [answer] what a provider answered =============================================
- * An answer is a list of parts: texts, thinking, calls, and other blocks. A body is read
- * as one event, a stream as many; both fill the same parts. Events are found by their
- * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
- * server-sent events, lines of JSON and one large array need no code of their own, and
- * the bytes may be divided anywhere. Only comments of server-sent events (lines that
- * begin with ':') are passed over; inside of an object of a "data:" line they and the
- * names of fields are blanked.
- *
- * ms_answer appends the messages as one batch at the end. A stream begins each message
- * with its first text, feeds it, and ends all of them when the answer is complete.
- * Thinking is stored with a hash of the complete answer, which is known only then. A
- * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code and a->error keep the first error until the end.
- *
- * Parts with content are in a list, in the order of their first content. Each kind has a
- * trie of its parts by index. A call that is complete leaves its place in the trie to
- * the next one of its index.
+/* ==== [answer-parts] the parts of an answer ========================================
+ * An answer is a list of parts: texts, thinking, calls, and other blocks, in the order of
+ * their first content. Each kind has a trie of its parts by index. A call that is complete
+ * leaves its place in the trie to the next one of its index. A part becomes one message.
  * ================================================================================== */
 
 typedef enum ms__answer_part_kind {
@@ -31367,7 +31374,10 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_part_stream(a, part);
 }
 
-/* ---- The events of each provider. */
+/* ==== [answer-events] what each provider answers ===================================
+ * A body is one event, a stream many. Each wire has a function that reads an event into
+ * parts, and a row of the places where its model, usage and reason to stop are.
+ * ================================================================================== */
 
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
  * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
@@ -31684,7 +31694,20 @@ static void ms__answer_event(ms_answer_stream *a)
     else ms__answer_ollama(a, event);
 }
 
-/* ---- Bytes, and the end. */
+/* ==== [answer] what a provider answered =============================================
+ * [answer-events] fills the parts of [answer-parts]. Events are found by their
+ * braces: every byte outside of an object is framing ("data: ", "[", ",", new lines). So
+ * server-sent events, lines of JSON and one large array need no code of their own, and
+ * the bytes may be divided anywhere. Only comments of server-sent events (lines that
+ * begin with ':') are passed over; inside of an object of a "data:" line they and the
+ * names of fields are blanked.
+ *
+ * ms_answer appends the messages as one batch at the end. A stream begins each message
+ * with its first text, feeds it, and ends all of them when the answer is complete.
+ * Thinking is stored with a hash of the complete answer, which is known only then. A
+ * provider's error, or a connection that ends early, leaves the messages marked as
+ * unfinished. a->code and a->error keep the first error until the end.
+ * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
 #define MS__SAID_TYPES                                                                   \

@@ -107,13 +107,15 @@
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [format-table] [shorten] [project] [emit] [request] [answer] [task]
- *                   [session] [arrays-end]
+ *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
+ *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
+ *                   [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
  * is above it. No private name crosses between the store part and the formats part;
- * [request], [answer], [task] and [session] call both through the interface.
+ * [request], [answer-parts], [answer], [task] and [session] call both through the
+ * interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
