@@ -2,7 +2,7 @@
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
- * each item for a provider is a text in ms__wire_templates, which ms__out_form fills.
+ * each item for a provider is a text in ms__wires, which ms__out_form fills.
  * These templates are not those of [template].
  * ================================================================================== */
 
@@ -103,10 +103,10 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
-        if (p->templates->signatures && item->kind == MS__ITEM_CALL)
+        if (ms__has_rule(p->wire, MS__CALL_SIGNED) && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
-        if (p->profile->wire == MS_WIRE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+        if (ms__has_rule(p->wire, MS__THOUGHT_FIRST) && item->kind != MS__ITEM_THOUGHT)
             return false; /* it must be first */
     }
     return false;
@@ -118,7 +118,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
            (g->kind == MS__ITEM_USER && g->first->aside) ||
-           (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
+           (g->kind == MS__ITEM_SYSTEM && !p->wire->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
@@ -128,12 +128,12 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first, *behind;
-    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
+    bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
     if (!p->opts.thinking || !start) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
-    if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
     for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
         behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
@@ -191,8 +191,8 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;
-    bool anthropic = p->profile->wire == MS_WIRE_ANTHROPIC;
-    if (r->parts && !anthropic) return;
+    bool texts = ms__has_rule(p->wire, MS__ERROR_TEXTS);
+    if (r->parts && !texts) return;
     if (r->parts && !r->parts->text.ptr) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x) return;
@@ -202,7 +202,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     }
     ms_str *text = r->parts ? &r->parts->text : &r->text.text;
     if (r->parts) r->failed = false;
-    if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
+    if (texts && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
     if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
     p->report.wrapped++;
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
@@ -368,7 +368,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
     bool data = x->data.ptr != NULL;
-    const char *form = data ? p->templates->data : p->templates->url;
+    const char *form = data ? p->wire->data : p->wire->url;
     for (; *form; form++) {
         if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
                                                      : data         ? x->data : x->url);
@@ -382,9 +382,9 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
         if (x->text.ptr) {
-            ms__out(p, p->templates->text);
+            ms__out(p, p->wire->text);
             x = ms__out_texts(p, x, false);
-            ms__out(p, *p->templates->text ? "}" : "");
+            ms__out(p, *p->wire->text ? "}" : "");
         } else {
             ms__out_picture(p, x);
             x = x->next;
@@ -410,7 +410,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
 static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
     bool object = r->text.json && ms__is_response(r->text.text);
-    bool wraps = p->templates->signatures && (r->failed || !object); /* gemini */
+    bool wraps = ms__has_rule(p->wire, MS__RESULT_OBJECT) && (r->failed || !object);
     if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
     if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
@@ -487,18 +487,18 @@ static void ms__message_begin(ms__projector *p)
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
-        const char *form = templates->call;
+        const char *form = wire->call;
         if (item->kind == MS__ITEM_CALL) {
-            if (templates->signatures && !first && !item->beside.ptr)
-                form = templates->sibling;
+            if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
+                form = wire->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = templates->block;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
-        else form = item->redacted ? templates->redacted : templates->thought;
+        else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
         ms__out_form(p, form, item);
@@ -509,7 +509,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
-    ms__out(p, p->templates->thought);
+    ms__out(p, p->wire->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
@@ -518,20 +518,20 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 /* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool thinks = false, calls = last->has_calls;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
-    if (templates->plain && !calls && !thinks) {
-        ms__out_form(p, templates->plain, NULL);
+    if (wire->plain && !calls && !thinks) {
+        ms__out_form(p, wire->plain, NULL);
         return;
     }
-    ms__out_form(p, templates->turn, NULL);
-    if (templates->turn_end) { /* a list of blocks */
+    ms__out_form(p, wire->turn, NULL);
+    if (wire->turn_end) { /* a list of blocks */
         bool texts = !thinks && p->parts;
-        if (texts) ms__out_form(p, templates->texts, NULL);
+        if (texts) ms__out_form(p, wire->texts, NULL);
         ms__out_turns(p, from, last, thinks, texts);
-        ms__out(p, templates->turn_end);
+        ms__out(p, wire->turn_end);
         return;
     }
     if (thinks) ms__out_reasoning(p, from, last);
@@ -553,22 +553,22 @@ static const ms__group *ms__run_last(const ms__group *g)
  * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
         if (call->kind != MS__ITEM_CALL) continue;
-        if (some && templates->results) ms__out(p, ",");
+        if (some && wire->results) ms__out(p, ",");
         else ms__message_begin(p);
-        if (!some && templates->results) ms__out(p, templates->results);
+        if (!some && wire->results) ms__out(p, wire->results);
         some = true;
-        ms__out_form(p, templates->reply, call);
+        ms__out_form(p, wire->reply, call);
     }
-    const ms__group *last = user && templates->after ? ms__run_last(g->next) : g;
+    const ms__group *last = user && wire->after ? ms__run_last(g->next) : g;
     if (last != g) {
         ms__gather(p, g->next, last);
-        ms__out_form(p, templates->after, NULL);
+        ms__out_form(p, wire->after, NULL);
     }
-    if (templates->results) ms__out(p, "]}");
+    if (wire->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -583,8 +583,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->templates->system
-                                                  : p->templates->user,
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->wire->system
+                                                  : p->wire->user,
                  NULL);
     return last->next;
 }

@@ -92,7 +92,7 @@ typedef struct ms__name {
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
-    const ms__wire_template *templates;
+    const ms__wire *wire;
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t no_memory;         /* bytes of the allocation that failed; 0: none */

@@ -119,7 +119,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
         bool anothers = ms__is_anothers(p, m);
-        bool taken = result ? p->templates->pictures
+        bool taken = result ? ms__has_rule(p->wire, MS__RESULT_PICTURES)
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
         bool pictures = ms__has_pictures(item->parts);
@@ -132,7 +132,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         item->text.text = MS_STR("");
     } else {
-        item->text.json = result && p->templates->json;
+        item->text.json = result && ms__has_rule(p->wire, MS__RESULT_JSON);
     }
 }
 
@@ -194,7 +194,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->wire == MS_WIRE_PYDANTIC) return; /* its reader does it */
+    if (ms__has_rule(p->wire, MS__ARGS_ANY)) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -269,7 +269,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    if (!p->templates->outcomes) return;
+    if (!ms__has_rule(p->wire, MS__RESULT_OUTCOME)) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
     if (item->failed) item->beside = MS_STR("\"failed\"");
     else if (ms_json_string_is(outcome, MS_STR("success")) ||
@@ -375,14 +375,13 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
-    bool chat = p->profile->wire == MS_WIRE_CHAT;
-    bool signs = p->profile->wire == MS_WIRE_ANTHROPIC;
-    bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
+    const ms__wire *wire = p->wire;
+    bool own = wire->letter && m->source.len > 0 && m->source.ptr[0] == wire->letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
-    if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
-        beside = ms__string_of(m, beside, "reasoning_content");
+    if (wire->thinking && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, wire->thinking);
     if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
-                        !p->templates->thought || (m->flags & MS_FLAG_UNFINISHED)))
+                        !wire->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
     if (!item) return NULL;
@@ -394,7 +393,7 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
-    return !signs || item->beside.ptr ? item : NULL;
+    return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
 }
 
 /* Adds message m to the hash of its answer, if that has thinking. */
@@ -703,7 +702,7 @@ static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
-    if (p->templates->signatures)
+    if (ms__has_rule(p->wire, MS__CALL_SIGNED))
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
@@ -740,7 +739,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
-    if (p->templates->signatures && !object) p->report.wrapped++;
+    if (ms__has_rule(p->wire, MS__RESULT_OBJECT) && !object) p->report.wrapped++;
     if (!call && !brings && m->call_id.len == 0) {
         ms__observed_add(p, m, item);
         return;
