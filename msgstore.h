@@ -1422,6 +1422,21 @@ typedef struct ms_shorten_opts {
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
+/* Whose thinking goes back to its signer, unaltered, in requests with thinking on. A turn
+ * of the user begins with the user's text. The profile has what is right for its
+ * provider: MS_THINKING_ON. */
+typedef enum ms_thinking {
+    MS_THINKING_OFF,          /* none */
+    MS_THINKING_ON,           /* as profile->thinking says */
+    MS_THINKING_RUNNING,      /* of the running turn */
+    MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
+    MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
+                                 all that stood before it. Such thinking is left out if the
+                                 window began elsewhere when its turn began, if other
+                                 results were shortened, or if a message before it was
+                                 edited since */
+} ms_thinking;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -1430,9 +1445,10 @@ typedef struct ms_project_opts {
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request, which ms_request needs (but for
                                  gemini). Thinking of other models is left out */
-    bool thinking;            /* sends signed thinking of the running turn back to its
-                                 signer, unaltered; for requests with thinking on. With
-                                 it the own block of a memory has REASONING, too */
+    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. With it the
+                                 own block of a memory has REASONING, too. Keep system
+                                 text and tools the same while thinking is on: Anthropic
+                                 binds thinking to them */
     size_t newest;            /* the window: at most so many messages, 0: all. A turn is
                                  here a user's text, or one agent's consecutive texts
                                  and calls with the results; turn_id does not count.
@@ -1440,7 +1456,9 @@ typedef struct ms_project_opts {
                                  complete. The question before it may be left out (see
                                  start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more */
+                                 when the newest turn alone takes more. Where thinking is
+                                 bound, the window's start stays while a turn of the user
+                                 runs: report->over tells by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
@@ -1512,11 +1530,15 @@ typedef struct ms_project_report {
     uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was inserted */
-    uint64_t ended;           /* * 1: end_text was put last */
+    uint64_t ended;           /* * times that end_text was inserted: after assistant text
+                                 that would be last, or was interrupted */
     uint64_t thinking_missing;/* * turns of the running loop without the thinking that
                                  the provider requires: it is absent, was edited, or is
                                  of another model. Switch thinking off for this request */
+    uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
+                                 provider would refuse (see there): it is not sent */
     uint64_t cost;            /* of the window, in units of the budget */
+    uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
@@ -2819,8 +2841,12 @@ struct ms_profile {
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
     const char *end_text;     /* the user's message that is inserted after assistant text
-                                 that would be last: newer Claude models and Mistral
-                                 refuse to go on with it. NULL: it may be last */
+                                 that would be last, or was when it was interrupted:
+                                 newer Claude models and Mistral refuse to go on with it.
+                                 NULL: it may be last */
+    ms_thinking thinking;     /* what MS_THINKING_ON is */
+    bool thinking_always;     /* with thinking on, a turn with calls that has none gets an
+                                 empty one: DeepSeek refuses a call without it */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
                                  0: none. Anthropic refuses a request without it */
 };
@@ -28331,19 +28357,29 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
  * and a judge in tools/lint.c. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
+     MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
+     MS_THINKING_RUNNING, false, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
+     MS_THINKING_RUNNING, false, 0},
+    {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, true, 0},
+    {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -28378,6 +28414,7 @@ typedef struct ms__wire {
 enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
@@ -28434,8 +28471,9 @@ static const ms__wire ms__wires[] = {
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
-     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__RESULT_PICTURES |
-     MS__ERROR_TEXTS | MS__MOST_NEEDED | MS__TOOLS_TYPED}, /* anthropic */
+     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
+     MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -28522,6 +28560,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
@@ -28544,6 +28583,10 @@ typedef struct ms__group {
     struct ms__group *before, *next;
     ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
     bool has_calls, has_results;
+    bool edited;              /* a message of it was amended or redacted */
+    bool turn_calls;          /* the first of a user's turn: a group of it has calls */
+    struct ms__group *begin;  /* the first group of its user's turn */
+    uint64_t sizes[2];        /* messages and cost of all before it, but the pinned */
     ms__item *first, *last;
     ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
                                  call */
@@ -28603,7 +28646,11 @@ typedef struct ms__projector {
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
+    ms_thinking thinking;       /* the options' policy, or the profile's */
     size_t running;             /* groups from this number on send their thinking */
+    size_t bound;               /* MS_THINKING_ALL: so do groups from this number on */
+    size_t turn;                /* the first group of the newest turn of the user */
+    size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
@@ -29178,11 +29225,16 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *   approval_required, delta                    nothing
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
- * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
- * of the running turn: of all groups after the last user text before the newest results.
- * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn after them, so thinking that is missing there counts.
- * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
+ * profile. With thinking switched on, Anthropic demands that of the running turn,
+ * DeepSeek that of all turns with calls. Words of other agents are not the user's: the
+ * turn goes on until its agent answers. Anthropic may see a new turn after them, so
+ * thinking that is missing there counts.
+ * Newer Claude models bind each block to all before it. For these wires
+ * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
+ * history as it was when the user's turn began. A turn that is over keeps its thinking
+ * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
  * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
@@ -29395,6 +29447,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
+    item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
 }
 
@@ -29504,6 +29557,14 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
+}
+
+/* Returns whether a message was edited after the model had read it. The end of a stream
+ * amends it, too: an answer's own messages are checked by their hash. */
+static bool ms__is_edited(const ms_envelope *m)
+{
+    if (m->flags & MS_FLAG_REDACTED) return true;
+    return (m->flags & MS_FLAG_AMENDED) && ms__chat_role(m) != MS_ROLE_ASSISTANT;
 }
 
 /* Adds message m to the hash of its answer, if that has thinking. */
@@ -29716,7 +29777,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
@@ -29923,17 +29984,9 @@ static void ms__members_read(ms__projector *p, ms_envelope *m)
     m->args = ms_text_n(ms__decoded(p, args));
 }
 
-static void ms__message_add(ms__projector *p, ms_envelope *m)
+/* Adds a message whose item is known: to a call, or to a group. */
+static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
-    p->report.read++;
-    ms__answer_find(p, m);
-    ms__members_read(p, m);
-    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
-    if (thought) ms__item_join(p, m, thought);
-    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
-    if (!item || p->no_memory) return;
-    item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
@@ -29948,6 +30001,22 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     } else {
         ms__item_join(p, m, item);
     }
+}
+
+static void ms__message_add(ms__projector *p, ms_envelope *m)
+{
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
+    p->report.read++;
+    ms__answer_find(p, m);
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    if (thought && thought->group && ms__is_edited(m)) thought->group->edited = true;
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->no_memory) return;
+    item->part = thought != NULL;
+    ms__message_put(p, m, item);
+    if (ms__is_edited(m) && item->group) item->group->edited = true;
 }
 
 /* Adds a message, or a copy of it if the caller's does not stay valid. */
@@ -29995,53 +30064,99 @@ static void ms__end_trim(ms__projector *p)
     }
 }
 
-static uint64_t ms__group_size(const ms__group *g, bool cost)
+/* Finds the turns of the user, and the sizes before each group. A turn begins with a
+ * user's text. Where that goes into the message of the results before it, it is a part of
+ * the running turn. */
+static void ms__turns_find(ms__projector *p)
 {
-    return cost ? g->cost : g->count;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *begin = g;
+    uint64_t before[2] = {0, 0};
+    for (bool inside = false; g; g = g->next) {
+        bool user = g->kind == MS__ITEM_USER;
+        if (user && !g->first->aside && !(inside && p->wire->after)) begin = g;
+        inside = g->has_calls || (user && inside);
+        g->begin = begin;
+        begin->turn_calls = begin->turn_calls || g->has_calls;
+        memcpy(g->sizes, before, sizeof before);
+        before[0] += g->count;
+        before[1] += g->cost;
+    }
 }
 
-/* Returns the first of the newest groups that together have at most `most`; NULL:
- * none. */
-static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the size of the groups from `start` to `end`. */
+static uint64_t ms__groups_size(const ms__group *start, const ms__group *end, bool cost)
 {
-    uint64_t sum = 0;
+    return end->sizes[cost] - start->sizes[cost] + (cost ? end->cost : end->count);
+}
+
+/* Returns how much of `most` a window to `end` may have: its start moves by opts.step. */
+static uint64_t ms__window_most(const ms__projector *p, const ms__group *end,
+                                uint64_t most, bool cost)
+{
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    uint64_t all = end->sizes[cost] + (cost ? end->cost : end->count);
+    uint64_t rest = (all > most ? all - most : 0) % step;
+    return rest > 0 && step - rest < most ? most - (step - rest) : most;
+}
+
+/* Returns the first of the groups up to `end` that together have at most `most`; NULL:
+ * none. */
+static ms__group *ms__newest_groups(const ms__projector *p, ms__group *end, uint64_t most,
+                                    bool cost)
+{
     ms__group *start = NULL;
-    for (ms__group *g = p->last; g != p->pinned; g = g->before) {
-        sum += ms__group_size(g, cost);
-        if (sum > most) break;
+    for (ms__group *g = end; g != p->pinned; g = g->before) {
+        if (ms__groups_size(g, end, cost) > most) break;
         start = g;
     }
     return start;
 }
 
-/* Returns the first group of a window of at most `most`. Its start moves by opts.step;
- * the last group is always in it. */
-static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the first group of a window of at most `most`; `end` is always in it. */
+static ms__group *ms__window(const ms__projector *p, ms__group *end, uint64_t most,
+                             bool cost)
 {
-    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    uint64_t all = cost ? p->cost : p->count, over = all > most ? all - most : 0;
-    uint64_t rest = over % step;
-    ms__group *start = NULL;
-    if (rest > 0 && step - rest < most)
-        start = ms__newest_groups(p, most - (step - rest), cost);
-    if (!start) start = ms__newest_groups(p, most, cost); /* without a step */
-    return start ? start : p->last;
+    ms__group *start = ms__newest_groups(p, end, ms__window_most(p, end, most, cost),
+                                         cost);
+    if (!start) start = ms__newest_groups(p, end, most, cost); /* without a step */
+    return start ? start : end;
 }
 
-/* Finds the group where the window begins; NULL: only pinned groups are there. */
+/* Returns whether a window to `end` begins at `start`. */
+static bool ms__window_begins(const ms__projector *p, const ms__group *start,
+                              const ms__group *end)
+{
+    const ms__group *before = start->before;
+    bool fits = true, full = before == p->pinned;
+    for (int cost = 0; cost < 2; cost++) {
+        uint64_t most = cost ? p->opts.budget : p->opts.newest;
+        if (most == 0) continue;
+        if (cost) most = most > p->system_cost ? most - p->system_cost : 0;
+        most = ms__window_most(p, end, most, cost != 0);
+        fits = fits && ms__groups_size(start, end, cost != 0) <= most;
+        full = full || ms__groups_size(before, end, cost != 0) > most;
+    }
+    return fits && full;
+}
+
+/* Finds the group where the window begins; NULL: only pinned groups are there. Where
+ * thinking is bound to all before it, the start stays while a turn runs. */
 static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error *err)
 {
     ms_project_report *r = &p->report;
     bool some = p->last != p->pinned;
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *end = p->last;
+    ms__turns_find(p);
     r->newest_turn = p->system_cost + (some ? p->last->cost : 0);
     if (p->opts.budget && r->newest_turn > p->opts.budget)
         return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
                         r->newest_turn, (uint64_t)p->opts.budget);
     *start = g;
-    if (some && p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (some && p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND))
+        end = end->begin;
+    if (some && p->opts.newest) *start = ms__window(p, end, p->opts.newest, false);
     if (some && p->opts.budget) {
-        ms__group *by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+        ms__group *by_cost = ms__window(p, end, p->opts.budget - p->system_cost, true);
         if (by_cost->number > (*start)->number) *start = by_cost;
     }
     r->cost = p->system_cost + p->cost;
@@ -30049,18 +30164,77 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
         r->left_out += g->count;
         r->cost -= g->cost;
     }
+    if (p->opts.budget && r->cost > p->opts.budget) r->over = r->cost - p->opts.budget;
     if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
 
-/* ---- Thinking of the running turn. */
+/* ---- Thinking. */
 
-/* Returns whether thinking is sent: in the running turn, if it is unaltered since it was
- * signed. */
+/* Returns the number of the first group whose results are not shortened, when `n` groups
+ * are there. */
+static size_t ms__old_results(const ms__projector *p, size_t n)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
+}
+
+/* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
+ * that stood before it: it is sent if the window began at the same group when its turn
+ * began, with the same results shortened, and nothing before it was edited. */
+static void ms__bound_turns(ms__projector *p, const ms__group *start)
+{
+    const ms__group *turn = p->last->begin;
+    size_t old = ms__old_results(p, turn->number + 1);
+    bool bound = p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND);
+    p->old_results = ms__old_results(p, bound ? turn->number + 1 : p->n_groups);
+    p->bound = p->turn = turn->number;
+    p->edited = SIZE_MAX;
+    while (turn != start && turn->number > start->number) {
+        const ms__group *before = turn->before->begin;
+        size_t then = ms__old_results(p, before->number + 1);
+        if (before->number < start->number || !ms__window_begins(p, start, before) ||
+            (then != old && (then > start->number || old > start->number)))
+            break;
+        turn = before;
+        p->bound = turn->number;
+    }
+    for (const ms__group *g = start; g && p->edited == SIZE_MAX; g = g->next) {
+        bool edited = g->edited;
+        for (const ms__item *item = g->first; item && !edited; item = item->next)
+            edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
+        if (edited) p->edited = g->number;
+    }
+}
+
+/* Returns whether the thinking of a group is asked for. */
+static bool ms__group_asked(const ms__projector *p, const ms__group *g)
+{
+    bool all = p->thinking == MS_THINKING_ALL;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
+        bool behind = g->number > p->edited; /* of its turn, or of an older one */
+        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        all = all && g->number >= p->bound;
+    }
+    return all || g->number >= p->running ||
+           (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
+}
+
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
-    return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
+    return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item);
+}
+
+/* Counts thinking that the options ask for, but that would be refused. */
+static void ms__thinking_count(ms__projector *p, const ms__group *g)
+{
+    if (p->thinking != MS_THINKING_ALL) return;
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next)
+            p->report.thinking_left_out += item->kind == MS__ITEM_THOUGHT &&
+                                           !ms__thought_goes(p, item);
 }
 
 /* Returns whether a group has the thinking that the provider requires in the running
@@ -30095,7 +30269,9 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     const ms__group *last = p->last, *first, *behind;
     bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
-    if (!p->opts.thinking || !start) return;
+    if (!start) return;
+    ms__bound_turns(p, start);
+    if (!p->thinking) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
@@ -30104,6 +30280,8 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
+        p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
         begins = begins || g == first || g == behind;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
@@ -30223,15 +30401,22 @@ static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
     return &(*at)->next;
 }
 
+/* Returns whether the user's end_text follows a group of assistant text: it would be
+ * last, or was last when it was interrupted. What was sent then is sent again. */
+static bool ms__text_ends(const ms__projector *p, const ms__group *g,
+                          const ms__group *next)
+{
+    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls)
+        return false;
+    return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
-    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
     const ms_profile *profile = p->profile;
-    if (fresh > 0 && p->n_groups > fresh)
-        p->old_results = (p->n_groups - fresh) / step * step;
     if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
@@ -30242,11 +30427,16 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
     }
-    const ms__group *end = NULL;
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
-        end = *at;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        if (ms__text_ends(p, *at, *next)) {
+            p->report.ended++;
+            ms__text_insert(p, next, MS__ITEM_USER, profile->end_text);
+            if (p->no_memory) return;
+            at = next;
+            continue;
+        }
         if (!(*at)->has_calls) continue;
         ms__group **pictures = next;
         for (ms__item *item = (*at)->first; item; item = item->next) {
@@ -30258,10 +30448,6 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
-    if (!profile->end_text || !end || end->kind != MS__ITEM_ASSISTANT || end->has_calls)
-        return;
-    p->report.ended = 1;
-    ms__text_insert(p, at, MS__ITEM_USER, profile->end_text);
 }
 
 /* ---- Texts and pictures. */
@@ -30484,7 +30670,9 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
     const ms__wire *wire = p->wire;
-    bool thinks = false, calls = last->has_calls;
+    bool calls = last->has_calls;
+    bool thinks = p->profile->thinking_always && p->thinking && calls &&
+                  ms__group_asked(p, last);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
     if (wire->plain && !calls && !thinks) {
@@ -30578,6 +30766,8 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
     p->profile = profile;
     p->wire = &ms__wires[profile->wire];
     p->opts = desc->opts;
+    p->thinking = p->opts.thinking == MS_THINKING_ON ? profile->thinking
+                                                     : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
@@ -30739,6 +30929,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     }
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
+    ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
@@ -30772,8 +30963,8 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
     const char *field = NULL, *why = NULL;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
-                           "ms_profile_find knows openai, chat-strict, anthropic, "
-                           "gemini, pydantic-ai and ollama, and no other spelling");
+                           "ms_profile_find knows no such name, and ms_profile_at "
+                           "lists those that it knows");
     if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);

@@ -1651,6 +1651,8 @@ static const struct lint_provider {
     {"gemini", lint_gemini, 0},
     {"pydantic-ai", lint_pydantic, 'p'},
     {"ollama", lint_chat, 'l'},
+    {"deepseek", lint_chat, 'o'},
+    {"glm", lint_chat, 'o'},
 };
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,

@@ -68,11 +68,16 @@
  *   approval_required, delta                    nothing
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
- * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
- * of the running turn: of all groups after the last user text before the newest results.
- * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn after them, so thinking that is missing there counts.
- * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
+ * profile. With thinking switched on, Anthropic demands that of the running turn,
+ * DeepSeek that of all turns with calls. Words of other agents are not the user's: the
+ * turn goes on until its agent answers. Anthropic may see a new turn after them, so
+ * thinking that is missing there counts.
+ * Newer Claude models bind each block to all before it. For these wires
+ * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
+ * history as it was when the user's turn began. A turn that is over keeps its thinking
+ * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
  * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
@@ -285,6 +290,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
+    item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
 }
 
@@ -394,6 +400,14 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
+}
+
+/* Returns whether a message was edited after the model had read it. The end of a stream
+ * amends it, too: an answer's own messages are checked by their hash. */
+static bool ms__is_edited(const ms_envelope *m)
+{
+    if (m->flags & MS_FLAG_REDACTED) return true;
+    return (m->flags & MS_FLAG_AMENDED) && ms__chat_role(m) != MS_ROLE_ASSISTANT;
 }
 
 /* Adds message m to the hash of its answer, if that has thinking. */
@@ -606,7 +620,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
@@ -813,17 +827,9 @@ static void ms__members_read(ms__projector *p, ms_envelope *m)
     m->args = ms_text_n(ms__decoded(p, args));
 }
 
-static void ms__message_add(ms__projector *p, ms_envelope *m)
+/* Adds a message whose item is known: to a call, or to a group. */
+static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
-    p->report.read++;
-    ms__answer_find(p, m);
-    ms__members_read(p, m);
-    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
-    if (thought) ms__item_join(p, m, thought);
-    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
-    if (!item || p->no_memory) return;
-    item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
@@ -838,6 +844,22 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     } else {
         ms__item_join(p, m, item);
     }
+}
+
+static void ms__message_add(ms__projector *p, ms_envelope *m)
+{
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
+    p->report.read++;
+    ms__answer_find(p, m);
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    if (thought && thought->group && ms__is_edited(m)) thought->group->edited = true;
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->no_memory) return;
+    item->part = thought != NULL;
+    ms__message_put(p, m, item);
+    if (ms__is_edited(m) && item->group) item->group->edited = true;
 }
 
 /* Adds a message, or a copy of it if the caller's does not stay valid. */

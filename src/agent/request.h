@@ -15,6 +15,8 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
     p->profile = profile;
     p->wire = &ms__wires[profile->wire];
     p->opts = desc->opts;
+    p->thinking = p->opts.thinking == MS_THINKING_ON ? profile->thinking
+                                                     : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
@@ -176,6 +178,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     }
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
+    ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
@@ -209,8 +212,8 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
     const char *field = NULL, *why = NULL;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
-                           "ms_profile_find knows openai, chat-strict, anthropic, "
-                           "gemini, pydantic-ai and ollama, and no other spelling");
+                           "ms_profile_find knows no such name, and ms_profile_at "
+                           "lists those that it knows");
     if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);

@@ -23,19 +23,29 @@
  * and a judge in tools/lint.c. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
+     MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
+     MS_THINKING_RUNNING, false, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
+     MS_THINKING_RUNNING, false, 0},
+    {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, true, 0},
+    {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -70,6 +80,7 @@ typedef struct ms__wire {
 enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
@@ -126,8 +137,9 @@ static const ms__wire ms__wires[] = {
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
-     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__RESULT_PICTURES |
-     MS__ERROR_TEXTS | MS__MOST_NEEDED | MS__TOOLS_TYPED}, /* anthropic */
+     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
+     MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",

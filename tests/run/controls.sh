@@ -1535,10 +1535,28 @@ controls()
         ms__request_check 'MS_SYSTEM_SEPARATE && !wire->prompt' 'false'
     control assistant_text_stays_last gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
-        ms__list_make '!profile->end_text || !end' 'true'
+        ms__text_ends '!p->profile->end_text ||' 'true ||'
     control end_text_behind_results gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
-        ms__list_make '|| end->has_calls' ''
+        ms__text_ends '|| g->has_calls' ''
+    control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__text_ends 'g->last->unfinished &&' 'false &&'
+    control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__window_start 'end = end->begin;' ''
+    control window_that_began_elsewhere gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns '!ms__window_begins(p, start, before) ||' ''
+    control results_shortened_since gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns 'then != old' 'false'
+    control thinking_behind_an_edit gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns 'if (edited) p->edited = g->number;' ''
+    control speaker_inside_a_loop gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__turns_find 'inside && p->wire->after' 'false'
+    control empty_reasoning_is_left_out gcc test_thinking \
+        reasoning_of_each_turn_with_calls_goes_back 100 \
+        ms__emit_turns 'p->profile->thinking_always' 'false'
+    control reasoning_of_old_turns gcc test_thinking \
+        thinking_of_the_turns_that_the_policy_names_is_sent 100 \
+        ms__group_asked 'p->thinking == MS_THINKING_CALLS' 'false'
     control answered_call_waits gcc test_request \
         calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
         ms__pending_list 'if (w->call->result) continue;' ''
