@@ -1431,7 +1431,7 @@ typedef enum ms_thinking {
     MS_THINKING_RUNNING,      /* of the running turn */
     MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
     MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
-                                 all that stood before it. Such thinking is left out if the
+                                 all before it. Such thinking is left out if the
                                  window began elsewhere when its turn began, if other
                                  results were shortened, or if a message before it was
                                  edited since */
@@ -1537,6 +1537,7 @@ typedef struct ms_project_report {
                                  of another model. Switch thinking off for this request */
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
+    uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
@@ -3058,7 +3059,8 @@ struct ms_answer_stream {
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment, begun;
+    bool in_line, in_comment, begun, at_once;
+    unsigned char done;        /* letters of "[DONE]" that were read */
     bool framed;               /* the line of the event is "data: ..." */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
@@ -28363,7 +28365,7 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
      MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
@@ -28380,6 +28382,9 @@ static const ms_profile ms__profiles[] = {
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
+    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -28395,6 +28400,7 @@ typedef struct ms__wire {
     const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
+    const char *custom;             /* a call whose input is any text */
     const char *results, *reply;    /* start of the message of all results; a result */
     const char *after;              /* user text in that message */
     /* The request. */
@@ -28407,7 +28413,9 @@ typedef struct ms__wire {
     /* What it takes. */
     const char *urls;               /* how the URL of a picture may begin */
     const char *thinking;           /* a member of assistant text that is thinking */
-    char letter;                    /* of the format whose thinking it takes; 0: none */
+    const char *signature;          /* the member of a signed block */
+    const char *kept;               /* other members that its own blocks get back */
+    char letter;                    /* of the format whose blocks are its own; 0: none */
     unsigned rules;                 /* of the list below */
 } ms__wire;
 
@@ -28415,6 +28423,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
@@ -28437,49 +28446,52 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"type\":\"text\",\"text\":",
      MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
      ",\"reasoning_content\":\"", NULL,
-     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
-     NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}%+}",
+     NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
+     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
-     "reasoning_content", 0, MS__TOOLS_TYPED}, /* chat */
+     "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
      "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
      NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
-     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
+     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL, NULL,
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
-     NULL, 0, MS__TOOLS_TYPED}, /* ollama */
+     NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
     {NULL, "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
-     "{\"type\":\"text\",\"text\":%x}", "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
      "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\","
      "\"data\":\"%d\"}}",
      "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
      "{\"type\":\"thinking\",\"thinking\":%x,\"signature\":%s}",
      "{\"type\":\"redacted_thinking\",\"data\":%s}",
-     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
+     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o%+}", NULL, NULL,
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
-     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     NULL, "signature", "citations caller toolset_name", 'a',
+     MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
      MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
-     "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
+     "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
-     "{\"fileData\":{\"fileUri\":\"%d\"}}", NULL, NULL,
+     "{\"fileData\":{\"fileUri\":\"%d\"}}",
+     "{\"text\":%x,\"thought\":true,\"thoughtSignature\":%s}", NULL,
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i},\"thoughtSignature\":%s}",
-     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}", NULL,
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
@@ -28487,7 +28499,8 @@ static const ms__wire ms__wires[] = {
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
-     NULL, 0, MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
+     NULL, "thoughtSignature", "thoughtSignature", 'g', MS__THOUGHT_SIGNED |
+     MS__RAW_BLOCKS | MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
     {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
      "}]}",
      "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
@@ -28497,13 +28510,13 @@ static const ms__wire ms__wires[] = {
      "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
      "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
      "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}",
-     NULL,
+     NULL, NULL,
      "{\"kind\":\"request\",\"parts\":[",
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
-     NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
+     NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_OUTCOME}, /* pydantic-ai */
 };
 
@@ -28540,6 +28553,7 @@ typedef enum ms__item_kind {
     MS__ITEM_USER,
     MS__ITEM_ASSISTANT,
     MS__ITEM_THOUGHT,
+    MS__ITEM_RAW,  /* blocks that only their maker takes, as it wrote them */
     MS__ITEM_CALL,
     MS__ITEM_RESULT
 } ms__item_kind;
@@ -28548,6 +28562,7 @@ typedef enum ms__item_kind {
 typedef struct ms__element {
     struct ms__element *next;
     ms_str text, mime, data, url;
+    bool glued;    /* it goes on with the text before it, as one sentence */
 } ms__element;
 
 /* The model's answer to which thinking belongs. */
@@ -28560,6 +28575,9 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool cited, glued;        /* text with citations; text that goes on with it, or before
+                                 it, as one sentence */
+    bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
@@ -28574,6 +28592,8 @@ typedef struct ms__item {
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
     ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
+    size_t trimmed;  /* bytes of white space that were cut off its end */
+    ms_str members;  /* that only its maker takes: "name":value, with commas between */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
     ms__thinking_check *thinking_check; /* of thinking */
@@ -29244,6 +29264,11 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
+ * What else only its maker takes has `signed`, too: a message of blocks that have no
+ * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
+ * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They are sent as
+ * they came, in their place; elsewhere they are left out, and blocks are counted.
+ *
  * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
  * call, one for a turn_id), 80 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
@@ -29271,6 +29296,153 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
         return ms__chat_role(m) == MS_ROLE_ASSISTANT;
     return true;
 }
+
+/* ---- What only its maker takes back. */
+
+/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
+static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
+{
+    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
+    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
+    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
+    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
+    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
+}
+
+/* Returns a model's name without the prefix of a router. */
+static ms_str ms__model_name(ms_str s)
+{
+    size_t i = s.len;
+    while (i > 0 && s.ptr[i - 1] != '/') i--;
+    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
+}
+
+/* Returns whether two models are of one family: their names differ at most by a date, a
+ * build number, a tag, or "latest". An absent name matches any. */
+static bool ms__same_model(ms_str a, ms_str b)
+{
+    a = ms__model_name(a);
+    b = ms__model_name(b);
+    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
+    if (shorter.len == 0) return true;
+    if (!ms__starts_with(longer, shorter)) return false;
+    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
+    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
+    size_t digits = 1, n;
+    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
+    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
+        n++;
+    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
+    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
+        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
+    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
+}
+
+/* Returns the member `signed`, if this provider and model signed it, or an absent
+ * view. */
+static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, name, model;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
+        !ms_json_string_is(name, ms_str_of(p->profile->name)))
+        return ms__absent();
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
+        !ms__same_model(model, p->opts.model))
+        return ms__absent();
+    return all;
+}
+
+/* Returns whether only the reader's provider takes the blocks of a message: it made them,
+ * or its own format's reader has read them. */
+static bool ms__is_own(const ms__projector *p, const ms_envelope *m)
+{
+    if (m->source.len > 0 && p->wire->letter && m->source.ptr[0] == p->wire->letter)
+        return true;
+    return ms__signed(p, m).ptr != NULL;
+}
+
+/* Makes an item of a provider's blocks as they are. For another provider, or model, only
+ * the texts among them remain. */
+static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str list = m->content.text, member;
+    ms_buf texts;
+    ms_result code = MS_OK;
+    memset(&texts, 0, sizeof texts);
+    texts.arena = p->arena;
+    if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
+        !ms__is_anothers(p, m)) {
+        item->kind = MS__ITEM_RAW;
+        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        return;
+    }
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
+        const ms__part_form *f = ms__part_form_of(it.value, &member);
+        if (f && f->kind == MS__PART_TEXT) {
+            if (texts.len > 0) ms__buf_add(&texts, &code, MS_STR("\n\n"));
+            ms__buf_add(&texts, &code, ms__decoded(p, member));
+        } else {
+            p->report.raw_left_out++;
+        }
+    }
+    if (code != MS_OK) p->no_memory = texts.len + 1;
+    item->text = ms_text_n(ms_buf_text(&texts));
+}
+
+/* Adds a member to those that go back to the maker of an item. */
+static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_str value)
+{
+    ms_str head = ms__concat3(p, item->members, item->members.len ? MS_STR(",\"")
+                                                                 : MS_STR("\""), name);
+    item->members = ms__concat3(p, head, MS_STR("\":"), value);
+}
+
+/* Finds the members of a text or a call that only its maker takes, if the message is as
+ * it was. */
+static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str all, of, members, value;
+    uint64_t sum = 0;
+    bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
+               ms_json_member(all, MS_STR("members"), &members) &&
+               ms_json_kind_of(members) == MS_JSON_OBJECT;
+    item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
+                  ms_member(m, MS_STR("citations"), &value);
+    const char *kept = p->wire->kept;
+    if (has) {
+        bool checked = m->type != MS_T_REASONING &&
+                       ms_json_member(all, MS_STR("of"), &of) &&
+                       ms_json_u64(of, &sum) == MS_OK;
+        if (ms__signed(p, m).ptr && (!checked || sum == ms__answer_sum(0, m)))
+            item->members = ms__trim(ms_str_n(members.ptr + 1, members.len - 2));
+        return;
+    }
+    if (!kept || !m->source.len || m->source.ptr[0] != p->wire->letter) return;
+    for (size_t len; *kept; kept += len + (kept[len] == ' ')) {
+        len = strcspn(kept, " ");
+        ms_str name = ms_str_n(kept, len);
+        if (ms_member(m, name, &value) && ms_json_kind_of(value) != MS_JSON_NULL)
+            ms__members_add(p, item, name, value);
+    }
+}
+
+/* Returns whether a message has blocks that are no parts of a text. */
+static bool ms__is_raw(const ms_envelope *m)
+{
+    ms_str member;
+    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT ||
+        !ms__value_is(m->content, MS_JSON_ARRAY))
+        return false;
+    if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
+    for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
+        if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
+            !ms__part_form_of(it.value, &member))
+            return true;
+    return false;
+}
+
+/* ---- Items of each type. */
 
 /* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -29351,10 +29523,15 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
     item->named = m->tool;
     item->turn = m->turn_id;
     item->text = m->args;
+    ms__item_members(p, m, item);
+    ms_str kind;
+    item->custom = p->wire->custom &&
+                   ms_json_member(ms__signed(p, m), MS_STR("kind"), &kind) &&
+                   ms_json_string_is(kind, MS_STR("custom"));
     if (ms__is_blank(m->args.text) ||
         ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
         item->text = ms_json(MS_STR("{}"));
-    if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
+    if (ms__value_is(item->text, MS_JSON_OBJECT) || item->custom) return;
     p->report.wrapped++;
     if (ms__has_rule(p->wire, MS__ARGS_ANY)) return; /* its reader does it */
     ms_json_writer w;
@@ -29420,11 +29597,16 @@ static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__it
 {
     item->kind = MS__ITEM_ASSISTANT;
     item->final = m->type == MS_T_FINAL;
+    ms__item_members(p, m, item);
     if (p->opts.shorten) {
         size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
         item->text.text = ms__shorter(p, item->text.text, ms_str_n(p->key, len));
     }
+    size_t len = item->text.text.len;
+    if (len != m->content.text.len && !m->content.json)
+        item->members = ms__absent(); /* citations are of the text as it was */
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
+    item->trimmed = len - item->text.text.len;
 }
 
 static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -29460,7 +29642,9 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
         m->type == MS_T_REASONING)
         return item;
     item->text.text = m->content.text;
-    if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (ms__is_raw(m)) ms__item_as_raw(p, m, item);
+    else if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (item->kind == MS__ITEM_RAW) return item;
     if (ms__is_anothers(p, m)) ms__item_as_anothers(p, m, item);
     else if (m->type == MS_T_ACTION) ms__item_as_call(p, m, item);
     else if (m->type == MS_T_DELEGATION) ms__item_as_delegation(p, m, item);
@@ -29476,61 +29660,7 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
     return item;
 }
 
-/* ---- Thinking, and what else only its signer takes back. */
-
-/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
-static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
-{
-    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
-    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
-    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
-    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
-    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
-}
-
-/* Returns a model's name without the prefix of a router. */
-static ms_str ms__model_name(ms_str s)
-{
-    size_t i = s.len;
-    while (i > 0 && s.ptr[i - 1] != '/') i--;
-    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
-}
-
-/* Returns whether two models are of one family: their names differ at most by a date, a
- * build number, a tag, or "latest". An absent name matches any. */
-static bool ms__same_model(ms_str a, ms_str b)
-{
-    a = ms__model_name(a);
-    b = ms__model_name(b);
-    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
-    if (shorter.len == 0) return true;
-    if (!ms__starts_with(longer, shorter)) return false;
-    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
-    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
-    size_t digits = 1, n;
-    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
-    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
-        n++;
-    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
-    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
-        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
-    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
-}
-
-/* Returns the member `signed`, if this provider and model signed it, or an absent
- * view. */
-static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
-{
-    ms_str all, name, model;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
-        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
-        !ms_json_string_is(name, ms_str_of(p->profile->name)))
-        return ms__absent();
-    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
-        !ms__same_model(model, p->opts.model))
-        return ms__absent();
-    return all;
-}
+/* ---- Thinking. */
 
 /* Returns the thinking of a message that this provider accepts, with its signature or the
  * data of redacted thinking, which has no text. In chat completions it may be in the
@@ -29539,11 +29669,10 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
     const ms__wire *wire = p->wire;
-    bool own = wire->letter && m->source.len > 0 && m->source.ptr[0] == wire->letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
     if (wire->thinking && ms__chat_role(m) == MS_ROLE_ASSISTANT)
         beside = ms__string_of(m, beside, wire->thinking);
-    if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
+    if (!beside.ptr && (m->type != MS_T_REASONING || !ms__is_own(p, m) ||
                         !wire->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
@@ -29553,9 +29682,12 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
         return item;
     }
     item->text = m->content;
+    ms__item_members(p, m, item);
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
-    if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
+    if (item->redacted && !wire->redacted) return NULL;
+    if (!item->redacted)
+        item->beside = ms__string_of(m, all, all.ptr ? "signature" : wire->signature);
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
 }
 
@@ -29783,7 +29915,11 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     if (turn && p->answer) p->answer->turn = g;
     if (!turn && !item->aside) p->asked = p->n_groups;
     if (p->no_memory) return;
-    if (g->last) g->last->next = item;
+    ms__item *before = g->last;
+    item->glued = before && item->joined && before->kind == MS__ITEM_ASSISTANT &&
+                  item->kind == MS__ITEM_ASSISTANT && (before->cited || item->cited);
+    if (item->glued) before->text.text.len += before->trimmed;
+    if (before) before->next = item;
     else g->first = item;
     g->last = item;
     ms__item_count(p, g, item);
@@ -29875,7 +30011,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
     if (ms__has_rule(p->wire, MS__CALL_SIGNED))
         call->beside =
-            ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
+            ms__string_of(m, from, from.ptr ? "signature" : p->wire->signature);
     call->id = ms__id_give(p, own);
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
@@ -30406,7 +30542,8 @@ static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
 static bool ms__text_ends(const ms__projector *p, const ms__group *g,
                           const ms__group *next)
 {
-    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls)
+    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls ||
+        g->last->kind == MS__ITEM_RAW) /* it pauses: its maker goes on by itself */
         return false;
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
@@ -30479,6 +30616,7 @@ static void ms__gather_item(ms__projector *p, const ms__item *item)
     if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
     if (!x) return;
     if (!item->parts) x->text = item->text.text;
+    if (!item->parts) x->glued = item->glued;
     if (p->parts) p->report.merged++;
     else p->parts_end = &p->parts;
     *p->parts_end = x;
@@ -30508,7 +30646,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
     ms__out(p, "\"");
     for (; x && (all || x->text.ptr); x = x->next) {
         if (!x->text.ptr) continue;
-        if (some) ms__out(p, "\\n\\n");
+        if (some && !x->glued) ms__out(p, "\\n\\n");
         some = true;
         ms__json_escaped(&p->json, x->text);
     }
@@ -30579,6 +30717,7 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature
+ *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
@@ -30604,6 +30743,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 's':
             if (item->beside.ptr) ms__out_value(p, item->beside, true);
             else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case '+':
+            if (item->members.len > 0) ms__out(p, ",");
+            ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
         case 'e':
@@ -30645,8 +30788,10 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         if (item->kind == MS__ITEM_CALL) {
             if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
                 form = wire->sibling;
+            if (item->custom) form = wire->custom;
             first = false;
         } else if (!ordered) continue;
+        else if (item->kind == MS__ITEM_RAW) form = "%o";
         else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
         else form = item->redacted ? wire->redacted : wire->thought;
@@ -30656,10 +30801,16 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
     }
 }
 
-/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it. */
+/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it, or the
+ * member of OpenRouter in which it came. */
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
+        if (!ms__thought_goes(p, item) || item->members.len == 0) continue;
+        ms__out_form(p, "%+", item);
+        return;
+    }
     ms__out(p, p->wire->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
@@ -30673,17 +30824,22 @@ static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__gr
     bool calls = last->has_calls;
     bool thinks = p->profile->thinking_always && p->thinking && calls &&
                   ms__group_asked(p, last);
-    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+    bool ordered = false;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         thinks = thinks || ms__thought_goes(p, item);
-    if (wire->plain && !calls && !thinks) {
+        ordered = ordered || item->kind == MS__ITEM_RAW ||
+                  (item->kind == MS__ITEM_ASSISTANT && item->members.len > 0);
+    }
+    ordered = wire->block && (ordered || thinks);
+    if (wire->plain && !calls && !ordered) {
         ms__out_form(p, wire->plain, NULL);
         return;
     }
     ms__out_form(p, wire->turn, NULL);
     if (wire->turn_end) { /* a list of blocks */
-        bool texts = !thinks && p->parts;
+        bool texts = !ordered && p->parts;
         if (texts) ms__out_form(p, wire->texts, NULL);
-        ms__out_turns(p, from, last, thinks, texts);
+        ms__out_turns(p, from, last, ordered, texts);
         ms__out(p, wire->turn_end);
         return;
     }
@@ -31306,6 +31462,8 @@ typedef enum ms__answer_part_buf {
     MS__ANSWER_ID,
     MS__ANSWER_SIGNATURE,
     MS__ANSWER_DATA,
+    MS__ANSWER_MEMBERS, /* that only its maker takes: "name":value, with commas between */
+    MS__ANSWER_LIST,    /* citations, which a stream sends one by one */
     MS__ANSWER_BUFS
 } ms__answer_part_buf;
 
@@ -31315,6 +31473,8 @@ typedef struct ms__answer_part {
     ms__answer_part_kind kind;
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
+    bool custom;        /* a call whose input is any text */
+    bool open;          /* a call of which more is to come */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -31416,16 +31576,255 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     const ms_buf *bufs = part->bufs;
     if (part->kind == MS__ANSWER_CALL) return bufs[MS__ANSWER_NAME].len > 0;
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
-           bufs[MS__ANSWER_DATA].len;
+           bufs[MS__ANSWER_DATA].len +
+           (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
 }
 
-/* Returns the extra members of a part: `signed` of thinking and of a signed call, with
- * the hash of the answer unless it is 0; apart: `answer`, the number of the first
- * message, where others wrote between. */
+/* Returns whether a part has what only its maker takes. */
+static bool ms__answer_part_own(const ms__answer_part *part)
+{
+    return part->kind == MS__ANSWER_THOUGHT || part->kind == MS__ANSWER_OTHER ||
+           part->custom ||
+           part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0;
+}
+
+/* Adds to a part the members of a block without those of `held`, words, whose values
+ * fields have, and without null. */
+static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
+                                    ms_str block, const char *held)
+{
+    ms_json_iter it = ms_json_iterate(block);
+    ms_str name;
+    while (part && it.object && ms_json_next(&it)) {
+        ms_buf *buf = &part->bufs[MS__ANSWER_MEMBERS];
+        if (!ms__string_between(it.key, &name) || ms__has_word(held, name) ||
+            ms_json_kind_of(it.value) == MS_JSON_NULL)
+            continue;
+        if (buf->len > 0) ms__answer_put(a, buf, MS_STR(","));
+        ms__answer_put(a, buf, it.key);
+        ms__answer_put(a, buf, MS_STR(":"));
+        ms__answer_put(a, buf, it.value);
+    }
+}
+
+/* Adds an element to the list of a part. */
+static void ms__answer_part_listed(ms_answer_stream *a, ms__answer_part *part,
+                                   ms_str element)
+{
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    if (list->len > 0) ms__answer_put(a, list, MS_STR(","));
+    ms__answer_put(a, list, element);
+}
+
+/* The details of thinking that is being joined: the texts of three members go on. */
+typedef struct ms__answer_detail {
+    ms_str first, others[2];
+    ms_buf texts[3];
+} ms__answer_detail;
+
+static const char *const ms__answer_detail_names[] = {"text", "summary", "data",
+                                                      "signature", "id"};
+
+/* Writes a joined detail after those before it. */
+static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_buf *out)
+{
+    ms_str values[5], joined;
+    if (!d->first.ptr) return;
+    for (size_t i = 0; i < 5; i++) {
+        values[i] = i < 3 ? ms__absent() : d->others[i - 3];
+        if (i >= 3 || d->texts[i].len == 0) continue;
+        ms__answer_put(a, &d->texts[i], MS_STR("\""));
+        values[i] = ms_buf_text(&d->texts[i]);
+    }
+    if (ms__members_set(d->first, ms__answer_detail_names, values, 5, ms__answer_arena(a),
+                        &joined, NULL) != MS_OK) {
+        ms__answer_no_memory(a, d->first.len);
+        return;
+    }
+    if (out->len > 0) ms__answer_put(a, out, MS_STR(","));
+    ms__answer_put(a, out, joined);
+    memset(d, 0, sizeof *d);
+}
+
+/* Joins the details that a stream sent in parts: those of one index and type. */
+static void ms__answer_details_join(ms_answer_stream *a, ms_buf *list)
+{
+    ms__answer_detail d;
+    ms_buf out, all;
+    memset(&d, 0, sizeof d);
+    memset(&out, 0, sizeof out);
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+        if (d.first.ptr && (!ms_str_equal(ms__json_path(d.first, "index"),
+                                          ms__json_path(it.value, "index")) ||
+                            !ms_str_equal(ms__json_path(d.first, "type"),
+                                          ms__json_path(it.value, "type"))))
+            ms__answer_detail_put(a, &d, &out);
+        if (!d.first.ptr) d.first = it.value;
+        for (size_t i = 0; i < 5; i++) {
+            ms_str text, v = ms__json_path(it.value, ms__answer_detail_names[i]);
+            if (!ms__string_between(v, &text)) continue;
+            if (i >= 3) d.others[i - 3] = v;
+            if (i >= 3) continue;
+            if (d.texts[i].len == 0) ms__answer_put(a, &d.texts[i], MS_STR("\""));
+            ms__answer_put(a, &d.texts[i], text);
+        }
+    }
+    ms__answer_detail_put(a, &d, &out);
+    *list = out;
+}
+
+/* Makes one member of the list of a part: citations of a text, details of thinking. */
+static void ms__answer_part_cited(ms_answer_stream *a, ms__answer_part *part)
+{
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    if (list->len == 0) return;
+    if (part->kind == MS__ANSWER_THOUGHT && !a->at_once) ms__answer_details_join(a, list);
+    if (members->len > 0) ms__answer_put(a, members, MS_STR(","));
+    ms__answer_put(a, members, part->kind == MS__ANSWER_THOUGHT
+                               ? MS_STR("\"reasoning_details\":[")
+                               : MS_STR("\"citations\":["));
+    ms__answer_put(a, members, ms_buf_text(list));
+    ms__answer_put(a, members, MS_STR("]"));
+    list->len = 0;
+}
+
+/* ---- Arguments that a stream sends by their paths. */
+
+#define MS__PATH_STEPS 64
+
+/* The steps of a path, "$.name['name'][3]": where each begins and ends. */
+typedef struct ms__args_path {
+    ms_str text;
+    size_t n, at[MS__PATH_STEPS + 1];
+} ms__args_path;
+
+/* Divides a path into steps; false: it is none, or too deep. */
+static bool ms__args_path_read(ms__args_path *path, ms_str text)
+{
+    path->text = text;
+    path->n = 0;
+    for (size_t i = 1; i < text.len; path->n++) {
+        if (path->n == MS__PATH_STEPS || text.ptr[0] != '$') return false;
+        path->at[path->n] = i;
+        bool bracket = text.ptr[i] == '[';
+        if (!bracket && text.ptr[i] != '.') return false;
+        char quote = bracket && i + 1 < text.len ? text.ptr[i + 1] : 0;
+        bool quoted = quote == '\'' || quote == '"';
+        i += quoted ? 2 : 1;
+        while (i < text.len && (quoted    ? text.ptr[i] != quote
+                                : bracket ? text.ptr[i] != ']'
+                                          : text.ptr[i] != '.' && text.ptr[i] != '['))
+            i++;
+        i += quoted ? 2u : bracket ? 1u : 0u;
+        if (i > text.len) return false;
+        path->at[path->n + 1] = i;
+    }
+    return path->n > 0;
+}
+
+static ms_str ms__args_path_step(const ms__args_path *path, size_t n)
+{
+    return ms_str_n(path->text.ptr + path->at[n], path->at[n + 1] - path->at[n]);
+}
+
+static bool ms__args_path_is_index(ms_str step)
+{
+    return step.len > 1 && step.ptr[0] == '[' && ms__is_digit(step.ptr[1]);
+}
+
+/* Ends and begins objects and lists, so that a value at `path` follows one at `before`.
+ * False: it cannot, since one of the two is inside of the other. */
+static bool ms__args_path_go(ms_json_writer *w, const ms__args_path *before,
+                             const ms__args_path *path)
+{
+    size_t same = 0;
+    while (same < before->n && same < path->n &&
+           ms_str_equal(ms__args_path_step(before, same), ms__args_path_step(path, same)))
+        same++;
+    if (before->n > 0 && (same == before->n || same == path->n)) return false;
+    for (size_t i = same + 1; i < before->n; i++) ms_json_end(w);
+    for (size_t i = same; i < path->n; i++) {
+        ms_str step = ms__args_path_step(path, i);
+        size_t quoted = step.ptr[0] == '[' ? 2 : 0;
+        if (!ms__args_path_is_index(step))
+            ms_json_key(w, quoted ? ms_str_n(step.ptr + 2, step.len - 4)
+                                  : ms_str_n(step.ptr + 1, step.len - 1));
+        if (i + 1 < path->n)
+            ms_json_begin(w, ms__args_path_is_index(ms__args_path_step(path, i + 1))
+                             ? MS_JSON_ARRAY : MS_JSON_OBJECT);
+    }
+    return true;
+}
+
+/* Writes the value of one part of arguments; a text may go on. */
+static void ms__args_path_value(ms_json_writer *w, ms_str part, bool begins)
+{
+    ms_str text, v = ms__json_path(part, "numberValue");
+    if (!v.ptr) v = ms__json_path(part, "boolValue");
+    if (!ms__string_between(ms__json_path(part, "stringValue"), &text)) {
+        ms_json_put_raw(w, v.ptr ? v : MS_STR("null"));
+        return;
+    }
+    if (begins) ms_json_value_follows(w);
+    if (begins) ms__json_byte(w, '"');
+    ms__json_bytes(w, text.ptr, text.len);
+}
+
+/* Makes the arguments of a call of the values that a stream sent for their paths, in the
+ * order of the text. */
+static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
+{
+    ms_buf all, *list = &part->bufs[MS__ANSWER_LIST];
+    ms__args_path paths[2];
+    ms_str text;
+    ms_json_writer w;
+    unsigned n = 0;
+    bool in_text = false, fine = true;
+    if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
+    memset(&all, 0, sizeof all);
+    memset(paths, 0, sizeof paths);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    part->bufs[MS__ANSWER_BODY].len = 0;
+    ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+        ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
+        ms_str v = ms__json_path(it.value, "jsonPath");
+        fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
+        if (!fine) break;
+        bool goes_on = in_text && ms_str_equal(before->text, text);
+        if (in_text && !goes_on) ms__json_byte(&w, '"');
+        if (!goes_on)
+            fine = ms__args_path_read(path, text) && ms__args_path_go(&w, before, path);
+        n += !goes_on;
+        in_text = fine && ms__json_path(it.value, "stringValue").ptr;
+        if (fine) ms__args_path_value(&w, it.value, !goes_on);
+    }
+    if (in_text) ms__json_byte(&w, '"');
+    for (size_t i = 1; fine && i < paths[n % 2].n; i++) ms_json_end(&w);
+    if (fine) ms_json_end(&w);
+    list->len = 0;
+    if ((!fine || ms_json_finish(&w) != MS_OK) && a->code == MS_OK)
+        a->code = ms__fail(a->err, MS_E_SYNTAX, "the arguments of call '%v' come in "
+                           "parts that do not fit together",
+                           MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
+}
+
+/* Returns the extra members of a part: `signed` of what only its maker takes, with the
+ * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
+ * number of the first message, where others wrote between. */
 static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *part,
                                     uint64_t of, bool is_signed, bool apart)
 {
-    bool data = part->bufs[MS__ANSWER_DATA].len > 0;
+    const ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    bool data = part->kind == MS__ANSWER_THOUGHT && part->bufs[MS__ANSWER_DATA].len > 0;
     const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
     ms_json_writer w;
     ms_buf buf;
@@ -31443,6 +31842,15 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         if (of != 0) ms_json_put_u64(&w, of);
         if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
         if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        if (part->custom) ms_json_key(&w, MS_STR("kind"));
+        if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
+        if (members->len > 0) {
+            ms_json_key(&w, MS_STR("members"));
+            ms_json_value_follows(&w);
+            ms__json_byte(&w, '{');
+            ms__json_bytes(&w, members->ptr, members->len);
+            ms__json_byte(&w, '}');
+        }
         ms_json_end(&w);
     }
     if (apart) ms_json_key(&w, MS_STR("answer"));
@@ -31606,10 +32014,65 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_part_stream(a, part);
 }
 
+/* Begins an answer anew: a proxy made a second request, and what came of the first is
+ * void. Messages that were begun are hidden. */
+static void ms__answer_void(ms_answer_stream *a)
+{
+    ms_error *err = a->err;
+    for (ms__answer_part *part = a->parts; part; part = part->next) {
+        if (part->seq == 0 || a->code != MS_OK) continue;
+        a->code = ms_stream_feed(&part->stream, ms__absent(), err);
+        if (a->code == MS_OK)
+            a->code = ms_stream_recover(a->desc.store, part->seq, ms__answer_arena(a),
+                                        err);
+        if (a->code == MS_OK) a->code = ms_hide(a->desc.store, part->seq, err);
+    }
+    a->parts = a->last = NULL;
+    memset(a->tries, 0, sizeof a->tries);
+    a->n_parts = 0;
+    a->out.first_seq = 0;
+    a->last_kind = MS__ANSWER_OTHER;
+    a->whole = a->begun = false;
+}
+
 /* ==== [answer-events] what each provider answers ===================================
  * A body is one event, a stream many. Each wire has a function that reads an event into
  * parts, and a row of the places where its model, usage and reason to stop are.
  * ================================================================================== */
+
+/* Returns whether a block has another member than those of `held` that is not null or
+ * empty. */
+static bool ms__answer_has_more(ms_str block, const char *held)
+{
+    ms_json_iter it = ms_json_iterate(block);
+    ms_str name;
+    while (it.object && ms_json_next(&it))
+        if (ms__string_between(it.key, &name) && !ms__has_word(held, name) &&
+            ms_json_kind_of(it.value) != MS_JSON_NULL && it.value.len > 2)
+            return true;
+    return false;
+}
+
+/* Adds the members that only its maker takes to a part. */
+static void ms__answer_keeps(ms_answer_stream *a, ms__answer_part_kind kind,
+                             int64_t index, ms_str block, const char *held)
+{
+    if (a->code == MS_OK && ms__answer_has_more(block, held))
+        ms__answer_part_members(a, ms__answer_part_at(a, kind, index), block, held);
+}
+
+/* Keeps the reasoning_details of OpenRouter, which a stream sends in parts. */
+static void ms__answer_details(ms_answer_stream *a, ms_str details)
+{
+    ms_json_iter it = ms_json_iterate(details);
+    while (ms_json_next(&it) && a->code == MS_OK) {
+        ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_THOUGHT, 0);
+        if (!part) return;
+        bool begins = !ms__answer_part_filled(part);
+        ms__answer_part_listed(a, part, it.value);
+        if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    }
+}
 
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
  * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
@@ -31631,6 +32094,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
+    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
     if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
@@ -31640,6 +32104,10 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
+        ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
+        if (part && ms__json_path(it.value, "custom").ptr) part->custom = true;
+        ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
+                         "id type index function custom");
     }
 }
 
@@ -31650,7 +32118,8 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
     (void)event;
     ms_str m = ms__json_path(a->choice, "message"),
                delta = ms__json_path(a->choice, "delta");
-    a->whole = a->whole || (m.ptr && !delta.ptr);
+    a->at_once = a->at_once || (m.ptr && !delta.ptr);
+    a->whole = a->whole || a->at_once;
     ms__answer_said(a, delta);
     if (!delta.ptr || !a->begun) ms__answer_said(a, m);
 }
@@ -31660,11 +32129,13 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str type = ms__json_path(block, "type");
     if (ms_json_string_is(type, MS_STR("text"))) {
+        ms__answer_keeps(a, MS__ANSWER_TEXT, index, block, "type text");
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
     } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
         ms_json_iter it = ms_json_iterate(ms__json_path(block, "input"));
         bool has = ms_json_next(&it); /* {}: deltas may follow */
         ms__answer_call(a, index, block, "name", has ? "input" : "-");
+        ms__answer_keeps(a, MS__ANSWER_CALL, index, block, "type id name input");
     } else if (ms_json_string_is(type, MS_STR("thinking")) ||
                ms_json_string_is(type, MS_STR("redacted_thinking"))) {
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, block,
@@ -31690,6 +32161,11 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, delta, "thinking");
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, delta,
                         "signature");
+    ms_str citation = ms__json_path(delta, "citation");
+    if (citation.ptr && a->code == MS_OK) {
+        ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_TEXT, index);
+        if (part) ms__answer_part_listed(a, part, citation);
+    }
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
@@ -31698,13 +32174,28 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
                             "partial_json");
 }
 
+/* Adds to the newest call of gemini, whose arguments a stream sends by their paths. */
+static void ms__answer_gemini_more(ms_answer_stream *a, ms_str call)
+{
+    ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, a->n_parts);
+    ms_json_iter it = ms_json_iterate(ms__json_path(call, "partialArgs"));
+    if (!part) return;
+    while (ms_json_next(&it)) ms__answer_part_listed(a, part, it.value);
+    part->open = ms_json_kind_of(ms__json_path(call, "willContinue")) == MS_JSON_TRUE;
+}
+
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
     (void)event;
     ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
-        bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
+        ms_str called = ms__json_path(it.value, "functionCall");
+        bool call = called.ptr != NULL;
+        if (call && !ms__json_path(called, "name").ptr) {
+            ms__answer_gemini_more(a, called);
+            continue;
+        }
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
         ms__answer_part_kind kind = call                   ? MS__ANSWER_CALL
@@ -31715,12 +32206,18 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         a->last_kind = kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
+        if (kind == MS__ANSWER_TEXT)
+            ms__answer_keeps(a, kind, a->n_parts, it.value, "text thought");
+        if (kind == MS__ANSWER_THOUGHT)
+            ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_SIGNATURE, it.value,
+                                "thoughtSignature");
         if (kind == MS__ANSWER_OTHER) ms__answer_other(a, a->n_parts, it.value);
         if (kind != MS__ANSWER_CALL) continue;
         ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_ID, it.value,
                             "functionCall.id");
         ms__answer_call(a, a->n_parts, it.value, "functionCall.name",
                         "functionCall.args");
+        ms__answer_gemini_more(a, called);
     }
 }
 
@@ -31743,37 +32240,40 @@ typedef struct ms__answer_wire {
     void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
     const char *of;           /* whose, as in ms__answer_marks */
     const char *choices;      /* the list of answers; NULL: there is one */
-    const char *inner;        /* member of an event that has the answer; NULL: none */
+    const char *inner;        /* member of the first event, which has the rest; NULL:
+                                 none. A second one begins the answer anew */
+    const char *beside;       /* member that has the usage instead; NULL: none */
     const char *holds;        /* a member of each whole answer, for errors */
     const char *model, *stop, *stop_else;
     const char *counts[MS__COUNTS];
     bool cached_apart;        /* the input is counted without cached tokens */
     bool thoughts_apart;      /* the output is counted without thinking */
+    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
 } ms__answer_wire;
 
 static const ms__answer_wire ms__answer_wires[] = {
-    {ms__answer_chat, "chat completions", "choices", NULL, "choices", "model",
+    {ms__answer_chat, "chat completions", "choices", NULL, "x_groq", "choices", "model",
      ".finish_reason", NULL,
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false},
-    {ms__answer_ollama, "Ollama", NULL, NULL, "message", "model", "done_reason", NULL,
-     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false},
-    {ms__answer_anthropic, "Anthropic", NULL, "message", "content", "model",
+     false, false, true},
+    {ms__answer_ollama, "Ollama", NULL, NULL, NULL, "message", "model", "done_reason",
+     NULL, {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", NULL, "content", "model",
      "stop_reason", "delta.stop_reason",
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
-     true, false},
-    {ms__answer_gemini, "Gemini", "candidates", NULL, "candidates", "modelVersion",
-     ".finishReason", NULL,
+     true, false, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, NULL, "candidates",
+     "modelVersion", ".finishReason", NULL,
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
-     false, true},
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {NULL, NULL, NULL, NULL, NULL, NULL},
-     false, false}, /* pydantic-ai */
+     false, true, false},
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -31935,10 +32435,12 @@ static void ms__answer_event(ms_answer_stream *a)
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
     inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
+    if (inner.ptr && a->parts) ms__answer_void(a);
     if (inner.ptr) event = inner;
     ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
                                        : ms__absent());
     ms__answer_facts(a, event);
+    if (wire->beside) ms__answer_facts(a, ms__json_path(event, wire->beside));
     wire->read(a, event);
 }
 
@@ -32040,6 +32542,12 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
         else if (c == '"') a->in_string = false;
         return false;
     }
+    static const char done[] = "[DONE]"; /* a server may end with it alone */
+    if (a->depth > 0 || c != done[a->done]) a->done = c == '[';
+    else if (++a->done == sizeof done - 1) {
+        a->done = 0;
+        a->whole = a->whole || (a->begun && ms__answer_wire_of(a)->ends_with_done);
+    }
     bool begins = !a->in_line;
     a->in_line = c != '\n' && c != '\r';
     if (begins) { /* a line that begins with ':' is a comment of the stream */
@@ -32086,6 +32594,9 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     if (!all) return NULL;
     for (ms__answer_part *part = a->parts; part; part = part->next, m++) {
         ms__answer_part_input(a, part);
+        ms__answer_part_args(a, part);
+        ms__answer_part_cited(a, part);
+        a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
@@ -32095,10 +32606,13 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
-        bool is_signed = thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0;
+        bool is_signed = ms__answer_part_own(part);
+        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len > 0;
         apart = apart || (before != 0 && part->seq > before + 1);
         if (is_signed || apart)
-            m->extra = ms__answer_part_extra(a, part, thought ? of : 0, is_signed, apart);
+            m->extra = ms__answer_part_extra(a, part, thought   ? of
+                                                     : members ? ms__answer_sum(0, m) : 0,
+                                             is_signed, apart);
         if (part->seq != 0) before = part->seq;
     }
     a->out.messages = n;
@@ -32183,6 +32697,10 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
     a->code = MS_OK;
+    if (!a->streams && !a->whole) { /* a call of it is not complete */
+        m = NULL;
+        a->out.messages = a->out.calls = 0;
+    }
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, first);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);

@@ -17,6 +17,7 @@
 enum {
     LINT_TEXT = 512,          /* bytes of a path or a text, longer ones are truncated */
     LINT_SHOWN = 60,          /* bytes of a value or name that a text shows */
+    LINT_LISTED = 8,          /* shapes that a text names */
     LINT_MEMBERS = 8          /* members in the longest table, and its last row */
 };
 
@@ -457,7 +458,8 @@ static void lint_no_shape(lint *l, const lint_path *at, ms_str object,
     for (size_t i = 0; i < of->count; i++) {
         const lint_shape *shape = &of->shapes[i];
         if (strchr(shape->places, place) == NULL) continue;
-        lint_put_word(&words, &count, " or ", shape->tag);
+        if (count < LINT_LISTED) lint_put_word(&words, &count, " or ", shape->tag);
+        else if (count++ == LINT_LISTED) lint_put_text(&words, " or another");
     }
     if (of->tag == NULL) {
         ms_json_iter it = ms_json_iterate(object);
@@ -712,14 +714,35 @@ static void lint_chat_function(lint *l, const lint_path *at, ms_str value, char 
 static const lint_member lint_chat_call_members[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
     {"function", LINT_NEEDED | LINT_OBJECT, lint_chat_function, 0},
+    {"extra_content", LINT_OBJECT, NULL, 0}, /* of Gemini's endpoint */
+    LINT_END,
+};
+
+/* The input of a custom tool is any text. */
+static const lint_member lint_chat_custom_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"input", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_chat_custom(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_chat_custom_members, false);
+}
+
+static const lint_member lint_chat_custom_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
+    {"custom", LINT_NEEDED | LINT_OBJECT, lint_chat_custom, 0},
     LINT_END,
 };
 
 static const lint_shape lint_chat_call_shapes[] = {
     {"function", "a", lint_chat_call_members, NULL},
+    {"custom", "a", lint_chat_custom_call, NULL},
 };
 
-static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 1, false};
+static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 2, false};
 
 /* Checks the list of calls, which must not be empty. */
 static void lint_chat_calls(lint *l, const lint_path *at, ms_str value, char place)
@@ -983,7 +1006,10 @@ static void lint_block_content(lint *l, const lint_path *at, ms_str value, char 
 }
 
 static const lint_member lint_block_text[] = {
-    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0}, LINT_END};
+    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0},
+    {"citations", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_END,
+};
 
 static const lint_member lint_block_source[] = {
     {"source", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
@@ -992,6 +1018,9 @@ static const lint_member lint_block_use[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"caller", LINT_OBJECT, NULL, 0},
+    {"toolset_name", LINT_STRING, NULL, 0},
+    {"server_name", LINT_STRING, NULL, 0}, /* of an MCP server */
     LINT_END,
 };
 
@@ -1028,6 +1057,29 @@ static const lint_member lint_block_thinking[] = {
 static const lint_member lint_block_redacted[] = {
     {"data", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
+static const lint_member lint_block_served[] = {
+    {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
+    {"content", LINT_NEEDED | LINT_ANY, NULL, 0},
+    {"caller", LINT_OBJECT, NULL, 0},
+    {"is_error", LINT_BOOL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_compaction[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_NULL, NULL, 0},
+    {"encrypted_content", LINT_STRING | LINT_NULL, NULL, 0},
+    {"signature", LINT_STRING | LINT_NULL, NULL, 0},
+    {"tool_changes", LINT_ANY, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_fallback[] = {
+    {"to", LINT_NEEDED | LINT_ANY, NULL, 0},
+    {"from", LINT_ANY, NULL, 0},
+    {"trigger", LINT_ANY, NULL, 0},
+    LINT_END,
+};
+
 static const lint_shape lint_block_shapes[] = {
     {"text", "uars", lint_block_text, NULL},
     {"image", "ur", lint_block_source, NULL},
@@ -1036,6 +1088,18 @@ static const lint_shape lint_block_shapes[] = {
     {"tool_result", "u", lint_block_result, lint_block_failed},
     {"thinking", "a", lint_block_thinking, NULL},
     {"redacted_thinking", "a", lint_block_redacted, NULL},
+    {"server_tool_use", "a", lint_block_use, NULL}, /* blocks of the server's own tools */
+    {"mcp_tool_use", "a", lint_block_use, NULL},
+    {"mcp_tool_result", "a", lint_block_served, NULL},
+    {"web_search_tool_result", "a", lint_block_served, NULL},
+    {"web_fetch_tool_result", "a", lint_block_served, NULL},
+    {"code_execution_tool_result", "a", lint_block_served, NULL},
+    {"bash_code_execution_tool_result", "a", lint_block_served, NULL},
+    {"text_editor_code_execution_tool_result", "a", lint_block_served, NULL},
+    {"tool_search_tool_result", "a", lint_block_served, NULL},
+    {"advisor_tool_result", "a", lint_block_served, NULL},
+    {"compaction", "a", lint_block_compaction, NULL},
+    {"fallback", "a", lint_block_fallback, NULL},
 };
 
 static const lint_choice lint_block = {"type", lint_block_shapes,
@@ -1238,6 +1302,16 @@ static const lint_member lint_gemini_call_part[] = {
 static const lint_member lint_gemini_response_part[] = {
     {"functionResponse", LINT_NEEDED | LINT_OBJECT, lint_gemini_response, 0}, LINT_END};
 
+/* Code that the server ran, and calls of its own tools. */
+#define LINT_GEMINI_SERVED(name)                                                         \
+    {{name, LINT_NEEDED | LINT_OBJECT, NULL, 0},                                         \
+     {"thoughtSignature", LINT_STRING, NULL, 0},                                         \
+     LINT_END}
+static const lint_member lint_gemini_code[] = LINT_GEMINI_SERVED("executableCode");
+static const lint_member lint_gemini_ran[] = LINT_GEMINI_SERVED("codeExecutionResult");
+static const lint_member lint_gemini_tool[] = LINT_GEMINI_SERVED("toolCall");
+static const lint_member lint_gemini_done[] = LINT_GEMINI_SERVED("toolResponse");
+
 /* A part has exactly one member of these, in a role that allows it. */
 static const lint_shape lint_gemini_shapes[] = {
     {"text", "um", lint_gemini_text, NULL},
@@ -1246,6 +1320,10 @@ static const lint_shape lint_gemini_shapes[] = {
     {"fileData", "um", lint_gemini_file, NULL},
     {"functionCall", "m", lint_gemini_call_part, NULL},
     {"functionResponse", "u", lint_gemini_response_part, NULL},
+    {"executableCode", "m", lint_gemini_code, NULL},
+    {"codeExecutionResult", "m", lint_gemini_ran, NULL},
+    {"toolCall", "m", lint_gemini_tool, NULL},
+    {"toolResponse", "m", lint_gemini_done, NULL},
 };
 
 static const lint_choice lint_gemini_part = {NULL, lint_gemini_shapes,
@@ -1653,6 +1731,7 @@ static const struct lint_provider {
     {"ollama", lint_chat, 'l'},
     {"deepseek", lint_chat, 'o'},
     {"glm", lint_chat, 'o'},
+    {"openrouter", lint_chat, 'o'},
 };
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,

@@ -205,7 +205,8 @@ struct ms_answer_stream {
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment, begun;
+    bool in_line, in_comment, begun, at_once;
+    unsigned char done;        /* letters of "[DONE]" that were read */
     bool framed;               /* the line of the event is "data: ..." */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */

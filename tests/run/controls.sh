@@ -1539,6 +1539,32 @@ controls()
     control end_text_behind_results gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
         ms__text_ends '|| g->has_calls' ''
+    control raw_blocks_for_any_provider gcc test_answer \
+        block_of_another_kind_is_kept_when_it_comes 100 \
+        ms__item_as_raw 'ms__is_own(p, m)' 'true'
+    control raw_blocks_are_not_counted gcc test_answer \
+        block_of_another_kind_is_kept_when_it_comes 100 \
+        ms__item_as_raw 'p->report.raw_left_out++;' ''
+    control citations_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_part_cited 'if (list->len == 0) return;' 'return;'
+    control members_of_a_block_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_keeps 'ms__answer_has_more(block, held)' 'false'
+    control first_attempt_stays gcc test_answer \
+        answer_begins_anew_when_a_second_message_starts 100 \
+        ms__answer_event 'if (inner.ptr && a->parts) ms__answer_void(a);' ''
+    control begun_messages_of_the_first_attempt_stay gcc test_answer \
+        answer_begins_anew_when_a_second_message_starts 100 \
+        ms__answer_void 'if (a->code == MS_OK) a->code = ms_hide(a->desc.store, part->seq, err);' ''
+    control arguments_in_parts_are_whole gcc test_answer \
+        call_is_not_run_when_its_arguments_are_not_whole 100 \
+        ms__answer_messages 'a->whole = a->whole && !part->open;' ''
+    control arguments_that_do_not_fit gcc test_answer \
+        call_is_not_run_when_its_arguments_are_not_whole 100 \
+        ms__answer_part_args '!fine || ms_json_finish(&w) != MS_OK' 'false'
+    control done_is_no_end gcc test_answer stream_ends_with_done_alone 100 \
+        ms__answer_byte 'a->done = 0;' 'a->done = 0; return false;'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
         ms__text_ends 'g->last->unfinished &&' 'false &&'
     control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
