@@ -89,8 +89,9 @@
  *
  * What else only its maker takes has `signed`, too: a message of blocks that have no
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
- * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They are sent as
- * they came, in their place; elsewhere they are left out, and blocks are counted.
+ * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
+ * are sent as they came, in their place; elsewhere they are left out, and blocks are
+ * counted.
  *
  * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
  * call, one for a turn_id), 80 a text that is written, a copy of the message if the
