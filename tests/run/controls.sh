@@ -1604,7 +1604,10 @@ controls()
         ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
     control type_taken_as_a_set gcc test_bad_input \
         a_type_is_refused_where_a_set_of_types_is_needed 100 \
-        ms__query_check '(q->types | q->agent_types) & 1' 'false'
+        ms__query_check '(q->types | q->agent_types) & 127' 'false'
+    control even_type_taken_as_a_set gcc test_bad_input \
+        a_type_is_refused_where_a_set_of_types_is_needed 100 \
+        ms__query_check '(q->types | q->agent_types) & 127' '(q->types | q->agent_types) & 65'
     control memory_stores_what_is_ignored gcc test_memory \
         'memory/an_added_message_is_ignored_when_the_memory_says_so' 100 \
         ms_memory_add 'memory->runtime_mode == MS_RUNTIME_IGNORE' 'false'
