@@ -852,6 +852,12 @@ controls()
     control words_of_a_team_as_one_s_own gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control words_of_a_worker_as_the_manager_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__is_anothers 'return true;' 'return false;'
+    control words_of_the_manager_as_a_worker_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__item_as_sourced 'own ? MS__ITEM_ASSISTANT : MS__ITEM_USER' 'MS__ITEM_ASSISTANT'
     control messages_of_a_team_joined_by_place gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
