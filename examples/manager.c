@@ -46,7 +46,8 @@ static agent agents[AGENTS] = {
      MS_T_FINAL, /* for the agent and its managers */
      "\"tool_call_id\"",
      "{\"choices\":[{\"message\":{\"content\":\"I look at the forecast.\","
-     "\"tool_calls\":[{\"id\":\"call_1\",\"function\":{\"name\":\"weather\",\"arguments\":\"{}\"}}]}}]}",
+     "\"tool_calls\":[{\"id\":\"call_1\",\"function\":"
+     "{\"name\":\"weather\",\"arguments\":\"{}\"}}]}}]}",
      "{\"choices\":[{\"message\":{\"content\":\"It rains all day.\"}}]}", {0}, {0}},
     {"bob", "gemini", "gemini-2.5-pro",
      "[{\"functionDeclarations\":[{\"name\":\"rooms\"}]}]",
@@ -108,6 +109,7 @@ static ms_result run_call(agent *a, const ms_call *call, ms_error *err)
         ms_envelope news = ms_message(MS_T_GLOBAL_OBSERVATION, ms_text("Plan for rain."));
         news.key = call->id;
         code = ms_memory_broadcast(&a->memory, &news, NULL, err);
+        if (code == MS_E_KEY_REUSED) code = MS_OK; /* told before a kill, in other words */
         step();
     }
     ms_envelope answer = ms_observation(result, call->id);
