@@ -551,8 +551,8 @@ MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allow
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
 
 /* A growing text in an arena: set `arena`, zero the rest. ms_buf_write is its ms_write_fn
- * (ctx is the ms_buf). The view that ms_buf_text returns is valid until the next write or
- * the arena's reset. */
+ * (ctx is the ms_buf); without `arena` it returns MS_E_ARENA. The view that ms_buf_text
+ * returns is valid until the next write or the arena's reset. */
 typedef struct ms_buf {
     ms_arena *arena;
     char *ptr;
@@ -5173,6 +5173,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
             if (cap > SIZE_MAX / 2) return MS_E_TOO_LARGE;
             cap *= 2;
         }
+        if (!b->arena) return MS_E_ARENA;
         char *bigger = (char *)ms_arena_alloc(b->arena, cap);
         if (!bigger) return b->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
         if (b->len) memcpy(bigger, b->ptr, b->len);
@@ -6509,7 +6510,7 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
-        return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
+        return ms__fail(err, MS_E_CLOSED, "the store is not open");
     return MS_OK;
 }
 

@@ -9,7 +9,7 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
-        return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
+        return ms__fail(err, MS_E_CLOSED, "the store is not open");
     return MS_OK;
 }
 

@@ -1608,6 +1608,8 @@ controls()
     control writer_has_traces_alone gcc test_views \
         agents_select_by_writer_when_a_query_has_no_views 100 \
         ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
+    control buffer_without_an_arena gcc test_json buffer_without_an_arena_takes_no_text 100 \
+        ms_buf_write 'if (!b->arena) return MS_E_ARENA;' ''
     control type_taken_as_a_set gcc test_bad_input \
         a_type_is_refused_where_a_set_of_types_is_needed 100 \
         ms__query_check '(q->types | q->agent_types) & 127' 'false'

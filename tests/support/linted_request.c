@@ -33,6 +33,8 @@ ms_result linted_request(const ms_request_desc *desc, ms_write_fn write, void *c
             exit(1);
         }
         code = write(ctx, body.ptr, body.len);
+        if (code != MS_OK && err != NULL)
+            snprintf(err->message, sizeof err->message, "writing the messages failed");
     }
     ms_arena_deinit(&memory);
     return code;
