@@ -6540,7 +6540,7 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
-    if ((q->types | q->agent_types) & 127)
+    if ((q->types | q->agent_types) & (MS_BIT(1) - 1))
         field = "types", why = "types: use MS_BIT(MS_T_...)";
     else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         field = "agent_key", why = "the agent view needs an agent key";
@@ -6602,7 +6602,7 @@ static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
 static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
     int64_t t = 0;
-    if (!(q->types & MS_BIT(ms_type_of(msg)))) return false;
+    if (!(MS_BIT(ms_type_of(msg)) & q->types)) return false;
     if (q->turn_id.ptr) {
         ms_str turn = ms_get(msg, MS_F_TURN_ID).text;
         if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
@@ -10760,7 +10760,7 @@ static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, uint32_t ag
 {
     const ms_query *q = &it->query;
     if (ms__raw_of(q)) return ms__raw_passes(q, msg);
-    if (!(ms__list_iter_types(q, agent) & MS_BIT(ms_type_of(msg)))) return false;
+    if (!(MS_BIT(ms_type_of(msg)) & ms__list_iter_types(q, agent))) return false;
     return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
 }
 

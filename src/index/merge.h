@@ -332,7 +332,7 @@ static bool ms__merge_passes(const ms_cursor *it, const ms_msg *msg, uint32_t ag
 {
     const ms_query *q = &it->query;
     if (ms__raw_of(q)) return ms__raw_passes(q, msg);
-    if (!(ms__list_iter_types(q, agent) & MS_BIT(ms_type_of(msg)))) return false;
+    if (!(MS_BIT(ms_type_of(msg)) & ms__list_iter_types(q, agent))) return false;
     return it->of.merge.match ? ms_query_match(q, msg) : ms__passes(q, msg);
 }
 
