@@ -551,8 +551,8 @@ MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allow
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
 
 /* A growing text in an arena: set `arena`, zero the rest. ms_buf_write is its ms_write_fn
- * (ctx is the ms_buf). The view that ms_buf_text returns is valid until the next write or
- * the arena's reset. */
+ * (ctx is the ms_buf); without `arena` it returns MS_E_ARENA. The view that ms_buf_text
+ * returns is valid until the next write or the arena's reset. */
 typedef struct ms_buf {
     ms_arena *arena;
     char *ptr;
@@ -674,10 +674,12 @@ typedef enum ms_type {
     MS_TYPE_COUNT /* one more than the largest number */
 } ms_type;
 
-/* A set of types, one bit each: MS_BIT(MS_T_TASK) | MS_BIT(MS_T_FINAL). */
+/* A set of types, one bit each: MS_BIT(MS_T_TASK) | MS_BIT(MS_T_FINAL). A type is no set:
+ * queries refuse the low seven bits, of which a type's number has at least one. In
+ * types / MS_BIT(0), the bit of a type is 1 << type. */
 typedef uint64_t ms_type_set;
-#define MS_BIT(type) ((ms_type_set)1 << (unsigned)(type))
-#define MS_TYPES_ALL (((ms_type_set)1 << (unsigned)MS_TYPE_COUNT) - 2)
+#define MS_BIT(type) ((ms_type_set)1 << ((unsigned)(type) + 6))
+#define MS_TYPES_ALL (MS_BIT(MS_TYPE_COUNT) - MS_BIT(1))
 #define MS_TYPES_CONVERSATION (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE))
 #define MS_TYPES_GLOBAL (MS_BIT(MS_T_GLOBAL_OBSERVATION) | MS_BIT(MS_T_SYNTHESIS))
 /* The agent view of the framework's guide: what an agent did. */
@@ -891,7 +893,7 @@ typedef struct ms_query {
     unsigned views;           /* MS_VIEW_*; 0: TIMELINE, or with agent_key or agent_keys
                                  what these agents wrote */
     ms_type_set types;        /* only these; 0: all of the views. A set is made of
-                                 MS_BIT(MS_T_...): one with bit 0 is MS_E_ARGUMENT */
+                                 MS_BIT(MS_T_...): a type itself is MS_E_ARGUMENT */
     ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT; 0 without
                                  views: all */
     ms_str agent_key;         /* for AGENT, or without views */
@@ -5173,6 +5175,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
             if (cap > SIZE_MAX / 2) return MS_E_TOO_LARGE;
             cap *= 2;
         }
+        if (!b->arena) return MS_E_ARENA;
         char *bigger = (char *)ms_arena_alloc(b->arena, cap);
         if (!bigger) return b->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
         if (b->len) memcpy(bigger, b->ptr, b->len);
@@ -5556,7 +5559,7 @@ static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
 
 /* A tag has five bits in a record, see [record]. */
 MS__STATIC_ASSERT(fields_fit_a_tag, MS_FIELD_COUNT <= 32);
-MS__STATIC_ASSERT(types_fit_a_byte, MS_TYPE_COUNT <= 64);
+MS__STATIC_ASSERT(types_fit_a_set, MS_TYPE_COUNT <= 57);
 
 static ms_str ms__field_text(const ms_envelope *m, unsigned field)
 {
@@ -6509,7 +6512,7 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
-        return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
+        return ms__fail(err, MS_E_CLOSED, "the store is not open");
     return MS_OK;
 }
 
@@ -6539,14 +6542,14 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
-    if ((q->types | q->agent_types) & 1)
+    if ((q->types | q->agent_types) & (MS_BIT(1) - 1))
         field = "types", why = "types: use MS_BIT(MS_T_...)";
     else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         field = "agent_key", why = "the agent view needs an agent key";
     else if (team && q->n_agent_keys > 0 && !q->agent_keys)
         field = "agent_keys", why = "agent_keys is missing";
     else if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        field = "raw", why = "a raw query needs the timeline, in order of sequence";
+        field = "raw", why = "raw needs the timeline, in order of sequence";
     else if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         field = "about_seq", why = "about_seq needs raw and a location";
     return field ? ms__fail_at(err, MS_E_ARGUMENT, field, "%s", why) : MS_OK;
@@ -6597,10 +6600,11 @@ static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
     return (views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
 }
 
-/* Applies the filters that need the content of a record. */
+/* Applies the filters by type, and those that need the content of a record. */
 static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
     int64_t t = 0;
+    if (!(MS_BIT(ms_type_of(msg)) & q->types)) return false;
     if (q->turn_id.ptr) {
         ms_str turn = ms_get(msg, MS_F_TURN_ID).text;
         if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
@@ -6652,8 +6656,7 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
     if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
         return false;
     if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
-    if (bit != MS_RAW_MESSAGES) return true;
-    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
+    return bit != MS_RAW_MESSAGES || ms__passes(q, msg);
 }
 
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
@@ -6662,7 +6665,6 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
     uint64_t seq = ms_seq(msg);
     ms__resolve(&q);
     if (q.raw) return ms__raw_passes(&q, msg);
-    if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
     if (!ms__is_empty(q.location) && !ms_str_equal(ms__location(msg), q.location))

@@ -852,6 +852,12 @@ controls()
     control words_of_a_team_as_one_s_own gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control words_of_a_worker_as_the_manager_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__is_anothers 'return true;' 'return false;'
+    control words_of_the_manager_as_a_worker_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__item_as_sourced 'own ? MS__ITEM_ASSISTANT : MS__ITEM_USER' 'MS__ITEM_ASSISTANT'
     control messages_of_a_team_joined_by_place gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
@@ -1628,9 +1634,16 @@ controls()
     control writer_has_traces_alone gcc test_views \
         agents_select_by_writer_when_a_query_has_no_views 100 \
         ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
+    control types_of_raw_queries_not_tested gcc test_twin logs_and_twin_agree 10 \
+        ms__passes 'if (!(MS_BIT(ms_type_of(msg)) & q->types)) return false;' ''
+    control buffer_without_an_arena gcc test_json buffer_without_an_arena_takes_no_text 100 \
+        ms_buf_write 'if (!b->arena) return MS_E_ARENA;' ''
     control type_taken_as_a_set gcc test_bad_input \
         a_type_is_refused_where_a_set_of_types_is_needed 100 \
-        ms__query_check '(q->types | q->agent_types) & 1' 'false'
+        ms__query_check '(q->types | q->agent_types) & (MS_BIT(1) - 1)' 'false'
+    control even_type_taken_as_a_set gcc test_bad_input \
+        a_type_is_refused_where_a_set_of_types_is_needed 100 \
+        ms__query_check '& (MS_BIT(1) - 1)' '& 65'
     control memory_stores_what_is_ignored gcc test_memory \
         'memory/an_added_message_is_ignored_when_the_memory_says_so' 100 \
         ms_memory_add 'memory->runtime_mode == MS_RUNTIME_IGNORE' 'false'

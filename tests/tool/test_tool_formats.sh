@@ -144,6 +144,7 @@ talks='[{"task_id":1,"traj":[{"role":"user","content":"one"}]},
 chat='{"role":"user","content":"a"}
 {"role":"assistant","content":"b"}
 {"role":"user","content":"c"}'
+counts=$(sed -n '/^typedef struct ms_project_report/,/^}/p' msgstore.h | grep -c uint64_t)
 session <<'END'
 == request_has_what_is_asked_for
 history $demo shop-osaka --format anthropic --agent orchestrator --system 'You are.' => ^\{"system":"You are\."
@@ -153,6 +154,9 @@ history $demo --location shop-osaka --format openai => "tool_calls":\[\{"id" == 
 history $demo --format openai --agent report_worker => "content":"\[data_worker\]
 history $demo --format openai --report => ^\[ -> 0 ^ +31  messages read$
 history $demo --format openai --report -n 5 => ^\[ -> 0 ^ +[1-9][0-9]*  left out before the window$
+history $demo --format openai --report -n 5 => ^\[ -> 0 ^ +0  messages put after assistant text
+history - --format anthropic --report <<<"${chat%$'\n'*}" => "\(Continue\.\)" -> 0 ^ +1  messages put after assistant text, so that the user ends$
+$ [ "$("$tool" history $demo --format openai --report 2>&1 >/dev/null | wc -l)" -eq "$counts" ] =0>
 history $demo --format openai --budget 3 -> 1 the budget is 3
 history - --format openai -n 1 <<<$chat => ^\[\{"role":"user","content":"c"\}\]$
 history - --format gemini <<<$talks -> 2 locations: (1, 2|2, 1)
