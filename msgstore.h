@@ -28569,7 +28569,7 @@ typedef struct ms__thinking_check {
 
 typedef struct ms__item {
     ms__item_kind kind;
-    bool failed, final, delegation;
+    bool failed, final, delegation, cut_off; /* cut_off: a call, an interrupted stream */
     bool joined;              /* it continues the answer of the message before */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
@@ -29594,8 +29594,8 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* Returns the nearest call of a name without a result, of several in one turn the oldest,
- * or NULL. any: calls of any agent. */
+/* Returns the nearest call of a name without a result, of several in one turn the oldest
+ * that is not cut off, since none of those was run; or NULL. any: calls of any agent. */
 static ms__item *ms__call_open(ms__name *name, bool any)
 {
     ms__item *call = name->call;
@@ -29603,10 +29603,9 @@ static ms__item *ms__call_open(ms__name *name, bool any)
     name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
     ms__item *at = call->before[any];
-    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
-         looked++, at = at->before[any]) {
+    for (unsigned n = 0; at && n < MS__LOOK_AT; n++, at = at->before[any]) {
         if (at->result || at->group != call->group) break;
-        call = at;
+        if (!at->cut_off || call->cut_off) call = at;
     }
     return call;
 }
@@ -29657,6 +29656,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
+    call->cut_off = (m->flags & MS_FLAG_UNFINISHED) != 0;
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;

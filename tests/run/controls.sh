@@ -1554,6 +1554,9 @@ controls()
     control truncated_call_waits gcc test_request \
         call_that_is_cut_off_is_counted_and_not_listed 100 \
         ms__pending_list 'ms_flags(w->msg) & MS_FLAG_UNFINISHED' 'false'
+    control interrupted_call_takes_the_result gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__call_open '!at->cut_off || call->cut_off' 'true'
     control delegation_waits gcc test_request \
         calls_come_as_the_model_made_them 100 \
         ms__pending_read '|| last->delegation' ''
