@@ -375,6 +375,21 @@ static void hide_wide_and_query(world *w)
     query_all(w);
 }
 
+/* Some are in others, and those that hide nothing more leave no record. */
+static void hide_at_random_and_query(world *w)
+{
+    uint64_t hidden, all = 0;
+    random_state = 7;
+    for (size_t i = 0; i < w->n / 8; i++) {
+        uint64_t at = 1 + random_number((unsigned)w->n);
+        must(ms_hide_range(w->store, JOB, at, at + 16 + random_number(8), &hidden, NULL));
+        all += hidden;
+    }
+    assert_in_range(all, w->n / 2, w->n);
+    query_all(w);
+    query_windows(w);
+}
+
 static void rewind_each(world *w)
 {
     for (size_t i = 0; i < w->n; i++) {
@@ -450,6 +465,22 @@ static void feed_stream(world *w)
         must(ms_stream_feed(&w->stream, MS_STR("tok "), NULL));
     must(ms_get_by_seq(w->store, seq, &w->arena, &msg, NULL));
     must(ms_stream_end(&w->stream, NULL, &w->arena, NULL));
+}
+
+/* A reader that asks after each few parts. */
+static void follow_stream(world *w)
+{
+    ms_stream_text text;
+    size_t n = 0;
+    memset(&text, 0, sizeof text);
+    for (size_t i = 0; i < w->n; i++) {
+        must(ms_stream_feed(&w->stream, MS_STR("tok "), NULL));
+        if (i % 4 != 3) continue;
+        ms_arena_reset(&w->arena);
+        must(ms_stream_follow(w->store, w->stream.seq, &w->arena, &text, NULL));
+        n += text.text.len;
+    }
+    assert_int_equal(n, 4 * w->n);
 }
 
 static void stream_each(world *w)
@@ -1005,6 +1036,7 @@ static const operation operations[] = {
     {"hide each second", append_all, hide_each, IN_BOTH},
     {"hide ranges", append_all, hide_and_query, IN_BOTH},
     {"hide wide ranges", append_all, hide_wide_and_query, IN_BOTH},
+    {"hide wide ranges at random", append_all, hide_at_random_and_query, IN_BOTH},
     {"rewind", append_one, rewind_each, IN_BOTH},
     {"redact each", append_all, redact_each, IN_BOTH},
     {"facts, one member", append_one, set_facts, IN_BOTH},
@@ -1012,6 +1044,7 @@ static const operation operations[] = {
     {"fork of many", append_all, fork_all, IN_BOTH},
     {"forks of forks", append_one, fork_of_forks, BY_NAME},
     {"stream of many parts", begin_stream, feed_stream, IN_BOTH},
+    {"following a stream", begin_stream, follow_stream, IN_BOTH},
     {"many streams", NULL, stream_each, IN_BOTH},
     {"copy", append_everything, copy_all, IN_BOTH},
     {"rewrite", append_everything, rewrite, IN_SEGMENTS},
