@@ -1573,6 +1573,9 @@ controls()
     control interrupted_call_takes_the_result gcc test_request \
         calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
         ms__call_open '!at->cut_off || call->cut_off' 'true'
+    control system_text_of_a_report_is_the_caller_s gcc test_lifetimes \
+        'requests_keep_nothing_of_their_arguments on heap' 100 \
+        ms__project_write '!ms__keep_copy(p->arena, &p->report.system)' 'false'
     control delegation_waits gcc test_request \
         calls_come_as_the_model_made_them 100 \
         ms__pending_read '|| last->delegation' ''
