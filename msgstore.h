@@ -1347,13 +1347,20 @@ typedef struct ms_stream_text {
     uint64_t next;            /* `from` of the next call */
     bool ended;               /* text is of the final message, which may differ from
                                  the text so far; empty if that is shorter than `from` */
+    uint64_t place;           /* private: the parts before it are read */
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. Each call reads all parts so far: ask a few times a second.
- * MS_E_RANGE: the text is shorter. */
+ * open may call it. Each call reads all parts so far. MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
+/* The same from text->next on, for a reader that asks after each part: a call reads the
+ * parts since the last one. Zero the struct before the first call, and do not change it
+ * between two. For another handle of the log zero all of it but `next`. A damaged part is
+ * reported once, unless it may be a change of the message. On failure `next` stays. A
+ * ring that has dropped messages since, and a store of your own, read all parts. */
+MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena,
+                                  ms_stream_text *text, ms_error *err);
 /* Ends a stream whose writer has died: the text so far becomes the message, which keeps
  * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -3214,9 +3221,11 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #if MS__SMALL
 #define MS__ONCE /* the compiler inlines what that makes smaller */
+#define MS__CALLED __attribute__((noinline)) /* but it errs: a call is smaller */
 #define MS__RARE
 #else
 #define MS__ONCE __attribute__((noinline)) /* many call it: compiled once, not in each */
+#define MS__CALLED
 #define MS__RARE __attribute__((cold, noinline)) /* compiled for size, apart */
 #endif
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
@@ -3242,6 +3251,7 @@ static MS__UNUSED void ms__prefetch_write(const void *p)
 #define MS__UNUSED
 #define MS__NOINLINE
 #define MS__ONCE
+#define MS__CALLED
 #define MS__RARE
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)
@@ -6850,7 +6860,7 @@ static MS__NOINLINE ms_result ms__cursor_open(ms_store *store, const ms_query *q
 }
 
 /* Closes a cursor. The result of reading, code, has precedence. */
-static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
+static MS__CALLED ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
 {
     ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
     return code == MS_OK ? end : code;
@@ -6887,12 +6897,13 @@ static void ms__appended_set(ms_envelope *e, ms_str text)
     else e->content = ms_text_n(text);
 }
 
-/* Reads an unfinished message into *appended, in the arena: the text from parts before
- * the place as_of, then rest. */
+/* Reads an unfinished message into *appended, in the arena: its text, that of parts
+ * before the place as_of, then rest. as_from: of the parts from that place on alone;
+ * unless the query's is 0 then, since the store has moved its records. */
 static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
-                                                uint64_t as_of, ms_str rest,
-                                                ms_arena *arena, ms__appended **appended,
-                                                ms_error *err)
+                                                uint64_t as_from, uint64_t as_of,
+                                                const ms_str *rest, ms_arena *arena,
+                                                ms__appended **appended, ms_error *err)
 {
     const ms_msg *part;
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
@@ -6906,15 +6917,17 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
     f->q.raw = MS_RAW_PARTS;
     f->q.about_seq = f->e.seq;
     f->q.as_of = as_of;
-    ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
+    f->q.as_from = as_from;
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
+    if (f->it.query.as_from) text.len = 0;
+    ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
     if (f->it.damaged > 0 && f->it.result == MS_OK)
         f->it.result = MS_E_DAMAGED; /* a union only counts */
-    if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
+    if (code == MS_OK && rest) code = ms_buf_write(&f->buf, rest->ptr, rest->len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
     ms__appended_set(&f->e, ms_buf_text(&f->buf));
@@ -6930,7 +6943,7 @@ static MS__NOINLINE ms_result ms__appended_message(ms_store *store, const ms_msg
     *out = msg;
     if (!store->backend->change) return MS_OK;
     ms__appended *f;
-    ms_result code = ms__appended_read(store, msg, as_of, ms__absent(), arena, &f, err);
+    ms_result code = ms__appended_read(store, msg, 0, as_of, NULL, arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__appended_field(f->e.type)).text.len) return code;
     MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
@@ -7782,6 +7795,12 @@ static ms_envelope ms__redacted(const ms_msg *msg)
     return e;
 }
 
+static MS__NOINLINE bool ms__is_usage(const ms_msg *msg)
+{
+    return ms_kind_of(msg) == MS_KIND_NOTE &&
+           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+}
+
 /* Returns whether a redaction keeps a record: the redacted content itself, or a usage
  * note. */
 static bool ms__redact_keeps(const ms_msg *msg)
@@ -7789,8 +7808,7 @@ static bool ms__redact_keeps(const ms_msg *msg)
     if (ms_kind_of(msg) == MS_KIND_AMEND)
         return (ms_flags(msg) & MS_FLAG_REDACTED) && ms_str_equal(ms_content(msg).text,
                                                                   MS_STR(MS__REDACTED));
-    return ms_kind_of(msg) == MS_KIND_NOTE &&
-           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+    return ms__is_usage(msg);
 }
 
 /* Does one step for all records that the query finds. */
@@ -8018,7 +8036,7 @@ static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
     ms__appended *f;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !final_message) {
-        code = ms__appended_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        code = ms__appended_read(store, msg, 0, 0, &rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
     flags |= (uint32_t)MS_FLAG_AMENDED;
@@ -8045,51 +8063,70 @@ MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *aren
                             err);
 }
 
-MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
-                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena,
+                                  ms_stream_text *text, ms_error *err)
 {
     const ms_msg *msg;
     ms_result code = MS_OK;
-    memset(out, 0, sizeof *out);
+    uint64_t from = text->next, place = text->place, before = 0;
+    text->text = ms__absent();
+    text->ended = false;
+    text->place = 0;
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     ms_result known = ms__get_known(store, seq, arena, &msg, err);
     if (known != MS_OK && known != MS__UNSURE) return known;
-    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
-    out->ended = !ms__is_streaming(msg);
-    if (!out->ended) {
+    ms_str all = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
+    text->ended = !ms__is_streaming(msg);
+    if (!text->ended) {
         ms__appended *f;
-        code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
+        code = ms__appended_read(store, msg, place, 0, NULL, arena, &f, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
-        text = ms_buf_text(&f->buf);
-        if (from > text.len)
+        all = ms_buf_text(&f->buf);
+        if (f->it.query.as_from) before = from;
+        else if (from > all.len)
             return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
-                            (uint64_t)text.len, from);
+                            (uint64_t)all.len, from);
+        text->place = f->it.now ? f->it.now : place;
     }
-    size_t skip = from < text.len ? (size_t)from : text.len;
-    out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
-    out->next = text.len;
+    size_t skip = from - before < all.len ? (size_t)(from - before) : all.len;
+    text->text = ms_str_n(all.ptr ? all.ptr + skip : "", all.len - skip);
+    text->next = before + all.len;
     return code == MS_OK ? ms__get_unsure(known, seq, err) : code;
+}
+
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->next = from;
+    return ms_stream_follow(store, seq, arena, out, err);
 }
 
 /* ---- Usage. */
 
 static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
                                               "cached_tokens", "reasoning_tokens"};
+static const unsigned char ms__usage_at[] = {
+    offsetof(ms_usage, input_tokens), offsetof(ms_usage, output_tokens),
+    offsetof(ms_usage, cached_tokens), offsetof(ms_usage, reasoning_tokens)};
 #define MS__USAGE_COUNTS 4
+
+static uint64_t *ms__usage_member(const ms_usage *usage, unsigned i)
+{
+    return (uint64_t *)(void *)((char *)(uintptr_t)usage + ms__usage_at[i]);
+}
 
 static MS__NOINLINE void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 {
     ms_json_writer w;
-    const uint64_t counts[MS__USAGE_COUNTS] = {
-        usage->input_tokens, usage->output_tokens, usage->cached_tokens,
-        usage->reasoning_tokens};
     ms_json_init(&w, ms_buf_write, out, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (unsigned i = 0; i < MS__USAGE_COUNTS; i++) {
-        if (counts[i] == 0) continue;
+        uint64_t count = *ms__usage_member(usage, i);
+        if (count == 0) continue;
         ms_json_key(&w, ms_str_of(ms__usage_names[i]));
-        ms_json_put_u64(&w, counts[i]);
+        ms_json_put_u64(&w, count);
     }
     if (usage->duration_ns > 0) {
         ms_json_key(&w, MS_STR("seconds"));
@@ -8132,20 +8169,16 @@ static uint64_t ms__usage_count(ms_str note, ms_str name)
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 {
     ms_str value;
-    uint64_t *const counts[MS__USAGE_COUNTS] = {&out->input_tokens, &out->output_tokens,
-                                                &out->cached_tokens,
-                                                &out->reasoning_tokens};
     memset(out, 0, sizeof *out);
-    if (ms_kind_of(note) != MS_KIND_NOTE ||
-        !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
-        return false;
+    if (!ms__is_usage(note)) return false;
     ms_value v = ms_content(note);
-    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
+    if (!v.json) return true;
     for (unsigned i = 0; i < MS__USAGE_COUNTS; i++)
-        *counts[i] = ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
-    if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
-        ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
-        out->duration_ns = 0;
+        *ms__usage_member(out, i) =
+            ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
+    if (ms_json_member(v.text, MS_STR("seconds"), &value))
+        (void)ms_seconds_read(value, &out->duration_ns);
+    if (out->duration_ns < 0) out->duration_ns = 0;
     return true;
 }
 
@@ -8982,6 +9015,7 @@ typedef struct ms__range {
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
     uint32_t reach;     /* number of ranges from this one to before `jump` */
+    uint32_t n_sorted;  /* of them as many stand behind the struct, see ms__ranges_join */
 } ms__range;
 
 /* A damaged range between records: what stood there, as far as its header tells. */
@@ -9428,9 +9462,12 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
 /* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
  * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
  * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
- * checks these from the newest back, and jumps over series of them that lie
- * elsewhere. That takes some log(ranges) steps if ranges were made in an order, up or
- * down, nested or not. A walk over messages skips a range at once. */
+ * checks these from the newest back, and jumps over series of them that lie elsewhere. In
+ * a series that the reader sees whole it searches the ranges by their numbers. That takes
+ * some log(ranges)^2 steps. In a buffer, and in code compiled for size, series are not
+ * sorted: ranges made at random places are checked one by one there, those made in an
+ * order, up or down, nested or not, are jumped over. A walk over messages skips a range
+ * at once. */
 
 #define MS__LEAP 15u /* the numbers of a range are more than these and one */
 
@@ -9449,12 +9486,67 @@ static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
     return NULL;
 }
 
+/* Returns ranges of a series from index i on, in order of their first numbers. */
+static const ms__range *ms__range_sorted(const ms__range *range, uint32_t i)
+{
+    return range->n_sorted ? ((const ms__range *const *)(const void *)(range + 1))[i]
+                           : range;
+}
+
+/* Sorts the series of a range, which consists of the range and of the next two series,
+ * behind the struct. Leaves out ranges within another one, so that the last numbers rise,
+ * too. */
+static void ms__ranges_join(ms__range *range)
+{
+    const ms__range **out = (const ms__range **)(void *)(range + 1), *from[3];
+    uint32_t at[3] = {0, 0, 0}, n = 0, which = 0;
+    range->n_sorted = 0;
+    from[0] = range;
+    from[1] = range->before;
+    from[2] = range->before->jump;
+    for (;;) {
+        const ms__range *least = NULL, *r;
+        for (unsigned i = 0; i < 3; i++) {
+            if (at[i] >= from[i]->n_sorted + !from[i]->n_sorted) continue;
+            r = ms__range_sorted(from[i], at[i]);
+            if (least && (r->first > least->first ||
+                          (r->first == least->first && r->last <= least->last)))
+                continue;
+            least = r;
+            which = i;
+        }
+        if (!least) break;
+        at[which]++;
+        if (n == 0 || least->last > out[n - 1]->last) out[n++] = least;
+    }
+    range->n_sorted = n;
+}
+
+/* Returns the range of a sorted series that hides a number, or NULL. */
+static const ms__range *ms__range_find(const ms__range *range, uint64_t seq)
+{
+    uint32_t low = 0, high = range->n_sorted;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__range_sorted(range, middle)->first <= seq) low = middle + 1;
+        else high = middle;
+    }
+    const ms__range *r = low > 0 ? ms__range_sorted(range, low - 1) : NULL;
+    return r && seq <= r->last ? r : NULL;
+}
+
 /* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
  * none does. */
 static const ms__range *ms__hidden_by(const ms__edits *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
     while (range) {
+        if (!MS__SMALL && range->n_sorted && range->place < end) {
+            const ms__range *found = ms__range_find(range, seq);
+            if (found) return found;
+            range = range->jump;
+            continue;
+        }
         if (range->place < end && range->first <= seq && seq <= range->last) return range;
         bool all_later = range->jump && range->jump->place >= end;
         range = all_later || seq < range->low || seq > range->high ? range->jump
@@ -9503,20 +9595,32 @@ static bool ms__is_range(const ms__tail_names *names, const ms__span *span)
     return span->last - span->first > (names->buffer ? 0 : MS__LEAP);
 }
 
+/* Returns the `reach` that ms__range_link will give the next range. */
+static uint32_t ms__range_reach(const ms__edits *c)
+{
+    const ms__range *before = (const ms__range *)c->ranges;
+    const ms__range *next = before ? before->jump : NULL;
+    return next && before->reach == next->reach ? 2 * next->reach + 1 : 1;
+}
+
 /* Returns the memory of one edit, which is allocated before its record is written: of a
- * range, or of a version for each number, and then a message for each number that was not
- * changed before. NULL: no memory. */
+ * range with its sorted series, or of a version for each number, and then a message for
+ * each number that was not changed before. NULL: no memory. */
 static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
                               const ms__span *span)
 {
-    size_t size = sizeof(ms__range);
+    size_t size = sizeof(ms__range), sorted = 0;
     uint64_t more = span->last - span->first;
+    if (!MS__SMALL && !names->buffer) sorted = ms__range_reach(c);
     if (!ms__is_range(names, span))
-        for (size = 0; more <= MS__LEAP; more--) {
+        for (size = sorted = 0; more <= MS__LEAP; more--) {
             size += sizeof(ms__version);
             if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
         }
-    return ms__tail_names_zeroed(names, size);
+    if (sorted > 1) size += sorted * sizeof(ms__range *);
+    void *room = ms__tail_names_zeroed(names, size);
+    if (room && sorted > 1) ((ms__range *)room)->n_sorted = 1; /* there is room */
+    return room;
 }
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
@@ -9539,6 +9643,7 @@ static void ms__range_link(ms__edits *c, ms__range *range, const ms__span *span,
             if (r->high > range->high) range->high = r->high;
             if (r == next) break;
         }
+        if (!MS__SMALL && range->n_sorted > 0) ms__ranges_join(range);
     }
     ms__store_ptr(&c->ranges, range);
 }
@@ -10476,7 +10581,7 @@ static void ms__tail_show(ms__tail *t)
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
 #define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
 
-static ms__list_iter *ms__list_iters(ms_cursor *it)
+static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     return merge->more ? merge->more : merge->iters;
@@ -10702,7 +10807,7 @@ static void ms__heap_sift(ms_cursor *it, uint32_t i)
 }
 
 /* Returns the iterator of the next record. */
-static ms__list_iter *ms__heap_first(ms_cursor *it)
+static MS__CALLED ms__list_iter *ms__heap_first(ms_cursor *it)
 {
     ms__list_iter *iters = ms__list_iters(it);
     return &iters[iters[0].which];
@@ -13264,6 +13369,8 @@ static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
     uint64_t *as_of = &it->query.as_of;
     if (*as_of && *as_of >> 32 != m->drops) return ms__ring_moved(m, err);
     *as_of = (uint32_t)*as_of;
+    uint64_t *as_from = &it->query.as_from;
+    *as_from = *as_from >> 32 == m->drops ? (uint32_t)*as_from : 0;
     MS__TRY(ms__mem_query(store, it, err));
     it->now |= (uint64_t)m->drops << 32;
     return MS_OK;
@@ -22461,6 +22568,13 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
     return NULL;
 }
 
+/* Returns whether the records of a store do not stay where they are. */
+static bool ms__union_moves(const ms__union *u, size_t which)
+{
+    const ms__hooks *hooks = u->stores[which]->backend->hooks;
+    return !hooks || hooks->stands;
+}
+
 /* Collects the record of the lane, a copy unless it stays where it is. False: no
  * memory. */
 static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query *q,
@@ -22469,8 +22583,7 @@ static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query 
     ms__sorted *s = &run->sorted;
     void *items =
         ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
-    const ms__hooks *hooks = u->stores[run->which]->backend->hooks;
-    if (!hooks || hooks->stands) {
+    if (ms__union_moves(u, run->which)) {
         void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
         if (!copy) return false;
         msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
@@ -22516,7 +22629,7 @@ static void ms__run_free(const ms__union *u, ms__union_run *run)
 static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     const ms__union *u = ms__union_of(store);
-    const ms_query *q = &it->query;
+    ms_query *q = &it->query;
     ms_result code = MS_OK;
     size_t size = sizeof(ms__union_run) + (u->bounds ? 0 : u->n * sizeof(ms__now));
     ms__union_run *run = (ms__union_run *)ms__resize(&u->alloc, NULL, 0, size);
@@ -22526,6 +22639,8 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     run->bounds = u->bounds;
     run->left = q->limit ? q->limit : SIZE_MAX;
     run->which = q->reverse ? u->n - 1 : 0;
+    if (MS__SMALL || (q->as_from && ms__union_moves(u, MS_UNION_STORE(q->about_seq))))
+        q->as_from = 0; /* a stream is read from its beginning */
     ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
         run->bounds = (ms__now *)(void *)(run + 1);
@@ -22618,7 +22733,7 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
     return MS_OK;
 }
 
-static ms_result ms__union_refuse(ms_error *err)
+static MS__CALLED ms_result ms__union_refuse(ms_error *err)
 {
     return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
                     "stores");
@@ -23338,7 +23453,7 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
  * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
 
-static unsigned char ms__fold(unsigned char c)
+static MS__CALLED unsigned char ms__fold(unsigned char c)
 {
     return (unsigned char)(c - 'A') < 26 ? (unsigned char)(c | 0x20) : c;
 }
@@ -29953,8 +30068,9 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* Returns the nearest call of a name without a result, of several in one turn the oldest,
- * or NULL. any: calls of any agent. */
+/* Returns the nearest call of a name without a result, of several in one turn the oldest
+ * that was not interrupted, since none of those was run; or NULL. any: calls of any
+ * agent. */
 static ms__item *ms__call_open(ms__name *name, bool any)
 {
     ms__item *call = name->call;
@@ -29962,10 +30078,9 @@ static ms__item *ms__call_open(ms__name *name, bool any)
     name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
     ms__item *at = call->before[any];
-    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
-         looked++, at = at->before[any]) {
+    for (unsigned n = 0; at && n < MS__LOOK_AT; n++, at = at->before[any]) {
         if (at->result || at->group != call->group) break;
-        call = at;
+        if (!at->unfinished || call->unfinished) call = at;
     }
     return call;
 }
@@ -31084,6 +31199,8 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
+        if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
+            p->no_memory = p->report.system.len;
         p->report.merged = 0; /* the system prompt is not a message */
     }
     ms__turns_divide(p, start);

@@ -774,8 +774,9 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* Returns the nearest call of a name without a result, of several in one turn the oldest,
- * or NULL. any: calls of any agent. */
+/* Returns the nearest call of a name without a result, of several in one turn the oldest
+ * that was not interrupted, since none of those was run; or NULL. any: calls of any
+ * agent. */
 static ms__item *ms__call_open(ms__name *name, bool any)
 {
     ms__item *call = name->call;
@@ -783,10 +784,9 @@ static ms__item *ms__call_open(ms__name *name, bool any)
     name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
     ms__item *at = call->before[any];
-    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
-         looked++, at = at->before[any]) {
+    for (unsigned n = 0; at && n < MS__LOOK_AT; n++, at = at->before[any]) {
         if (at->result || at->group != call->group) break;
-        call = at;
+        if (!at->unfinished || call->unfinished) call = at;
     }
     return call;
 }

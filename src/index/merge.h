@@ -46,7 +46,7 @@
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
 #define MS__LIST_OTHERS   ((uint64_t)MS__P_CHANGE)
 
-static ms__list_iter *ms__list_iters(ms_cursor *it)
+static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     return merge->more ? merge->more : merge->iters;
@@ -272,7 +272,7 @@ static void ms__heap_sift(ms_cursor *it, uint32_t i)
 }
 
 /* Returns the iterator of the next record. */
-static ms__list_iter *ms__heap_first(ms_cursor *it)
+static MS__CALLED ms__list_iter *ms__heap_first(ms_cursor *it)
 {
     ms__list_iter *iters = ms__list_iters(it);
     return &iters[iters[0].which];

@@ -821,6 +821,22 @@ controls()
         'item->next = NULL; for (ms__item *i = rest->first; i; i = i->next) i->group = rest;'
     control narrow_ranges_in_a_list gcc test_growth 'hide ranges' 10 \
         ms__is_range 'names->buffer ? 0 : MS__LEAP' '0'
+    control wide_ranges_not_sorted gcc test_growth 'hide wide ranges at random' 10 \
+        ms__range_link 'range->n_sorted > 0' '(range->n_sorted = 0) > 0'
+    control wide_range_in_another_lost gcc test_change \
+        wide_ranges_hide_what_a_list_of_them_hides 100 \
+        ms__ranges_join 'least->last > out[n - 1]->last' 'least->first > out[n - 1]->last'
+    control wide_range_of_the_future gcc test_change \
+        wide_ranges_hide_what_a_list_of_them_hides 100 \
+        ms__hidden_by 'range->n_sorted && range->place < end' 'range->n_sorted'
+    control parts_followed_from_the_first gcc test_growth 'following a stream' 10 \
+        ms_stream_follow 'text->place = f->it.now' 'text->place = 0 * f->it.now'
+    control follower_in_a_ring_keeps_its_place gcc test_ring \
+        a_follower_goes_on_when_messages_are_dropped 100 \
+        ms__ring_query '*as_from >> 32 == m->drops ?' 'true ?'
+    control follower_in_a_union_keeps_its_place gcc test_ring \
+        a_follower_goes_on_when_messages_are_dropped 100 \
+        ms__union_query 'q->as_from && ms__union_moves' 'false && ms__union_moves'
     control answer_divided_at_its_call gcc test_project \
         text_of_one_answer_stays_beside_its_interrupted_call 100 \
         ms__call_given_up '!call->next->joined &&' ''
@@ -1604,6 +1620,12 @@ controls()
     control truncated_call_waits gcc test_request \
         call_that_is_cut_off_is_counted_and_not_listed 100 \
         ms__pending_list 'ms_flags(w->msg) & MS_FLAG_UNFINISHED' 'false'
+    control interrupted_call_takes_the_result gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__call_open '!at->unfinished || call->unfinished' 'true'
+    control system_text_of_a_report_is_the_caller_s gcc test_lifetimes \
+        'requests_keep_nothing_of_their_arguments on heap' 100 \
+        ms__project_write '!ms__keep_copy(p->arena, &p->report.system)' 'false'
     control delegation_waits gcc test_request \
         calls_come_as_the_model_made_them 100 \
         ms__pending_read '|| last->delegation' ''
@@ -1693,7 +1715,7 @@ controls()
         ms__find_same '!hooks->stands' 'true'
     control ring_moved_under_a_union gcc test_ring \
         a_union_keeps_its_messages_when_a_ring_drops_them 100 \
-        ms__run_keep '!hooks || hooks->stands' '!hooks'
+        ms__union_moves '!hooks || hooks->stands' '!hooks'
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
         ms__ring_move '(m->tail.names.top - end)' '(im.end - end)'
