@@ -155,7 +155,7 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     if (it->store && it->store->backend->cursor_close)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
-    it->kept = false;
+    it->next = it->ready = 0;
     if (it->result == MS_E_DAMAGED)
         return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
                         "not match", it->damaged);
@@ -279,15 +279,14 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. The newest few are kept at the opening, and all
- * that belongs to them was reported there. */
+/* Returns the next message as stored. Of those that are ready all was reported when they
+ * were found valid. */
 static inline const ms_msg *ms__next_stored(ms_cursor *it)
 {
-    ms__merge *merge = &it->of.merge;
-    if (!MS__SMALL && it->kept && !it->history.memory && it->result == MS_OK) {
-        if (merge->left == 0) return NULL;
+    if (!MS__SMALL && it->next < it->ready && it->result == MS_OK &&
+        !it->history.memory) {
         it->returned++;
-        return ms__msg(merge->queue.record[--merge->left]);
+        return ms__msg(it->of.merge.queue.ready[it->next++]);
     }
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);

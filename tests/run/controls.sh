@@ -475,6 +475,15 @@ controls()
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''
+    control ready_record_of_two_lists_comes_twice gcc test_views \
+        queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_settle \
+        'place == last ||' ''
+    control names_of_ready_records_not_compared gcc test_log_cursor \
+        names_are_kept_apart_when_their_lists_have_one_number 100 ms__queue_settle \
+        '(uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven' 'false'
+    control index_whole_before_its_last_block gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 ms__block_note \
+        'if (n == last' 'if (true || n == last'
     control step_read_ahead_again gcc test_log_segments \
         a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
         ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'
@@ -1145,7 +1154,7 @@ controls()
         ms__index_holds 'ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK)' 'true'
     control block_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
-        ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
+        ms__blocks_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
     control damaged_block_not_mended gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_has 'while (l && !ms__segment_find(log, l, list, run))' \
