@@ -30093,7 +30093,9 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
+              !item->joined) ||
+             !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
