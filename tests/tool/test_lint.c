@@ -17,8 +17,8 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama"};
-static table_row rows[400];
+                                        "pydantic-ai", "ollama", "openai-responses"};
+static table_row rows[600];
 static size_t row_count;
 
 typedef struct report {
@@ -259,6 +259,10 @@ static const struct long_request {
      "]},{'kind':'request','parts':[",
      "{'part_kind':'tool-return','tool_name':'f','content':1,'tool_call_id':'c%lu'}",
      "]}]", "messages[0].parts[0].tool_call_id", ".tool_call_id"},
+    {"openai-responses", "[{'role':'user','content':'a'},",
+     "{'type':'function_call','call_id':'c%lu','name':'f','arguments':''}", ",",
+     "{'type':'function_call_output','call_id':'c%lu','output':'r'}", "]",
+     "input[1].call_id", ".call_id"},
     {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
      "messages[0]", "messages[%lu].tool_call_id"},
     {"gemini", "{'contents':[1,",
