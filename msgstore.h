@@ -28303,14 +28303,40 @@ static const ms__format_tables ms__responses = {
     ms__responses_unit, ms__responses_element, MS__LISTS_TEXTS, MS__PAIRS_IDS,
     ms__responses_begin};
 
-static ms_result ms__responses_read(ms__reader *r)
+/* Returns whether a message is of the model's answer. */
+static bool ms__is_models(const ms_envelope *m)
+{
+    ms_str type;
+    if (m->type == MS_T_ACTION || m->type == MS_T_REASONING) return true;
+    if (!ms__is_whole_item(m))
+        return ms__is_said(m) && ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return ms_json_member(m->content.text, MS_STR("type"), &type) && type.len > 7 &&
+           memcmp(type.ptr + type.len - 6, "_call\"", 6) == 0;
+}
+
+static ms_result ms__whole_item_read(ms__reader *r)
 {
     ms_str text;
-    if (ms__item_form(r->json)) return ms__format_read(r, &ms__responses);
     MS__TRY(ms__read_json(r, r->json, &text));
     ms_envelope m = ms_message(MS_T_MULTIMODAL_PART, ms_json(text));
     m.role = MS_ROLE_ASSISTANT;
     return ms__reader_add(r, &m);
+}
+
+/* Reads an item. Items of the model that follow each other are one answer, but for two
+ * message items: their texts would become one item. */
+static ms_result ms__responses_read(ms__reader *r)
+{
+    size_t first = stbds_arrlenu(r->items);
+    MS__TRY(ms__item_form(r->json) ? ms__format_read(r, &ms__responses)
+                                   : ms__whole_item_read(r));
+    if (first == 0) return MS_OK;
+    const ms_envelope *before = &r->items[first - 1];
+    ms_envelope *m = &r->items[first];
+    if (ms__is_models(before) && ms__is_models(m) &&
+        !(ms__is_said(before) && ms__is_said(m)))
+        m->flags |= MS_FLAG_JOINED;
+    return MS_OK;
 }
 
 /* ==== [format-table] the table of formats

@@ -1431,7 +1431,13 @@ controls()
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
     control item_of_another_type_is_no_item gcc test_formats \
         openai-responses/item_of_any_other_type_is_kept_whole 100 \
-        ms__responses_read 'if (ms__item_form(r->json))' 'if (true)'
+        ms__responses_read 'MS__TRY(ms__item_form(r->json) ?' 'MS__TRY(true ?'
+    control items_of_an_answer_stand_alone gcc test_formats \
+        openai-responses/items_of_one_answer_are_joined 100 \
+        ms__responses_read 'm->flags |= MS_FLAG_JOINED;' ';'
+    control message_items_become_one gcc test_formats \
+        openai-responses/message_items_in_a_row_stay_apart 100 \
+        ms__responses_read '!(ms__is_said(before) && ms__is_said(m))' 'true'
     control search_of_the_server_is_the_clients gcc test_formats \
         openai-responses/tool_search_of_the_server_is_kept_whole 100 \
         ms__item_form 'if (!ms__is_client_search(item)) return NULL;' ''
