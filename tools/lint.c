@@ -1869,16 +1869,102 @@ static const lint_shape lint_closed_items[] = {
 static const lint_choice lint_closed_item = {"type", lint_closed_items,
                                              LINT_COUNT(lint_closed_items), false};
 
+static const lint_member lint_item_commands[] = {
+    {"commands", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"timeout_ms", LINT_NUMBER | LINT_NULL, NULL, 0},
+    {"max_output_length", LINT_NUMBER | LINT_NULL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_exec[] = {
+    {"type", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"command", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"env", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+/* Checks what a shell is to do. Place: s shell, l local_shell. */
+static void lint_item_action(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_object(l, at, value, NULL, place == 's' ? lint_item_commands : lint_item_exec,
+                true);
+}
+
+static const lint_member lint_item_exit[] = {
+    {"exit_code", LINT_NEEDED | LINT_NUMBER, NULL, 0}, LINT_END};
+
+static const lint_member lint_item_nothing[] = {LINT_END};
+
+static const lint_shape lint_item_outcomes[] = {
+    {"exit", "o", lint_item_exit, NULL},
+    {"timeout", "o", lint_item_nothing, NULL},
+};
+
+static const lint_choice lint_item_outcome = {"type", lint_item_outcomes, 2, true};
+
+static void lint_item_ended(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_choose(l, at, value, &lint_item_outcome, 'o');
+}
+
+static const lint_member lint_item_printed[] = {
+    {"stdout", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"stderr", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"outcome", LINT_NEEDED | LINT_OBJECT, lint_item_ended, 0},
+    LINT_END,
+};
+
+/* Checks what the commands of a shell have printed. */
+static void lint_item_prints(lint *l, const lint_path *at, ms_str list, char place)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path item = lint_nth(at, i);
+        if (lint_kind(it.value) == LINT_OBJECT)
+            lint_object(l, &item, it.value, NULL, lint_item_printed, true);
+        else lint_say(l, &item, it.value, "must be an object, is %v", it.value);
+    }
+}
+
+static const lint_member lint_item_diff[] = {
+    {"path", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"diff", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_path[] = {
+    {"path", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_item_operations[] = {
+    {"create_file", "o", lint_item_diff, NULL},
+    {"update_file", "o", lint_item_diff, NULL},
+    {"delete_file", "o", lint_item_path, NULL},
+};
+
+static const lint_choice lint_item_operation = {"type", lint_item_operations, 3, false};
+
+static void lint_item_operates(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_choose(l, at, value, &lint_item_operation, 'o');
+}
+
 static const lint_member lint_item_shell[] = {
-    LINT_CALL_ID, {"action", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_STATUS, LINT_END};
+    LINT_CALL_ID,
+    {"action", LINT_NEEDED | LINT_OBJECT, lint_item_action, 's'},
+    LINT_STATUS,
+    LINT_END,
+};
 
 static const lint_member lint_item_shell_output[] = {
-    LINT_CALL_ID, {"output", LINT_NEEDED | LINT_LIST, NULL, 0}, LINT_END};
+    LINT_CALL_ID, {"output", LINT_NEEDED | LINT_LIST, lint_item_prints, 0}, LINT_END};
 
 static const lint_member lint_item_local[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
     LINT_CALL_ID,
-    {"action", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"action", LINT_NEEDED | LINT_OBJECT, lint_item_action, 'l'},
     {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 's'},
     LINT_END,
 };
@@ -1891,7 +1977,7 @@ static const lint_member lint_item_local_output[] = {
 
 static const lint_member lint_item_patch[] = {
     LINT_CALL_ID,
-    {"operation", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"operation", LINT_NEEDED | LINT_OBJECT, lint_item_operates, 0},
     {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 's'},
     LINT_END,
 };
@@ -1962,6 +2048,7 @@ static const lint_member lint_item_program[] = {
 };
 
 static const lint_member lint_item_program_output[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
     LINT_CALL_ID,
     {"result", LINT_NEEDED | LINT_STRING, NULL, 0},
     LINT_STATUS,
