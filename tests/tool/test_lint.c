@@ -91,6 +91,26 @@ TEST(provider_is_unknown_when_no_rules_have_its_name)
     ms_arena_deinit(&arena);
 }
 
+/* The last is the list; a request of that member alone is the list itself. */
+TEST(members_of_a_body_are_known_of_each_provider)
+{
+    static const struct {
+        const char *provider, *list;
+        size_t count;
+    } bodies[] = {{"openai", "messages", 1}, {"anthropic", "messages", 2},
+                  {"gemini", "contents", 2}, {"pydantic-ai", "messages", 1},
+                  {"openai-responses", "input", 5}};
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        const char *const *names = lint_members_of(bodies[i].provider);
+        size_t n = 0;
+        assert_non_null(names);
+        while (names[n] != NULL) n++;
+        assert_int_equal(n, bodies[i].count);
+        assert_string_equal(names[n - 1], bodies[i].list);
+    }
+    assert_null(lint_members_of("nobody"));
+}
+
 TEST(value_is_refused_when_it_is_no_request)
 {
     static const char *const values[] = {"null", "true", "1", "\"a\"", "[null]", "[[]]",
