@@ -78,7 +78,8 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     ms_json_writer w;
     if (names == NULL) return FINE;
     while (names[last + 1] != NULL) last++;
-    bool alone = !is_object(body) || !ms_json_member(body, ms_str_of(names[last]), &value);
+    ms_str list = ms_str_of(names[last]);
+    bool alone = !is_object(body) || !ms_json_member(body, list, &value);
     if (alone && !is_kind(body, MS_JSON_ARRAY)) return FINE;
     if (!alone) *json = value;
     if (last == 0) return FINE;
@@ -89,7 +90,7 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
         ms_json_key(&w, ms_str_of(names[i]));
         ms_json_put_raw(&w, value);
     }
-    ms_json_key(&w, ms_str_of(names[last]));
+    ms_json_key(&w, list);
     ms_json_put_raw(&w, *json);
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return no_memory();

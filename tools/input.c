@@ -504,8 +504,9 @@ static bool shows_responses(const shape *s)
     if (ms_json_string_is(s->type, MS_STR("reasoning"))) {
         return is_kind(s->summary, MS_JSON_ARRAY) || s->encrypted_content.ptr != NULL;
     }
-    if (is_word(s->type, " web_search_call file_search_call code_interpreter_call mcp_call "
-                         "image_generation_call mcp_list_tools item_reference ")) {
+    if (is_word(s->type, " web_search_call file_search_call code_interpreter_call "
+                         "image_generation_call mcp_call mcp_list_tools "
+                         "item_reference ")) {
         return true;
     }
     return is_word(s->type, " function_call function_call_output custom_tool_call "
