@@ -107,6 +107,7 @@
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
+ *                   [fmt-responses]
  *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
  *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
  *                   [arrays-end]
@@ -2108,6 +2109,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *   openai-responses  {"type": "message", "role": s, "content": s or [parts]},
+ *                  {"type": "function_call", ...}, and all other items
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -2150,7 +2153,8 @@ typedef struct ms_envelopes {
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
+ * system and messages; gemini: systemInstruction and contents; openai-responses:
+ * instructions and input, which may be the user's text; elsewhere: messages).
  * Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
@@ -21110,6 +21114,12 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
+/* Returns how many bytes a record known to be right may have, of those of its segment. */
+static inline uint32_t ms__known_room(uint64_t left)
+{
+    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
+}
+
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -21123,7 +21133,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = (uint32_t)ms__min(size - at, MS__RECORD_MAX) & ~7u;
+        *known = ms__known_room(size - at);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -21198,7 +21208,7 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
         if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
             unit = (uint32_t)(from / 8);
             r += from;
-            q->known[k] = (uint32_t)ms__min(size - from, MS__RECORD_MAX) & ~7u;
+            q->known[k] = ms__known_room(size - from);
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;
@@ -24259,8 +24269,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  *
  * Written in another format, a message keeps the fields for which that format has a
  * member. The writer counts the rest by field in ms_left_out. The form of each type in
- * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words
- * differ, their meaning does not):
+ * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai,
+ * openai-responses: their words differ, their meaning does not):
  *
  *   type                              chat formats                     framework
  *   user_message, task, script_
@@ -24456,10 +24466,11 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of placeholders, forms and formats: a
- * letter never gets another meaning. A template may come from a hostile file. The engine
- * checks each token, ends the template at the first wrong one, and goes on with the
- * fields. It does not use the template of a block that has a list of messages.
+ * holds (times, lists of texts). Stored templates have the letters of placeholders, forms
+ * and formats: a letter never gets another meaning. A template may come from a hostile
+ * file. The engine checks each token, ends the template at the first wrong one, and goes
+ * on with the fields. It does not use the template of a block that has a list of
+ * messages.
  *
  * How to write a format:
  *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
@@ -24484,7 +24495,8 @@ enum {
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
     MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
-    MS__ALWAYS = 256    /* written even if the template lacks it */
+    MS__ALWAYS = 256,   /* written even if the template lacks it */
+    MS__TEXTS = 512     /* a list of objects with a text; the field has their texts */
 };
 
 typedef struct ms__placeholder ms__placeholder;
@@ -24620,15 +24632,16 @@ typedef enum ms__pairing {
 typedef enum ms__listing {
     MS__LISTS_NOTHING,
     MS__LISTS_CALLS,
-    MS__LISTS_ALL     /* elements of no known kind stay as they are */
+    MS__LISTS_ALL,    /* elements of no known kind stay as they are */
+    MS__LISTS_TEXTS   /* the same, but calls and results are objects of their own */
 } ms__listing;
 
 typedef struct ms__format_tables {
     char letter;
     const ms__object_form *forms;
     size_t n_forms;
-    /* Returns the writer's own form of an object with n messages. NULL: the first
-     * form. */
+    /* Returns the writer's own form of an object with n messages; NULL: the content is
+     * such an object. NULL: the first form. */
     const ms__object_form *(*outer)(const ms_envelope *m, size_t n);
     /* Returns the writer's own form of an element of the list. NULL: the content is a
      * list of such objects. */
@@ -24742,6 +24755,15 @@ static void ms__word_put(ms_writer *w, const ms_envelope *m)
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
 
+/* The word of an object form that implies the tool: "shell_call" the tool shell. */
+static const ms__as ms__as_kind = {
+    MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
+
+static ms_str ms__kind_word(const char *word)
+{
+    return ms_str_n(word, strlen(word) - (sizeof "_call" - 1));
+}
+
 /* Reads a time: a number of seconds, or an RFC 3339 text. */
 static bool ms__json_time(ms_str value, int64_t *ns)
 {
@@ -24834,6 +24856,74 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     if (v.json) ms__json_unquoted(w, v.text);
     else ms__json_escaped(&w->json, v.text);
     ms__json_byte(&w->json, '"');
+}
+
+/* Finds the text of an element of a list of texts. */
+static bool ms__element_text(ms_str element, ms_str *text)
+{
+    return ms_json_member(element, MS_STR("text"), text) &&
+           ms_json_kind_of(*text) == MS_JSON_STRING;
+}
+
+/* Returns whether a list of texts, with blank lines between, has this text. */
+static bool ms__texts_mean(ms_str list, ms_str text)
+{
+    const char *at = text.ptr, *end = at + text.len;
+    bool first = true;
+    ms_json_iter it = ms_json_iterate(list);
+    if (it.object) return false;
+    for (ms_str value; ms_json_next(&it); first = false) {
+        char one[4];
+        if (!ms__element_text(it.value, &value) || !ms__string_between(value, &value))
+            return false;
+        if (!first && (end - at < 2 || memcmp(at, "\n\n", 2) != 0)) return false;
+        if (!first) at += 2;
+        for (const char *p = value.ptr, *stop = p + value.len; p < stop;) {
+            unsigned len = ms__string_char(&p, stop, one);
+            if ((size_t)(end - at) < len || memcmp(at, one, len) != 0) return false;
+            at += len;
+        }
+    }
+    return at == end;
+}
+
+/* The type of the texts in a list. */
+static ms_str ms__texts_type(const ms__placeholder *ph)
+{
+    return ph->len == 7 ? MS_STR("summary_text") : MS_STR("reasoning_text");
+}
+
+/* Returns whether the writer spells a list of texts so: one text, not an empty one, that
+ * has nothing beside its type, or no text at all. */
+static bool ms__texts_are_plain(ms_str list, ms_str type)
+{
+    ms_str element, word, text;
+    size_t n = 0;
+    if (!ms_json_element(list, 0, &element)) return true;
+    ms_json_iter it = ms_json_iterate(element);
+    while (ms_json_next(&it)) n++;
+    return n == 2 && !ms_json_element(list, 1, &text) &&
+           ms_json_member(element, MS_STR("type"), &word) &&
+           ms_json_string_is(word, type) && ms__element_text(element, &text) &&
+           text.len > 2;
+}
+
+/* Reads a list of texts, with blank lines between. */
+static ms_result ms__texts_read(ms__fit *f)
+{
+    ms_str text;
+    ms_buf all = {f->r->arena, NULL, 0, 0};
+    ms_json_iter it = ms_json_iterate(f->value);
+    for (bool first = true; f->fits && ms_json_next(&it); first = false) {
+        f->fits = ms__element_text(it.value, &text);
+        if (!f->fits) return ms__fit_refuse(f);
+        MS__TRY(ms__read_text(f->r, text, &text));
+        if ((!first && ms_buf_write(&all, "\n\n", 2) != MS_OK) ||
+            ms_buf_write(&all, text.ptr, text.len) != MS_OK)
+            return ms__no_arena(f->r->err, f->r->arena, text.len);
+    }
+    f->m->content = ms_text_n(all.len > 0 ? ms_buf_text(&all) : MS_STR(""));
+    return MS_OK;
 }
 
 /* Stores the list of the joined messages; ms__items_read reads it later. An empty list
@@ -25107,7 +25197,11 @@ static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool
     *tokens = ms_str_n(part.ptr + 1, part.len - 1);
     for (size_t i = 0; i < f->n_forms; i++)
         if (f->forms[i].letter == part.ptr[0]) {
+            const ms__placeholder *first = f->forms[i].placeholders;
             *form = &f->forms[i];
+            if (first->as == &ms__as_kind &&
+                !ms_str_equal(m->tool, ms__kind_word((*form)->word)))
+                return false; /* it calls another tool now */
             return outer || !ms__list_placeholder(*form);
         }
     return false;
@@ -25267,6 +25361,12 @@ static ms_result ms__member_read(ms__reader *r, const ms__object_form *s,
                              e->value);
     if (!ph) return ms__member_keep(r, e);
     r->seen |= (uint64_t)1 << (ph - s->placeholders);
+    if (ph->flags & MS__TEXTS) {
+        ms_str spelled = ms__absent();
+        if (!ms__texts_are_plain(e->value, ms__texts_type(ph)))
+            MS__TRY(ms__read_json(r, e->value, &spelled));
+        return ms__placeholder_keep(r, ph, spelled);
+    }
     if (ph->field != MS__F_TIME) return ms__placeholder_keep(r, ph, ms__absent());
     char own[MS__SPELLED_MAX];
     bool same = ms_str_equal(e->value, ms__time_spell(ph, m, own));
@@ -25435,8 +25535,14 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
 {
     ms_result code = ms__object_read(r, s, base, m);
     *fits = code == MS_OK &&
-            !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
+            !(f->lists >= MS__LISTS_ALL && ms__is_misplaced(m, role));
     return *fits ? ms__block_add(r, f, s, m) : code;
+}
+
+/* Returns whether the elements of the list are the object's messages. */
+static bool ms__lists_all(const ms__format_tables *f)
+{
+    return f->lists >= MS__LISTS_ALL;
 }
 
 /* Adds the message of one element of the list, in an object of that role. An element that
@@ -25447,7 +25553,7 @@ static ms_result ms__element_read(ms__reader *r, const ms__format_tables *f, ms_
 {
     size_t base;
     ms_envelope m;
-    bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
+    bool keeps = ms__lists_all(f) && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
         return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
@@ -25477,13 +25583,13 @@ static ms_result ms__items_read(ms__reader *r, const ms__format_tables *f,
     const ms__placeholder *ph = ms__list_placeholder(s);
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
-    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
+    if (!r->list.ptr || !ms__lists_all(f)) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_read(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
-    if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
+    if (!ms__lists_all(f) && null) { /* the first call takes the content */
         r->items[first + 1].content = m->content;
         stbds_arrdel(r->items, first);
     }
@@ -25508,7 +25614,8 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
     return ms__source_set(r, f, m, s->letter, tokens, form->letter, block);
 }
 
-/* Takes the members of r->json. A message without content and without a list lacks it. */
+/* Takes the members of r->json. A message that needs content lacks it, if there is no
+ * list. */
 static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
@@ -25517,6 +25624,7 @@ static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_en
     MS__TRY(f->begin(r, base, m, form));
     MS__TRY(ms__object_read(r, *form, base, m));
     if (m->content.text.ptr || r->list.ptr) return MS_OK;
+    if (!(ms__type_row_of(m->type)->required >> MS_F_CONTENT & 1)) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
     return MS_OK;
@@ -25549,7 +25657,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     ms_error *err = r->err;
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
-    r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
+    r->lenient = r->keeps && !ms__lists_all(f); /* else it keeps elements */
     ms_result code = ms__outer_read(r, f, &m, &form);
     if (code == MS_OK) code = ms__items_read(r, f, form, &m);
     r->err = err;
@@ -25665,7 +25773,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
         const ms__placeholder *ph = ms__placeholder_named(o->form, 0, it.key);
-        if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
+        if (ph && (ph->field || ph->as == &ms__as_word || (ph->flags & MS__HOLDS) ||
                    (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
@@ -25718,6 +25826,9 @@ static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placehol
         bool source = spelled.ptr && ms__json_time(spelled, &ns) && ns == o->m->time_ns &&
                       (ph->as->kinds >> ms_json_kind_of(spelled) & 1);
         ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(ph, o->m, own));
+    } else if ((ph->flags & MS__TEXTS) && spelled.ptr && !o->m->content.json &&
+               ms__texts_mean(spelled, o->m->content.text)) {
+        ms_json_put_raw(&w->json, spelled);
     } else {
         ms__value_put(w, ph, o->m);
     }
@@ -25876,12 +25987,18 @@ static ms_result ms__block_put(ms_writer *w, const ms__format_tables *f,
     return MS_OK;
 }
 
+/* Returns whether a call has content to write before it. */
+static bool ms__call_says(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
+           !ms__value_is(m->content, MS_JSON_NULL);
+}
+
 /* Writes the content of a call as an element before it. */
 static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
                                    const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
-    if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
-    if (m->content.text.len == 0 || ms__value_is(m->content, MS_JSON_NULL)) return MS_OK;
+    if (f->lists != MS__LISTS_ALL || !ms__call_says(m)) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
     return ms__block_put(w, f, &text, covered, err);
 }
@@ -25889,6 +26006,7 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
 /* Returns whether a message is an element of its object's list. */
 static bool ms__stands_in_list(const ms__format_tables *f, const ms_envelope *m)
 {
+    if (f->lists == MS__LISTS_TEXTS) return m->type != MS_T_ACTION && !ms__is_answer(m);
     return f->lists == MS__LISTS_ALL ||
            (f->lists == MS__LISTS_CALLS && m->type == MS_T_ACTION);
 }
@@ -25902,6 +26020,17 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format_tables *f,
     ms__object o;
     const ms__placeholder *list;
     uint32_t first = 0;
+    if (f->lists == MS__LISTS_TEXTS && ms__call_says(m)) { /* an object before it */
+        own = ms_assistant_message(m->content);
+        own.location = m->location;
+        own.agent_key = m->agent_key;
+        ms__object_open(&o, f, true, &own, &own, 1);
+        ms_json_begin(&w->json, MS_JSON_OBJECT);
+        (void)ms__object_fill(w, &o);
+        ms_json_end(&w->json);
+        if (!w->array) ms_json_separator(&w->json, '\n');
+        first = MS__ONE(CONTENT);
+    }
     own = *m;
     if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
     ms__object_open(&o, f, true, m, &own, n);
@@ -25928,12 +26057,14 @@ static ms_result ms__format_write(ms_writer *w, const ms__format_tables *f,
                                   const ms_envelope *m, size_t n, ms_error *err)
 {
     for (size_t i = 0, unit = 1; i < n; i += unit) {
-        bool raw = f->unit && ms__is_raw_message(&m[i]);
+        bool raw = f->unit && (ms__is_raw_message(&m[i]) || !ms__outer_form(f, &m[i], 1));
         if (i > 0 && !w->array) ms_json_separator(&w->json, '\n');
         for (unit = 1; !raw && f->unit && i + unit < n; unit++)
             if (!f->unit(&m[i], &m[i + unit]) || ms__is_raw_message(&m[i + unit])) break;
-        if (raw) ms_json_put_raw(&w->json, m[i].content.text);
-        else MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+        if (!raw) MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+        if (!raw) continue;
+        ms_json_put_raw(&w->json, m[i].content.text);
+        ms__left_count(w, f, &m[i], MS__ONE(CONTENT) | MS__ONE(TYPE_NAME));
     }
     return MS_OK;
 }
@@ -28013,6 +28144,392 @@ static const ms__format_tables ms__pydantic = {
     ms__pydantic_unit, ms__pydantic_element, MS__LISTS_ALL, MS__PAIRS_ALL,
     ms__pydantic_begin};
 
+/* ==== [fmt-responses] the items of openai-responses ===================================
+ * A list holds items. A message item is text: each of its texts and refusals is a message
+ * of its own, all but the first JOINED; with pictures and files the list is the content
+ * of one message. A call is an ACTION. Calls of the provider's own kinds have a tool of
+ * their kind (shell_call: shell) and what is to be done as arguments. An output is an
+ * observation, with the status failed an error. Calls and outputs have their call_id;
+ * those of local_shell the id of the call. Reasoning has the texts of its summary, or of
+ * its content if there is no summary; all else stays in the source.
+ *
+ * An item of any other type (hosted calls, compaction, types yet to come) is kept whole:
+ * a multimodal_part of the assistant, whose content is the object. So is a tool_search
+ * that the provider runs.
+ * ================================================================================== */
+
+/* ---- Items that are kept whole. */
+
+static bool ms__is_string_member(ms_str object, const char *name)
+{
+    ms_str value;
+    return ms_json_member(object, ms_str_of(name), &value) &&
+           ms_json_kind_of(value) == MS_JSON_STRING;
+}
+
+static bool ms__is_list_filled(ms_str object, const char *name)
+{
+    ms_str list, first;
+    return ms_json_member(object, ms_str_of(name), &list) &&
+           ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_element(list, 0, &first);
+}
+
+/* Returns whether the client answers a tool_search, or has answered it. */
+static bool ms__is_client_search(ms_str item)
+{
+    ms_str by;
+    return ms__is_string_member(item, "call_id") &&
+           !(ms_json_member(item, MS_STR("execution"), &by) &&
+             ms_json_string_is(by, MS_STR("server")));
+}
+
+/* ---- Values. */
+
+/* Reads content that is one value: a string, or a list of the user's that has pictures
+ * or files. */
+static ms_result ms__item_content_read(ms__fit *f)
+{
+    static const char *const texts[] = {"input_text", "output_text", "text"};
+    bool list = ms_json_kind_of(f->value) == MS_JSON_ARRAY, others = false;
+    ms_json_iter it = ms_json_iterate(f->value);
+    while (list && ms_json_next(&it)) {
+        ms_str type;
+        unsigned i = 0;
+        f->fits = ms_json_member(it.value, MS_STR("type"), &type) &&
+                  ms_json_kind_of(type) == MS_JSON_STRING;
+        if (!f->fits) return MS_OK;
+        while (i < 3 && !ms_json_string_is(type, ms_str_of(texts[i]))) i++;
+        others = others || i == 3;
+    }
+    f->fits = !list || (others && ms__chat_role(f->m) != MS_ROLE_ASSISTANT);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__item_content_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)m;
+    return n == 1;
+}
+
+static void ms__item_content_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, ms__is_answer(m), ms__is_blocks);
+}
+
+/* Writes the role of a message; ms__responses_begin reads it. */
+static void ms__speaker_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_role role = ms__chat_role(m);
+    if (role != MS_ROLE_DEVELOPER) role = ms__side_of(m);
+    ms_json_put_string(&w->json, ms_str_of(ms_role_word(role)));
+}
+
+/* Writes a list of one text, or an empty list for an empty text. */
+static void ms__thoughts_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_begin(&w->json, MS_JSON_ARRAY);
+    if (m->content.text.len > 0) {
+        ms_json_begin(&w->json, MS_JSON_OBJECT);
+        ms_json_key(&w->json, MS_STR("type"));
+        ms_json_put_string(&w->json, ms__texts_type(w->placeholder));
+        ms_json_key(&w->json, MS_STR("text"));
+        ms__words_put(w, m, false, NULL);
+        ms_json_end(&w->json);
+    }
+    ms_json_end(&w->json);
+}
+
+/* Writes a value as JSON, if it is. */
+static void ms__actions_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_str json = m->args.text;
+    if (m->args.json || ms_json_check(json, NULL, &json, NULL) == MS_OK)
+        ms_json_put_raw(&w->json, json);
+    else ms_json_put_string(&w->json, m->args.text);
+}
+
+static const ms__as ms__as_speaker = {
+    MS__JSON(STRING), "a string", ms__type_read, ms__has_always, ms__speaker_put};
+static const ms__as ms__as_item_content = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of parts",
+    ms__item_content_read, ms__item_content_has, ms__item_content_put};
+static const ms__as ms__as_thoughts = {
+    MS__JSON(ARRAY), "a list of texts", ms__texts_read, NULL, ms__thoughts_put};
+static const ms__as ms__as_actions = {
+    MS__JSON(ARRAY), "a list", NULL, ms__has_always, ms__actions_put};
+static const ms__as ms__as_output = {
+    MS__JSON(STRING) | MS__JSON(ARRAY), "a string or a list of parts",
+    ms__anthropic_result_read, ms__has_always, ms__anthropic_content_put};
+
+/* ---- Placeholders and forms. */
+
+static const ms__placeholder ms__item_message[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('r', 0, "role", speaker, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", item_content, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__item_text[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__placeholder ms__item_refusal[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "refusal", spoken, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__placeholder ms__item_summary[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('y', 0, "summary", thoughts, MS_F_CONTENT, MS__TEXTS),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__item_thoughts[] = { /* the summary is empty */
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('z', 0, "content", thoughts, MS_F_CONTENT, MS__TEXTS),
+    MS__PLACE_AND_EXTRA,
+};
+
+/* A call with a name, and one whose type says what it calls. */
+#define MS__NAMED_CALL(name, as)                                          \
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),                          \
+    MS__PLACEHOLDER('i', 0, "call_id", call_id, MS_F_CALL_ID, MS__NEEDED), \
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),         \
+    MS__PLACEHOLDER('a', 0, name, as, MS_F_ARGS, MS__NEEDED),             \
+    MS__PLACE_AND_EXTRA
+#define MS__KIND_CALL(id, name, as)                                       \
+    MS__PLACEHOLDER('t', 0, "type", kind, MS_F_TOOL, 0),                  \
+    MS__PLACEHOLDER('i', 0, id, call_id, MS_F_CALL_ID, MS__NEEDED),       \
+    MS__PLACEHOLDER('a', 0, name, as, MS_F_ARGS, MS__NEEDED),             \
+    MS__PLACE_AND_EXTRA
+/* An output: its id, and the member that is its content. */
+#define MS__CALL_OUTPUT(id, name, as, flags)                              \
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),                          \
+    MS__PLACEHOLDER('i', 0, id, text, MS_F_CALL_ID, 0),                   \
+    MS__PLACEHOLDER('c', 0, name, as, MS_F_CONTENT, flags),               \
+    MS__PLACE_AND_EXTRA
+
+static const ms__placeholder ms__item_call[] = {MS__NAMED_CALL("arguments", args_text)};
+static const ms__placeholder ms__item_custom[] = {MS__NAMED_CALL("input", custom_input)};
+static const ms__placeholder ms__item_shell[] = {
+    MS__KIND_CALL("call_id", "action", args)};
+static const ms__placeholder ms__item_local[] = {MS__KIND_CALL("id", "action", args)};
+static const ms__placeholder ms__item_patch[] = {
+    MS__KIND_CALL("call_id", "operation", args)};
+static const ms__placeholder ms__item_actions[] = {
+    MS__KIND_CALL("call_id", "actions", actions)};
+static const ms__placeholder ms__item_search[] = {
+    MS__KIND_CALL("call_id", "arguments", args)};
+static const ms__placeholder ms__item_output[] = {
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__GUEST | MS__FOREIGN),
+    MS__CALL_OUTPUT("call_id", "output", output, MS__NEEDED)};
+static const ms__placeholder ms__item_any_output[] = {
+    MS__CALL_OUTPUT("call_id", "output", any, MS__NEEDED)};
+static const ms__placeholder ms__item_local_output[] = {
+    MS__CALL_OUTPUT("id", "output", output, MS__NEEDED)};
+static const ms__placeholder ms__item_patch_output[] = {
+    MS__PLACEHOLDER('e', 0, "status", outcome, 0, MS__GUEST),
+    MS__CALL_OUTPUT("call_id", "output", anthropic_result, 0)};
+static const ms__placeholder ms__item_found[] = {
+    MS__CALL_OUTPUT("call_id", "tools", any, MS__NEEDED)};
+
+static const ms__object_form ms__item_forms[] = {
+    MS__OBJECT_FORM('m', "message", ms__item_message),
+    MS__OBJECT_FORM('i', "input_text", ms__item_text),
+    MS__OBJECT_FORM('o', "output_text", ms__item_text),
+    MS__OBJECT_FORM('x', "text", ms__item_text),
+    MS__OBJECT_FORM('u', "refusal", ms__item_refusal),
+    MS__OBJECT_FORM('h', "reasoning", ms__item_summary),
+    MS__OBJECT_FORM('H', "reasoning", ms__item_thoughts),
+    MS__OBJECT_FORM('c', "function_call", ms__item_call),
+    MS__OBJECT_FORM('C', "custom_tool_call", ms__item_custom),
+    MS__OBJECT_FORM('s', "shell_call", ms__item_shell),
+    MS__OBJECT_FORM('l', "local_shell_call", ms__item_local),
+    MS__OBJECT_FORM('L', "local_shell_call", ms__item_shell),
+    MS__OBJECT_FORM('p', "apply_patch_call", ms__item_patch),
+    MS__OBJECT_FORM('k', "computer_call", ms__item_shell),
+    MS__OBJECT_FORM('K', "computer_call", ms__item_actions),
+    MS__OBJECT_FORM('f', "tool_search_call", ms__item_search),
+    MS__OBJECT_FORM('r', "function_call_output", ms__item_output),
+    MS__OBJECT_FORM('R', "custom_tool_call_output", ms__item_output),
+    MS__OBJECT_FORM('S', "shell_call_output", ms__item_any_output),
+    MS__OBJECT_FORM('O', "local_shell_call_output", ms__item_local_output),
+    MS__OBJECT_FORM('P', "apply_patch_call_output", ms__item_patch_output),
+    MS__OBJECT_FORM('D', "computer_call_output", ms__item_any_output),
+    MS__OBJECT_FORM('F', "tool_search_output", ms__item_found),
+};
+#define MS__ITEM_FORMS (sizeof ms__item_forms / sizeof *ms__item_forms)
+
+/* In the order of the forms. */
+enum {
+    MS__FORM_MESSAGE = 0,
+    MS__FORM_INPUT_TEXT = 1,
+    MS__FORM_OUTPUT_TEXT = 2,
+    MS__FORM_SUMMARY = 5,
+    MS__FORM_CALL = 7,
+    MS__FORM_CUSTOM = 8,
+    MS__FORM_OUTPUT = 16
+};
+
+/* Returns the form of an item; NULL: it is kept whole. An item without a type and a role
+ * refers to one by its id. */
+static const ms__object_form *ms__item_form(ms_str item)
+{
+    ms_str type, value;
+    size_t i = MS__FORM_MESSAGE;
+    bool typed = ms_json_member(item, MS_STR("type"), &type);
+    if (!typed || ms_json_kind_of(type) == MS_JSON_NULL) {
+        bool refers = ms__is_string_member(item, "id") &&
+                      !ms_json_member(item, MS_STR("role"), &value);
+        return refers ? NULL : &ms__item_forms[i];
+    }
+    if (ms_json_kind_of(type) != MS_JSON_STRING) return &ms__item_forms[i];
+    for (; i < MS__ITEM_FORMS; i++) {
+        if (i > MS__FORM_MESSAGE && i < MS__FORM_SUMMARY) continue;
+        if (ms_json_string_is(type, ms_str_of(ms__item_forms[i].word))) break;
+    }
+    if (i == MS__ITEM_FORMS) return NULL;
+    switch (ms__item_forms[i].letter) {
+    case 'h':
+        i += !ms__is_list_filled(item, "summary") && ms__is_list_filled(item, "content");
+        break;
+    case 'l':
+        i += !ms__is_string_member(item, "id");
+        break;
+    case 'k':
+        i += !ms_json_member(item, MS_STR("action"), &value) ||
+             ms_json_kind_of(value) != MS_JSON_OBJECT;
+        break;
+    case 'f':
+    case 'F':
+        if (!ms__is_client_search(item)) return NULL;
+    }
+    return &ms__item_forms[i];
+}
+
+/* Returns whether a message is an item that was kept whole. */
+static bool ms__is_whole_item(const ms_envelope *m)
+{
+    return m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT &&
+           ms__value_is(m->content, MS_JSON_OBJECT) && !ms__item_form(m->content.text);
+}
+
+static const ms__object_form *ms__responses_outer(const ms_envelope *m, size_t n)
+{
+    (void)n;
+    if (ms__is_whole_item(m)) return NULL;
+    return &ms__item_forms[m->type == MS_T_ACTION                  ? MS__FORM_CALL
+                           : m->type == MS_T_REASONING             ? MS__FORM_SUMMARY
+                           : ms__is_answer(m) && m->call_id.ptr ? MS__FORM_OUTPUT
+                                                                : MS__FORM_MESSAGE];
+}
+
+static const ms__object_form *ms__responses_block(const ms_envelope *m)
+{
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->content.json && ms__is_blocks(m->content.text)) return NULL;
+    return &ms__item_forms[ms__chat_role(m) == MS_ROLE_ASSISTANT ? MS__FORM_OUTPUT_TEXT
+                                                                 : MS__FORM_INPUT_TEXT];
+}
+
+/* Returns whether a message is a text of a message item. */
+static bool ms__is_said(const ms_envelope *m)
+{
+    return !ms__is_answer(m) &&
+           ms__responses_outer(m, 1) == &ms__item_forms[MS__FORM_MESSAGE];
+}
+
+static bool ms__responses_unit(const ms_envelope *first, const ms_envelope *m)
+{
+    bool developer = ms__chat_role(m) == MS_ROLE_DEVELOPER;
+    return ms__is_said(first) && ms__is_said(m) && ms__side_unit(first, m) &&
+           developer == (ms__chat_role(first) == MS_ROLE_DEVELOPER);
+}
+
+static const ms__object_form *ms__responses_element(ms__reader *r, size_t base,
+                                                    ms_role role, ms_envelope *m)
+{
+    ms_str type = ms__member_of(r, base, "type");
+    for (size_t i = MS__FORM_INPUT_TEXT; i < MS__FORM_SUMMARY; i++) {
+        if (!ms_json_string_is(type, ms_str_of(ms__item_forms[i].word))) continue;
+        *m = ms__role_text(role, ms_text(NULL));
+        return &ms__item_forms[i];
+    }
+    return NULL;
+}
+
+static ms_result ms__responses_begin(ms__reader *r, size_t base, ms_envelope *m,
+                                     const ms__object_form **form)
+{
+    ms_str word;
+    const ms__object_form *f = *form = ms__item_form(r->json);
+    size_t at = (size_t)(f - ms__item_forms);
+    if (ms_json_kind_of(ms__member_of(r, base, "type")) > MS_JSON_NULL)
+        MS__TRY(ms__side_word(r, base, "type", &word));
+    if (at >= MS__FORM_OUTPUT) {
+        *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
+        if (f->letter == 'P') m->content = ms_json(MS_STR("null"));
+        return MS_OK;
+    }
+    if (at >= MS__FORM_CALL) {
+        *m = ms_message(MS_T_ACTION, ms_text(NULL));
+        if (at > MS__FORM_CUSTOM) m->tool = ms__kind_word(f->word);
+        return MS_OK;
+    }
+    if (at >= MS__FORM_SUMMARY) {
+        *m = ms_message(MS_T_REASONING, ms_text(""));
+        return MS_OK;
+    }
+    MS__TRY(ms__side_word(r, base, "role", &word));
+    ms_role role = ms_role_of_word(word);
+    if (role != MS_ROLE_USER && role != MS_ROLE_ASSISTANT && role != MS_ROLE_SYSTEM &&
+        role != MS_ROLE_DEVELOPER)
+        return ms__side_unknown(r, "role", word, "user, assistant, system or developer");
+    *m = ms__role_text(role, ms_text(NULL));
+    return MS_OK;
+}
+
+static const ms__format_tables ms__responses = {
+    'r', ms__item_forms, MS__ITEM_FORMS, ms__responses_outer, ms__responses_block,
+    ms__responses_unit, ms__responses_element, MS__LISTS_TEXTS, MS__PAIRS_IDS,
+    ms__responses_begin};
+
+/* Returns whether a message is of the model's answer. */
+static bool ms__is_models(const ms_envelope *m)
+{
+    ms_str type;
+    if (m->type == MS_T_ACTION || m->type == MS_T_REASONING) return true;
+    if (!ms__is_whole_item(m))
+        return ms__is_said(m) && ms__chat_role(m) == MS_ROLE_ASSISTANT;
+    return ms_json_member(m->content.text, MS_STR("type"), &type) && type.len > 7 &&
+           memcmp(type.ptr + type.len - 6, "_call\"", 6) == 0;
+}
+
+static ms_result ms__whole_item_read(ms__reader *r)
+{
+    ms_str text;
+    MS__TRY(ms__read_json(r, r->json, &text));
+    ms_envelope m = ms_message(MS_T_MULTIMODAL_PART, ms_json(text));
+    m.role = MS_ROLE_ASSISTANT;
+    return ms__reader_add(r, &m);
+}
+
+/* Reads an item. Items of the model that follow each other are one answer, but for two
+ * message items: their texts would become one item. */
+static ms_result ms__responses_read(ms__reader *r)
+{
+    size_t first = stbds_arrlenu(r->items);
+    MS__TRY(ms__item_form(r->json) ? ms__format_read(r, &ms__responses)
+                                   : ms__whole_item_read(r));
+    if (first == 0) return MS_OK;
+    const ms_envelope *before = &r->items[first - 1];
+    ms_envelope *m = &r->items[first];
+    if (ms__is_models(before) && ms__is_models(m) &&
+        !(ms__is_said(before) && ms__is_said(m)))
+        m->flags |= MS_FLAG_JOINED;
+    return MS_OK;
+}
+
 /* ==== [format-table] the table of formats
  * ============================================ */
 
@@ -28038,6 +28555,8 @@ static const ms__format_row ms__formats[] = {
     {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
     {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
+    {{"openai-responses", "input", "instructions", false}, ms__responses_read, NULL,
+     &ms__responses},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)
@@ -28086,10 +28605,10 @@ static ms_result ms__read_one(ms__reader *r, const ms_format *format, ms_str val
     return MS_OK;
 }
 
-/* Makes a message of role system with a content, or with the members of an object: SDKs
- * put the role "user" into it. */
-static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
-                                                 ms_str *out)
+/* Makes a message of a role with a content, or with the members of an object: SDKs put
+ * the role "user" into that of the system. */
+static MS__NOINLINE ms_result ms__body_message(ms__reader *r, ms_str role, bool parts,
+                                               ms_str value, ms_str *out)
 {
     ms_buf text;
     ms_json_writer w;
@@ -28097,7 +28616,7 @@ static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_s
     ms__json_to(&w, &text, r->arena);
     ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("role"));
-    ms_json_put_string(&w, MS_STR("system"));
+    ms_json_put_string(&w, role);
     if (!parts) {
         ms_json_key(&w, MS_STR("content"));
         ms_json_put_raw(&w, value);
@@ -28124,7 +28643,7 @@ static ms_result ms__read_system(ms__reader *r, const ms_format *d, ms_str value
         return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
                                                            : "a text or a list of blocks",
                              value);
-    MS__TRY(ms__system_message(r, d->system_parts, value, &message));
+    MS__TRY(ms__body_message(r, MS_STR("system"), d->system_parts, value, &message));
     ms_result code = ms__read_one(r, d, message);
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
@@ -28142,6 +28661,12 @@ static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
             has = ms_json_member(body, MS_STR("system_instruction"), &system);
         if (has && ms_json_kind_of(system) != MS_JSON_NULL)
             MS__TRY(ms__read_system(r, d, system));
+        bool text = d->list && !d->system_parts; /* the user's text may be all of it */
+        if (text && ms_json_kind_of(*value) == MS_JSON_STRING) {
+            MS__TRY(ms__body_message(r, MS_STR("user"), false, *value, &system));
+            MS__TRY(ms__read_one(r, d, system));
+            *value = MS_STR("[]");
+        }
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
     return ms__fail(r->err, MS_E_KIND,

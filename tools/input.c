@@ -487,6 +487,36 @@ static bool shows_anthropic(const shape *s)
     return false;
 }
 
+/* Returns whether a value is a list that begins with a part of a message item. */
+static bool has_item_parts(ms_str content)
+{
+    ms_str first, type;
+    return is_kind(content, MS_JSON_ARRAY) && ms_json_element(content, 0, &first) &&
+           ms_json_member(first, MS_STR("type"), &type) &&
+           is_word(type, " input_text input_image input_file output_text refusal ");
+}
+
+/* Returns whether a shape is an item of responses: a message with their parts, reasoning
+ * with a summary, a call or its output, or what the provider has done. */
+static bool shows_responses(const shape *s)
+{
+    if (is_kind(s->role, MS_JSON_STRING)) return has_item_parts(s->content);
+    if (ms_json_string_is(s->type, MS_STR("reasoning"))) {
+        return is_kind(s->summary, MS_JSON_ARRAY) || s->encrypted_content.ptr != NULL;
+    }
+    if (is_word(s->type, " web_search_call file_search_call code_interpreter_call "
+                         "image_generation_call mcp_call mcp_list_tools "
+                         "item_reference ")) {
+        return true;
+    }
+    return is_word(s->type, " function_call function_call_output custom_tool_call "
+                            "custom_tool_call_output shell_call shell_call_output "
+                            "local_shell_call apply_patch_call apply_patch_call_output "
+                            "computer_call computer_call_output tool_search_call "
+                            "tool_search_output ") &&
+           s->call_id.ptr != NULL;
+}
+
 /* Returns whether a value is the JSON text of a time such as "2026-03-02T09:00:00Z". */
 static bool is_time(ms_str value)
 {
@@ -514,8 +544,8 @@ static const struct {
 } formats[] = {
     {"envelope", shows_envelope},       {"task", shows_task},
     {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
-    {"framework", shows_framework},     {"anthropic", shows_anthropic},
-    {"session", shows_session},
+    {"openai-responses", shows_responses}, {"framework", shows_framework},
+    {"anthropic", shows_anthropic},     {"session", shows_session},
 };
 
 /* Returns the format of a message object, or NULL. An object with a role and no other
@@ -537,7 +567,7 @@ static const ms_format *format_of_message(reader *r, ms_str object,
 static bool find_list(reader *r, ms_str object, ms_str *list)
 {
     static const char *const names[] = {"messages", "contents", "traj", "history",
-                                        "trajectory"};
+                                        "trajectory", "input"};
     ms_str value, first;
     bool any = r->options->from != NULL;
     list->ptr = NULL;
@@ -562,6 +592,10 @@ static const ms_format *format_of_body(const reader *r, ms_str object)
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
         return ms_format_find(MS_STR("gemini"));
+    }
+    if (ms_json_member(object, MS_STR("input"), &value) &&
+        !ms_json_member(object, MS_STR("messages"), &value)) {
+        return ms_format_find(MS_STR("openai-responses"));
     }
     bool apart = ms_json_member(object, MS_STR("system"), &value) &&
                  (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));

@@ -10,6 +10,8 @@
  *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
  *     anthropic    {"system": text or text blocks, "messages": [...]}
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
+ *     openai-responses   [item, ...], or {"instructions": text, "input": [...]} with
+ *                  store (false if it is missing) and previous_response_id
  *
  * The system text is optional. chat-strict is the sum of what servers with openai's
  * format and their templates demand.
@@ -37,5 +39,10 @@
 int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),
                  void *ctx);
+
+/* Returns the names of the members of a body that the rules of a provider look at, NULL
+ * after the last. The last one is the list: where it is the only one, a request is the
+ * list itself. NULL: no such provider. */
+const char *const *lint_members_of(const char *provider);
 
 #endif /* LINT_H */

@@ -13,6 +13,8 @@
  *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *   openai-responses  {"type": "message", "role": s, "content": s or [parts]},
+ *                  {"type": "function_call", ...}, and all other items
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -55,7 +57,8 @@ typedef struct ms_envelopes {
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
+ * system and messages; gemini: systemInstruction and contents; openai-responses:
+ * instructions and input, which may be the user's text; elsewhere: messages).
  * Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,

@@ -107,6 +107,7 @@
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
+ *                   [fmt-responses]
  *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
  *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
  *                   [arrays-end]

@@ -355,6 +355,12 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
+/* Returns how many bytes a record known to be right may have, of those of its segment. */
+static inline uint32_t ms__known_room(uint64_t left)
+{
+    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
+}
+
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -368,7 +374,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = (uint32_t)ms__min(size - at, MS__RECORD_MAX) & ~7u;
+        *known = ms__known_room(size - at);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -443,7 +449,7 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
         if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
             unit = (uint32_t)(from / 8);
             r += from;
-            q->known[k] = (uint32_t)ms__min(size - from, MS__RECORD_MAX) & ~7u;
+            q->known[k] = ms__known_room(size - from);
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;

@@ -201,10 +201,10 @@ TEST(object_comes_back_when_a_format_takes_it)
         const char *folder;
         size_t taken;         /* objects, counted once a format */
     } folders[] = {
-        {"tau-bench-airline", 18994}, {"swe-agent-traj", 2387},  {"cline-session", 133},
-        {"claude-code-jsonl", 199},   {"claude-code-real", 184}, {"pi-session", 2512},
-        {"inspect-logs", 88},         {"openhands-events", 15},  {"gemini-cli", 20},
-        {"codex-rollout", 72},        {"atif-trajectory", 8},    {"copilot-cli", 17},
+        {"tau-bench-airline", 23228}, {"swe-agent-traj", 3267},  {"cline-session", 207},
+        {"claude-code-jsonl", 359},   {"claude-code-real", 350}, {"pi-session", 4255},
+        {"inspect-logs", 126},        {"openhands-events", 66},  {"gemini-cli", 37},
+        {"codex-rollout", 189},       {"atif-trajectory", 45},   {"copilot-cli", 56},
         {"otel-genai", 0},
     };
     size_t all = 0;

@@ -1449,7 +1449,7 @@ controls()
         "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
     control system_role_not_first gcc test_formats \
         gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
-        ms__system_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+        ms__body_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
     control null_member_stays gcc test_formats openai/changed_id_shows_when_it_was_null 100 \
         ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
     control new_field_inside_not_written gcc test_formats \
@@ -1460,6 +1460,44 @@ controls()
     control writer_goes_on_inside gcc test_format \
         writer_begins_nothing_inside_a_message_when_memory_ends 100 \
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
+    control item_of_another_type_is_no_item gcc test_formats \
+        openai-responses/item_of_any_other_type_is_kept_whole 100 \
+        ms__responses_read 'MS__TRY(ms__item_form(r->json) ?' 'MS__TRY(true ?'
+    control items_of_an_answer_stand_alone gcc test_formats \
+        openai-responses/items_of_one_answer_are_joined 100 \
+        ms__responses_read 'm->flags |= MS_FLAG_JOINED;' ';'
+    control message_items_become_one gcc test_formats \
+        openai-responses/message_items_in_a_row_stay_apart 100 \
+        ms__responses_read '!(ms__is_said(before) && ms__is_said(m))' 'true'
+    control search_of_the_server_is_the_clients gcc test_formats \
+        openai-responses/tool_search_of_the_server_is_kept_whole 100 \
+        ms__item_form 'if (!ms__is_client_search(item)) return NULL;' ''
+    control kind_of_a_call_outlives_its_tool gcc test_formats \
+        openai-responses/call_of_another_tool_is_a_function_call 100 \
+        ms__source_of 'return false; /* it calls another tool now */' ';'
+    control spelling_of_texts_not_kept gcc test_formats \
+        openai-responses/summary_of_several_texts_is_one_text 100 \
+        ms__member_read 'if (!ms__texts_are_plain(e->value, ms__texts_type(ph)))' \
+        'if (false)'
+    control spelling_of_texts_stays gcc test_format \
+        spelling_of_texts_goes_when_it_means_something_else 100 \
+        ms__placeholder_fill 'ms__texts_mean(spelled, o->m->content.text)' 'true'
+    control text_of_a_call_is_lost gcc test_formats \
+        openai-responses/text_of_a_call_precedes_it 100 \
+        ms__unit_put 'if (f->lists == MS__LISTS_TEXTS && ms__call_says(m)) {' 'if (false) {'
+    control type_of_an_item_from_extra gcc test_formats \
+        openai-responses/extra_members_stand_in_an_item_and_none_changes_its_type 100 \
+        ms__extra_fill 'ph->as == &ms__as_word ||' ''
+    control parts_of_an_assistant_stay_a_list gcc test_formats \
+        openai-responses/unknown_part_of_an_assistant_comes_back_beside_a_text 100 \
+        ms__item_content_read \
+        'others && ms__chat_role(f->m) != MS_ROLE_ASSISTANT' 'others'
+    control left_out_beside_whole_items gcc test_format \
+        members_beside_an_item_that_is_kept_whole_are_counted 100 \
+        ms__format_write 'ms__left_count(w, f, &m[i], MS__ONE(CONTENT) | MS__ONE(TYPE_NAME));' ''
+    control text_of_a_body_is_no_message gcc test_formats \
+        openai-responses/text_of_a_body_is_the_users 100 \
+        ms__read_body 'bool text = d->list && !d->system_parts;' 'bool text = false;'
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
         ms__source_of 'return outer || !ms__list_placeholder(*form);' 'return true;'

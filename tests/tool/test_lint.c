@@ -17,8 +17,8 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama"};
-static table_row rows[400];
+                                        "pydantic-ai", "ollama", "openai-responses"};
+static table_row rows[600];
 static size_t row_count;
 
 typedef struct report {
@@ -89,6 +89,26 @@ TEST(provider_is_unknown_when_no_rules_have_its_name)
     assert_int_equal(lint_request("", MS_STR("[]"), &arena, add_line, &r), -1);
     assert_int_equal(r.lines, 0);
     ms_arena_deinit(&arena);
+}
+
+/* The last is the list; a request of that member alone is the list itself. */
+TEST(members_of_a_body_are_known_of_each_provider)
+{
+    static const struct {
+        const char *provider, *list;
+        size_t count;
+    } bodies[] = {{"openai", "messages", 1}, {"anthropic", "messages", 2},
+                  {"gemini", "contents", 2}, {"pydantic-ai", "messages", 1},
+                  {"openai-responses", "input", 5}};
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        const char *const *names = lint_members_of(bodies[i].provider);
+        size_t n = 0;
+        assert_non_null(names);
+        while (names[n] != NULL) n++;
+        assert_int_equal(n, bodies[i].count);
+        assert_string_equal(names[n - 1], bodies[i].list);
+    }
+    assert_null(lint_members_of("nobody"));
 }
 
 TEST(value_is_refused_when_it_is_no_request)
@@ -259,6 +279,10 @@ static const struct long_request {
      "]},{'kind':'request','parts':[",
      "{'part_kind':'tool-return','tool_name':'f','content':1,'tool_call_id':'c%lu'}",
      "]}]", "messages[0].parts[0].tool_call_id", ".tool_call_id"},
+    {"openai-responses", "[{'role':'user','content':'a'},",
+     "{'type':'function_call','call_id':'c%lu','name':'f','arguments':''}", ",",
+     "{'type':'function_call_output','call_id':'c%lu','output':'r'}", "]",
+     "input[1].call_id", ".call_id"},
     {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
      "messages[0]", "messages[%lu].tool_call_id"},
     {"gemini", "{'contents':[1,",

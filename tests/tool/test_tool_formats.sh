@@ -67,6 +67,12 @@ $ reads '{"schema":"agents-api.message","version":1,"type":"tool_result","role":
 $ reads '{"version":1,"type":"tool_call","role":"assistant","content":"","payload":{"tool_name":"f","parameters":{}}}' => "type":"action","tool":"f"
 $ reads '{"role":"assistant","content":"x","metadata":{"type":"final_result"}}' => "type":"final"
 $ reads '{"type":"task","role":"user","content":"a"}' => "type":"task"
+$ reads '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}' => "type":"assistant_message","content":"hi"
+$ reads '{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}' => "type":"action","tool":"f","args":\{\},"tool_call_id":"c"
+$ reads '{"type":"shell_call_output","call_id":"c","output":[]}' => "type":"observation","content":\[\],"tool_call_id":"c"
+$ reads '{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"hm"}]}' => "type":"reasoning","content":"hm"
+$ reads '{"type":"web_search_call","id":"ws","status":"completed"}' => "type":"multimodal_part","content":\{"type":"web_search_call"
+$ reads '{"type":"reasoning","content":"hm"}' => ^\{"type":"reasoning","content":"hm"\}$
 $ reads '{"r\u006fle":"user","content":"a"}' => "type":"user_message","content":"a"
 view - --strict <<<'{"silly":1}' -> 1 line 1, column 1 \(byte 0\): this message shows no format
 view - --strict <<<'{"role":"model","parts":[{"functionCall":{"args":5}}]}' -> 1 gemini message: .
@@ -77,6 +83,8 @@ $ reads '{"model":"m","system":"s","messages":[{"role":"user","content":"a"}]}' 
 $ reads '{"system":"s","messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^injected_context=s user_message=a$
 $ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^user_message=a$
 $ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[]},{"role":"assistant","content":"b"}]}' | kinds => ^injected_context=s user_message=a reasoning= assistant_message=b$
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"}]}' --from openai-responses | kinds => ^injected_context=s user_message=a$
 $ reads '{"system":"s","messages":[]}' | kinds => ^injected_context=s$
 $ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' | kinds => ^user_message=a injected_context=s user_message=b$
 $ reads '{"messages":[{"version":1,"type":"text","role":"user","content":"a","payload":{}}]}' --from envelope | kinds => ^user_message=a$
@@ -138,6 +146,13 @@ convert --from openai --to $format $tmp/open >$tmp/naive
 check --as $provider $tmp/naive => naive: (messages|contents) -> 1
 END
 done
+session <<'END'
+== chat_is_the_same_when_it_comes_back_from_items
+convert --from openai --to openai-responses $tmp/openai >$tmp/there
+$ wc -l <$tmp/there => ^8$
+$ "$tool" convert --from openai-responses --to openai --array $tmp/there | tr -d '\n' => "content":"I look.*"name":"tables".*"name":"views"
+$ "$tool" convert --from openai-responses --to openai-responses $tmp/there == $tmp/there
+END
 
 talks='[{"task_id":1,"traj":[{"role":"user","content":"one"}]},
     {"task_id":2,"traj":[{"role":"user","content":"two"}]}]'

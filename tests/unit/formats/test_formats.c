@@ -17,6 +17,7 @@
 
 
 static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
+                                           "openai-responses",
                                            FW, "envelope", "task", "session"};
 static format_row format_rows[1200];
 static size_t format_row_count;
