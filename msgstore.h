@@ -1570,7 +1570,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  *     result.agent_key = call->agent_key;
  */
 typedef struct ms_call {
-    ms_str id;                 /* absent: the result is paired by its place */
+    ms_str id;                 /* the model's; if it gave none, one of the number of its
+                                  message, by which a result finds it, too */
     ms_str tool;
     ms_value args;             /* of the tool: JSON, or text if the model made none */
     ms_str agent_key;          /* of the call; absent: none */
@@ -2830,7 +2831,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_OLLAMA,           /* /api/chat */
     MS_WIRE_ANTHROPIC,        /* Messages */
     MS_WIRE_GEMINI,           /* generateContent */
-    MS_WIRE_PYDANTIC          /* ModelMessagesTypeAdapter: a list only, no request */
+    MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
+    MS_WIRE_RESPONSES         /* OpenAI Responses, and all that copy them: items */
 } ms_wire;
 
 struct ms_profile {
@@ -5051,7 +5053,7 @@ static bool ms__number_split(ms_str text, ms__number *out)
     s.p = p;
     s.end = end;
     if (p == end || (*p != '-' && !ms__is_digit(*p))) return false;
-    if (!ms__scan_value(&s, 1) || s.p != end) return false;
+    if (!ms__scan_number(&s) || s.p != end) return false;
     out->negative = *p == '-';
     for (p += out->negative; p < end && *p != 'e' && *p != 'E'; p++) {
         dot = dot || *p == '.';
@@ -23211,8 +23213,9 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
     own.store = s->store;
     while (*count < most && (msg = ms__next_stored(&own)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
-    ms_result code = ms_cursor_close(&own, NULL);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (s->store->backend->cursor_close)
+        s->store->backend->cursor_close(s->store, &own);
+    return own.result == MS_E_DAMAGED ? MS_OK : own.result;
 }
 
 /* Converts the limit of a block into that of one step (0: none) and a number of messages
@@ -23287,12 +23290,11 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
-    ms_query q;
-    bool some = ms__step_query(it, s, &q);
-    if (some) MS__TRY(ms__query_check(&q, NULL));
-    if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
+    ms_query *q = &it->query; /* counting reads none of it */
+    bool some = ms__step_query(it, s, q);
+    if (some) MS__TRY(ms__query_check(q, NULL));
+    if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
-    it->query = q;
     it->ctx = NULL;
     it->next = it->ready = 0;
     memset(it->words, 0, sizeof it->words);
@@ -29093,6 +29095,9 @@ static const ms_profile ms__profiles[] = {
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0},
+    {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
+     false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -29115,6 +29120,8 @@ typedef struct ms__wire {
     const char *model, *prompt;     /* before the list; model NULL: it is in the URL */
     const char *list;               /* before the messages; NULL: there is no request */
     const char *tools, *most;       /* after them: the tools, max_tokens */
+    const char *always;             /* members that stand in it unless extra has them:
+                                       names, each with its value after it */
     const char *own;                /* members that extra must not have */
     const char *tool_members;       /* one tells that a tool has this wire's form */
     const char *tool;               /* this form, for errors */
@@ -29131,6 +29138,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
@@ -29145,6 +29153,7 @@ enum ms__wire_rule {
 
 #define MS__OWN "model system systemInstruction messages contents tools"
 #define MS__HTTP "https:// http://"
+#define MS__INPUT_IMAGE "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":\""
 #define MS__CHAT_TOOL                                                                    \
     "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -29158,7 +29167,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
@@ -29169,7 +29178,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
@@ -29186,7 +29195,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
      NULL, "signature", "citations caller toolset_name", 'a',
@@ -29203,7 +29212,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
@@ -29223,9 +29232,38 @@ static const ms__wire ms__wires[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_OUTCOME}, /* pydantic-ai */
+    {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
+     NULL, "", "", NULL,
+     "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
+     MS__INPUT_IMAGE "data:%m;base64,%d\"}", MS__INPUT_IMAGE "%d\"}",
+     "%s", NULL,
+     "{\"type\":\"function_call\",\"call_id\":%i,\"name\":%n,\"arguments\":%x}", NULL,
+     "{\"type\":\"custom_tool_call\",\"call_id\":%i,\"name\":%n,\"input\":%x}",
+     NULL, "{\"type\":\"function_call_output\",\"call_id\":%i,\"output\":%r}", NULL,
+     "\"model\":%s,", "\"instructions\":%s,", "\"input\":",
+     ",\"tools\":%j", ",\"max_output_tokens\":%j",
+     "store\0false\0include\0[\"reasoning.encrypted_content\"]\0",
+     "model instructions input tools", "parameters",
+     "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
+     NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
+     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+};
+
+/* The result of a call of each type of item; those of others are of functions. %v is the
+ * result as JSON, or made up of its text. */
+static const struct ms__item_type {
+    const char *call, *reply;
+} ms__item_types[] = {
+    {"custom_tool_call",
+     "{\"type\":\"custom_tool_call_output\",\"call_id\":%i,\"output\":%r}"},
+    {"shell_call", "{\"type\":\"shell_call_output\",\"call_id\":%i,\"output\":%v}"},
+    {"local_shell_call",
+     "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
+    {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
+     "\"status\":%w,\"output\":%r}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
@@ -29285,6 +29323,7 @@ typedef struct ms__item {
     bool joined;              /* it continues the answer of the message before */
     bool cited, glued;        /* text with citations; text that goes on with it, or before
                                  it, as one sentence */
+    bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
@@ -29300,6 +29339,8 @@ typedef struct ms__item {
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
     ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
+    ms_str raw;      /* the item as its maker wrote it, with its own id */
+    const char *reply; /* of a call: the template of its result; NULL: the wire's */
     size_t trimmed;  /* bytes of white space that were cut off its end */
     ms_str members;  /* that only its maker takes: "name":value, with commas between */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
@@ -30080,12 +30121,16 @@ static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *it
     ms_result code = MS_OK;
     memset(&texts, 0, sizeof texts);
     texts.arena = p->arena;
+    bool one = ms_json_kind_of(list) == MS_JSON_OBJECT; /* an item of the Responses API */
     if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
         !ms__is_anothers(p, m)) {
         item->kind = MS__ITEM_RAW;
-        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        item->text = ms_json(one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
         return;
     }
+    p->report.raw_left_out += one;
+    if (one) item->text = ms_text("");
+    if (one) return;
     for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
         const ms__part_form *f = ms__part_form_of(it.value, &member);
         if (f && f->kind == MS__PART_TEXT) {
@@ -30107,6 +30152,26 @@ static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_st
     item->members = ms__concat3(p, head, MS_STR("\":"), value);
 }
 
+/* Finds the item of a text, a call or thinking as its maker wrote it, if the message is
+ * as it was. */
+static void ms__item_whole(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str all = ms__signed(p, m), of, whole;
+    uint64_t sum = 0;
+    if (!all.ptr || !ms_json_member(all, MS_STR("item"), &whole)) return;
+    if (m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
+        ms_json_u64(of, &sum) == MS_OK && sum != ms__answer_sum(0, m))
+        return;
+    item->raw = whole;
+    item->id_needed = m->type == MS_T_REASONING;
+    for (size_t i = 0; i < sizeof ms__item_types / sizeof ms__item_types[0]; i++) {
+        const struct ms__item_type *t = &ms__item_types[i];
+        if (ms_json_member(whole, MS_STR("type"), &of) &&
+            ms_json_string_is(of, ms_str_of(t->call)))
+            item->reply = t->reply, item->id_needed = strstr(t->reply, "\"id\"") != NULL;
+    }
+}
+
 /* Finds the members of a text or a call that only its maker takes, if the message is as
  * it was. */
 static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -30119,6 +30184,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
                   ms_member(m, MS_STR("citations"), &value);
     const char *kept = p->wire->kept;
+    if (ms__has_rule(p->wire, MS__ITEMS)) {
+        ms__item_whole(p, m, item);
+        return;
+    }
     if (has) {
         bool checked = m->type != MS_T_REASONING &&
                        ms_json_member(all, MS_STR("of"), &of) &&
@@ -30140,9 +30209,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
 static bool ms__is_raw(const ms_envelope *m)
 {
     ms_str member;
-    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT ||
-        !ms__value_is(m->content, MS_JSON_ARRAY))
-        return false;
+    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT) return false;
+    if (ms__value_is(m->content, MS_JSON_OBJECT))
+        return !ms__part_form_of(m->content.text, &member);
+    if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
     if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
         if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
@@ -30313,7 +30383,7 @@ static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__it
     }
     size_t len = item->text.text.len;
     if (len != m->content.text.len && !m->content.json)
-        item->members = ms__absent(); /* citations are of the text as it was */
+        item->members = item->raw = ms__absent(); /* they are of the text as it was */
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
     item->trimmed = len - item->text.text.len;
 }
@@ -30364,7 +30434,7 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
         ms__item_as_system(p, item);
     else if (role == MS_ROLE_ASSISTANT) ms__item_as_assistant(p, m, item);
     else item->kind = MS__ITEM_USER;
-    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
+    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text) && !item->raw.ptr)
         item->kind = MS__ITEM_NONE;
     return item;
 }
@@ -30392,10 +30462,10 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     }
     item->text = m->content;
     ms__item_members(p, m, item);
-    item->beside = ms__string_of(m, all, "data");
-    item->redacted = item->beside.ptr != NULL;
+    item->beside = item->raw.ptr ? item->raw : ms__string_of(m, all, "data");
+    item->redacted = item->beside.ptr && !item->raw.ptr;
     if (item->redacted && !wire->redacted) return NULL;
-    if (!item->redacted)
+    if (!item->beside.ptr)
         item->beside = ms__string_of(m, all, all.ptr ? "signature" : wire->signature);
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
 }
@@ -30724,6 +30794,10 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : p->wire->signature);
     call->id = ms__id_give(p, own);
+    if (call->raw.ptr && !ms_str_equal(call->id, m->call_id)) {
+        call->raw = ms__absent(); /* it has its own id */
+        call->reply = NULL;
+    }
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;
@@ -31421,6 +31495,22 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
+/* Writes the result of a shell's call: a list as the Responses API has it, or one of its
+ * text. */
+static void ms__out_shell(ms__projector *p, const ms__item *r)
+{
+    ms_str text = r->text.text, json, first;
+    if (ms_json_check(text, NULL, &json, NULL) == MS_OK &&
+        ms_json_kind_of(json) == MS_JSON_ARRAY && ms_json_element(json, 0, &first)) {
+        ms__out_value(p, json, true);
+        return;
+    }
+    ms__out(p, "[{\"stdout\":");
+    ms__out_text(p, text);
+    ms__out(p, ",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":");
+    ms__out(p, r->failed ? "1}}]" : "0}}]");
+}
+
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
@@ -31429,7 +31519,8 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature
  *   %+ its maker's own members, after a comma
- *   %r content of the result  %e is_error          %f outcome */
+ *   %r content of the result  %e is_error          %f outcome
+ *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
@@ -31460,6 +31551,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
+        case 'v': ms__out_shell(p, item->result); break;
+        case 'w':
+            ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
+            break;
         case 'e':
             if (item->result->failed) ms__out(p, ",\"is_error\":true");
             break;
@@ -31488,6 +31583,22 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Step 8: runs become messages. */
 
+/* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
+ * has to be there: where that is left out, so is the id. */
+static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
+                         const ms__group *last)
+{
+    static const char *const names[] = {"id"};
+    ms_str none = ms__absent(), raw = item->raw;
+    bool lacks = false;
+    for (const ms__item *x = from->first; x; x = ms__item_after(x, last))
+        lacks = lacks || (x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x));
+    if (lacks && !item->id_needed &&
+        ms__members_set(raw, names, &none, 1, p->arena, &raw, NULL) != MS_OK)
+        p->no_memory = raw.len + 1;
+    ms__out_value(p, raw, true);
+}
+
 /* Writes calls as elements of a list; ordered: texts and thinking, too. */
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
@@ -31508,7 +31619,8 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
-        ms__out_form(p, form, item);
+        if (item->raw.ptr) ms__out_item(p, item, from, last);
+        else ms__out_form(p, form, item);
     }
 }
 
@@ -31541,7 +31653,7 @@ static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__gr
         ordered = ordered || item->kind == MS__ITEM_RAW ||
                   (item->kind == MS__ITEM_ASSISTANT && item->members.len > 0);
     }
-    ordered = wire->block && (ordered || thinks);
+    ordered = wire->block && (ordered || thinks || ms__has_rule(wire, MS__ITEMS));
     if (wire->plain && !calls && !ordered) {
         ms__out_form(p, wire->plain, NULL);
         return;
@@ -31581,7 +31693,7 @@ static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
         else ms__message_begin(p);
         if (!some && wire->results) ms__out(p, wire->results);
         some = true;
-        ms__out_form(p, wire->reply, call);
+        ms__out_form(p, call->reply ? call->reply : wire->reply, call);
     }
     const ms__group *last = user && wire->after ? ms__run_last(g->next) : g;
     if (last != g) {
@@ -31733,6 +31845,16 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
+    for (const char *name = p->wire->always; name && *name;) {
+        const char *given = name + strlen(name) + 1;
+        if (!desc->extra.ptr || !ms_json_member(desc->extra, ms_str_of(name), &value)) {
+            ms__out(p, ",\"");
+            ms__out(p, name);
+            ms__out(p, "\":");
+            ms__out(p, given);
+        }
+        name = given + strlen(given) + 1;
+    }
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -31921,7 +32043,9 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
-    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && !function : !typed;
+    bool items = ms__has_rule(wire, MS__ITEMS);
+    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && (items || !function)
+                                                    : !typed;
     if (function) of = ms__tool_forms[5].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
@@ -32061,14 +32185,14 @@ static bool ms__is_newest_answer(ms__projector *p, const ms__group *g)
 }
 
 /* Writes a call as its message has it; the old form of openai alone is read anew. */
-static ms_result ms__pending_copy(const ms__waiting *w, ms_arena *arena, ms_call *out,
-                                  ms_error *err)
+static ms_result ms__pending_copy(ms__projector *p, const ms__waiting *w,
+                                  ms_arena *arena, ms_call *out, ms_error *err)
 {
     ms_envelope m = ms_envelope_of(w->msg);
     bool own = m.type == MS_T_ACTION;
     out->seq = m.seq;
     out->agent_key = m.agent_key;
-    out->id = m.call_id.len > 0 ? m.call_id : ms__absent();
+    out->id = ms__id_own(p, &m); /* a result finds its call by it, as by one of its own */
     out->tool = own ? m.tool : w->call->named;
     out->args = own && !ms__is_blank(m.args.text) ? m.args : w->call->text;
     ms_str *const texts[] = {&out->agent_key, &out->id, &out->tool, &out->args.text};
@@ -32101,7 +32225,7 @@ static ms_result ms__pending_list(ms__projector *p, ms__waiting *newest, ms_aren
     if (!out->items) return ms__no_arena(err, arena, n * sizeof *out->items);
     memset(out->items, 0, n * sizeof *out->items);
     for (ms__waiting *w = oldest; w; w = w->before, out->count++)
-        MS__TRY(ms__pending_copy(w, arena, &out->items[out->count], err));
+        MS__TRY(ms__pending_copy(p, w, arena, &out->items[out->count], err));
     return MS_OK;
 }
 
@@ -32176,6 +32300,7 @@ typedef enum ms__answer_part_buf {
     MS__ANSWER_SIGNATURE,
     MS__ANSWER_DATA,
     MS__ANSWER_MEMBERS, /* that only its maker takes: "name":value, with commas between */
+    MS__ANSWER_ITEM,    /* all of it, as its maker wrote it */
     MS__ANSWER_LIST,    /* citations, which a stream sends one by one */
     MS__ANSWER_BUFS
 } ms__answer_part_buf;
@@ -32290,6 +32415,7 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     if (part->kind == MS__ANSWER_CALL) return bufs[MS__ANSWER_NAME].len > 0;
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
            bufs[MS__ANSWER_DATA].len +
+           bufs[MS__ANSWER_ITEM].len +
            (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
 }
 
@@ -32297,7 +32423,7 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
 static bool ms__answer_part_own(const ms__answer_part *part)
 {
     return part->kind == MS__ANSWER_THOUGHT || part->kind == MS__ANSWER_OTHER ||
-           part->custom ||
+           part->custom || part->bufs[MS__ANSWER_ITEM].len > 0 ||
            part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0;
 }
 
@@ -32555,6 +32681,9 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         if (of != 0) ms_json_put_u64(&w, of);
         if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
         if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        const ms_buf *item = &part->bufs[MS__ANSWER_ITEM];
+        if (item->len > 0) ms_json_key(&w, MS_STR("item"));
+        if (item->len > 0) ms_json_put_raw(&w, ms_buf_text(item));
         if (part->custom) ms_json_key(&w, MS_STR("kind"));
         if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
         if (members->len > 0) {
@@ -32945,55 +33074,6 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* The counts of tokens and nanoseconds in an answer. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
-
-/* How a wire answers. A path that begins with '.' is in the choice. */
-typedef struct ms__answer_wire {
-    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
-    const char *of;           /* whose, as in ms__answer_marks */
-    const char *choices;      /* the list of answers; NULL: there is one */
-    const char *inner;        /* member of the first event, which has the rest; NULL:
-                                 none. A second one begins the answer anew */
-    const char *beside;       /* member that has the usage instead; NULL: none */
-    const char *holds;        /* a member of each whole answer, for errors */
-    const char *model, *stop, *stop_else;
-    const char *counts[MS__COUNTS];
-    bool cached_apart;        /* the input is counted without cached tokens */
-    bool thoughts_apart;      /* the output is counted without thinking */
-    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
-} ms__answer_wire;
-
-static const ms__answer_wire ms__answer_wires[] = {
-    {ms__answer_chat, "chat completions", "choices", NULL, "x_groq", "choices", "model",
-     ".finish_reason", NULL,
-     {"usage.prompt_tokens", "usage.completion_tokens",
-      "usage.prompt_tokens_details.cached_tokens",
-      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, true},
-    {ms__answer_ollama, "Ollama", NULL, NULL, NULL, "message", "model", "done_reason",
-     NULL, {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false, false},
-    {ms__answer_anthropic, "Anthropic", NULL, "message", NULL, "content", "model",
-     "stop_reason", "delta.stop_reason",
-     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
-      "usage.cache_creation_input_tokens", NULL},
-     true, false, false},
-    {ms__answer_gemini, "Gemini", "candidates", NULL, NULL, "candidates",
-     "modelVersion", ".finishReason", NULL,
-     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
-      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
-      NULL},
-     false, true, false},
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
-};
-
-static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
-{
-    return &ms__answer_wires[a->desc.profile->wire];
-}
-
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 {
@@ -33002,6 +33082,159 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     memcpy(a->out.stop, word.ptr, n);
     a->out.stop[n] = 0;
     a->whole = true;
+}
+
+/* Sets the body of a part to the texts of a list, of the members `name`. */
+static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str list,
+                             const char *name)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (part && ms_json_next(&it)) {
+        ms_str text, v = ms__json_path(it.value, name);
+        if (!v.ptr) v = ms__json_path(it.value, "refusal");
+        if (ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (ms_json_string(v, ms__answer_arena(a), &text) != MS_OK)
+            ms__answer_no_memory(a, v.len);
+        else ms__answer_put(a, &part->bufs[MS__ANSWER_BODY], text);
+    }
+}
+
+/* The calls that a client answers, with the members that have their name and input; name
+ * NULL: the type is the name. */
+static const struct ms__answer_call_type {
+    const char *type, *name, *id, *input;
+} ms__answer_call_types[] = {
+    {"function_call", "name", "call_id", "arguments"},
+    {"custom_tool_call", "name", "call_id", "input"},
+    {"shell_call", NULL, "call_id", "action"},
+    {"local_shell_call", NULL, "id", "action"},
+    {"apply_patch_call", NULL, "call_id", "operation"},
+    {"computer_call", NULL, "call_id", "action"},
+};
+
+/* Keeps a whole item of the Responses API. Its text was streamed before. */
+static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    ms_str type = ms__json_path(item, "type"), word;
+    ms__answer_part_kind kind = MS__ANSWER_OTHER;
+    size_t i = 0, n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    while (i < n && !ms_json_string_is(type, ms_str_of(ms__answer_call_types[i].type)))
+        i++;
+    ms_str place = ms__json_path(item, "environment.type"), word_of;
+    bool hosted = ms__string_between(place, &word_of) && /* the server answers it */
+                  ms__starts_with(word_of, MS_STR("container"));
+    if (i < n && !hosted) kind = MS__ANSWER_CALL;
+    else if (ms_json_string_is(type, MS_STR("message"))) kind = MS__ANSWER_TEXT;
+    else if (ms_json_string_is(type, MS_STR("reasoning"))) kind = MS__ANSWER_THOUGHT;
+    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
+                            ? ms__answer_part_at(a, kind, index) : NULL;
+    if (!part || part->bufs[MS__ANSWER_ITEM].len > 0) return;
+    bool begins = !ms__answer_part_filled(part);
+    part->bufs[MS__ANSWER_BODY].len = 0;
+    if (kind == MS__ANSWER_TEXT)
+        ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
+    if (kind == MS__ANSWER_THOUGHT) {
+        ms__answer_texts(a, part, ms__json_path(item, "summary"), "text");
+        if (part->bufs[MS__ANSWER_BODY].len == 0)
+            ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
+    }
+    ms__answer_put(a, &part->bufs[MS__ANSWER_ITEM], item);
+    if (kind == MS__ANSWER_CALL) {
+        const struct ms__answer_call_type *t = &ms__answer_call_types[i];
+        part->custom = i == 1;
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
+        ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
+        word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
+        if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
+    }
+    if (begins && part != a->last && ms__answer_part_filled(part) &&
+        (kind != MS__ANSWER_CALL || !ms__answer_call_types[i].name))
+        ms__answer_part_begins(a, part);
+    ms__answer_part_stream(a, part);
+}
+
+/* Reads an event of the Responses API, or the response in it. An item that is done is
+ * what counts; deltas are for those who watch. The response at the end repeats them. */
+static void ms__answer_responses(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str item = ms__json_path(event, "item"), type = ms__json_path(event, "type");
+    ms_str status = ms__json_path(event, "status"), word;
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "output"));
+    (void)ms_json_i64(ms__json_path(event, "output_index"), &index);
+    if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
+        ms__answer_item(a, index, item);
+        a->at_once = true; /* items came */
+    } else if (ms_json_string_is(type, MS_STR("response.output_text.delta")) ||
+               ms_json_string_is(type, MS_STR("response.refusal.delta"))) {
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
+    }
+    if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
+    bool ended = ms_json_string_is(status, MS_STR("completed")) ||
+                 ms_json_string_is(status, MS_STR("incomplete"));
+    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
+        ms__answer_item(a, index, it.value);
+    if (ended && !a->out.stop[0] && ms__string_between(status, &word))
+        ms__answer_stops(a, word);
+}
+
+/* The counts of tokens and nanoseconds in an answer. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
+
+/* How a wire answers. A path that begins with '.' is in the choice. */
+typedef struct ms__answer_wire {
+    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
+    const char *of;           /* whose, as in ms__answer_marks */
+    const char *choices;      /* the list of answers; NULL: there is one */
+    const char *inner;        /* member of an event that has the rest; NULL: none */
+    bool anew;                /* it is the first event: another begins the answer anew */
+    const char *beside;       /* member that has the usage instead; NULL: none */
+    const char *holds;        /* a member of each whole answer, for errors */
+    const char *model, *stop, *stop_else;
+    const char *end;          /* what ends an answer, for errors */
+    const char *counts[MS__COUNTS];
+    bool cached_apart;        /* the input is counted without cached tokens */
+    bool thoughts_apart;      /* the output is counted without thinking */
+    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
+} ms__answer_wire;
+
+static const ms__answer_wire ms__answer_wires[] = {
+    {ms__answer_chat, "chat completions", "choices", NULL, false, "x_groq", "choices",
+     "model", ".finish_reason", NULL, "finish_reason",
+     {"usage.prompt_tokens", "usage.completion_tokens",
+      "usage.prompt_tokens_details.cached_tokens",
+      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false, true},
+    {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
+     "done_reason", NULL, "done_reason",
+     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
+     "stop_reason", "delta.stop_reason", "stop_reason",
+     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
+      "usage.cache_creation_input_tokens", NULL},
+     true, false, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
+     "modelVersion", ".finishReason", NULL, "finishReason",
+     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
+      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
+      NULL},
+     false, true, false},
+    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
+     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
+    {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
+     "model", "incomplete_details.reason", NULL, "response.completed",
+     {"usage.input_tokens", "usage.output_tokens",
+      "usage.input_tokens_details.cached_tokens",
+      "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false, false},
+};
+
+static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
+{
+    return &ms__answer_wires[a->desc.profile->wire];
 }
 
 /* Returns the value at a path of the event, or of the choice; absent: none. */
@@ -33044,7 +33277,10 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
     ms_str error = ms__json_path(event, "error"),
                    message = ms__json_path(error, "message");
+    if (!message.ptr) message = ms__json_path(event, "response.error.message");
     if (!message.ptr) message = error;
+    if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
+        message = ms__json_path(event, "message");
     if (!message.ptr &&
         ms_json_string_is(ms__json_path(event, "object"), MS_STR("error")))
         message = ms__json_path(event, "message");
@@ -33096,7 +33332,7 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
     const ms__answer_wire *wire = ms__answer_wire_of(a);
-    const char *holds = wire->holds, *stop = wire->stop + (*wire->stop == '.');
+    const char *holds = wire->holds, *stop = wire->end;
     const char *name = a->desc.profile->name ? a->desc.profile->name : "";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
@@ -33148,7 +33384,7 @@ static void ms__answer_event(ms_answer_stream *a)
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
     inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
-    if (inner.ptr && a->parts) ms__answer_void(a);
+    if (inner.ptr && wire->anew && a->parts) ms__answer_void(a);
     if (inner.ptr) event = inner;
     ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
                                        : ms__absent());
@@ -33320,7 +33556,8 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
         bool is_signed = ms__answer_part_own(part);
-        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len > 0;
+        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len +
+                                   part->bufs[MS__ANSWER_ITEM].len > 0;
         apart = apart || (before != 0 && part->seq > before + 1);
         if (is_signed || apart)
             m->extra = ms__answer_part_extra(a, part, thought   ? of

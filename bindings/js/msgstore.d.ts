@@ -26,7 +26,7 @@ export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "pydantic-ai" | "openai-responses" | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
-  | "deepseek" | "glm" | "openrouter";
+  | "deepseek" | "glm" | "openrouter" | "openai-responses";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
 export interface Filter {

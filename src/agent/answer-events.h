@@ -196,55 +196,6 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* The counts of tokens and nanoseconds in an answer. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
-
-/* How a wire answers. A path that begins with '.' is in the choice. */
-typedef struct ms__answer_wire {
-    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
-    const char *of;           /* whose, as in ms__answer_marks */
-    const char *choices;      /* the list of answers; NULL: there is one */
-    const char *inner;        /* member of the first event, which has the rest; NULL:
-                                 none. A second one begins the answer anew */
-    const char *beside;       /* member that has the usage instead; NULL: none */
-    const char *holds;        /* a member of each whole answer, for errors */
-    const char *model, *stop, *stop_else;
-    const char *counts[MS__COUNTS];
-    bool cached_apart;        /* the input is counted without cached tokens */
-    bool thoughts_apart;      /* the output is counted without thinking */
-    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
-} ms__answer_wire;
-
-static const ms__answer_wire ms__answer_wires[] = {
-    {ms__answer_chat, "chat completions", "choices", NULL, "x_groq", "choices", "model",
-     ".finish_reason", NULL,
-     {"usage.prompt_tokens", "usage.completion_tokens",
-      "usage.prompt_tokens_details.cached_tokens",
-      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, true},
-    {ms__answer_ollama, "Ollama", NULL, NULL, NULL, "message", "model", "done_reason",
-     NULL, {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false, false},
-    {ms__answer_anthropic, "Anthropic", NULL, "message", NULL, "content", "model",
-     "stop_reason", "delta.stop_reason",
-     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
-      "usage.cache_creation_input_tokens", NULL},
-     true, false, false},
-    {ms__answer_gemini, "Gemini", "candidates", NULL, NULL, "candidates",
-     "modelVersion", ".finishReason", NULL,
-     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
-      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
-      NULL},
-     false, true, false},
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
-};
-
-static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
-{
-    return &ms__answer_wires[a->desc.profile->wire];
-}
-
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 {
@@ -253,6 +204,159 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     memcpy(a->out.stop, word.ptr, n);
     a->out.stop[n] = 0;
     a->whole = true;
+}
+
+/* Sets the body of a part to the texts of a list, of the members `name`. */
+static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str list,
+                             const char *name)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (part && ms_json_next(&it)) {
+        ms_str text, v = ms__json_path(it.value, name);
+        if (!v.ptr) v = ms__json_path(it.value, "refusal");
+        if (ms_json_kind_of(v) != MS_JSON_STRING) continue;
+        if (ms_json_string(v, ms__answer_arena(a), &text) != MS_OK)
+            ms__answer_no_memory(a, v.len);
+        else ms__answer_put(a, &part->bufs[MS__ANSWER_BODY], text);
+    }
+}
+
+/* The calls that a client answers, with the members that have their name and input; name
+ * NULL: the type is the name. */
+static const struct ms__answer_call_type {
+    const char *type, *name, *id, *input;
+} ms__answer_call_types[] = {
+    {"function_call", "name", "call_id", "arguments"},
+    {"custom_tool_call", "name", "call_id", "input"},
+    {"shell_call", NULL, "call_id", "action"},
+    {"local_shell_call", NULL, "id", "action"},
+    {"apply_patch_call", NULL, "call_id", "operation"},
+    {"computer_call", NULL, "call_id", "action"},
+};
+
+/* Keeps a whole item of the Responses API. Its text was streamed before. */
+static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    ms_str type = ms__json_path(item, "type"), word;
+    ms__answer_part_kind kind = MS__ANSWER_OTHER;
+    size_t i = 0, n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    while (i < n && !ms_json_string_is(type, ms_str_of(ms__answer_call_types[i].type)))
+        i++;
+    ms_str place = ms__json_path(item, "environment.type"), word_of;
+    bool hosted = ms__string_between(place, &word_of) && /* the server answers it */
+                  ms__starts_with(word_of, MS_STR("container"));
+    if (i < n && !hosted) kind = MS__ANSWER_CALL;
+    else if (ms_json_string_is(type, MS_STR("message"))) kind = MS__ANSWER_TEXT;
+    else if (ms_json_string_is(type, MS_STR("reasoning"))) kind = MS__ANSWER_THOUGHT;
+    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
+                            ? ms__answer_part_at(a, kind, index) : NULL;
+    if (!part || part->bufs[MS__ANSWER_ITEM].len > 0) return;
+    bool begins = !ms__answer_part_filled(part);
+    part->bufs[MS__ANSWER_BODY].len = 0;
+    if (kind == MS__ANSWER_TEXT)
+        ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
+    if (kind == MS__ANSWER_THOUGHT) {
+        ms__answer_texts(a, part, ms__json_path(item, "summary"), "text");
+        if (part->bufs[MS__ANSWER_BODY].len == 0)
+            ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
+    }
+    ms__answer_put(a, &part->bufs[MS__ANSWER_ITEM], item);
+    if (kind == MS__ANSWER_CALL) {
+        const struct ms__answer_call_type *t = &ms__answer_call_types[i];
+        part->custom = i == 1;
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
+        ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
+        word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
+        if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
+    }
+    if (begins && part != a->last && ms__answer_part_filled(part) &&
+        (kind != MS__ANSWER_CALL || !ms__answer_call_types[i].name))
+        ms__answer_part_begins(a, part);
+    ms__answer_part_stream(a, part);
+}
+
+/* Reads an event of the Responses API, or the response in it. An item that is done is
+ * what counts; deltas are for those who watch. The response at the end repeats them. */
+static void ms__answer_responses(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str item = ms__json_path(event, "item"), type = ms__json_path(event, "type");
+    ms_str status = ms__json_path(event, "status"), word;
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "output"));
+    (void)ms_json_i64(ms__json_path(event, "output_index"), &index);
+    if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
+        ms__answer_item(a, index, item);
+        a->at_once = true; /* items came */
+    } else if (ms_json_string_is(type, MS_STR("response.output_text.delta")) ||
+               ms_json_string_is(type, MS_STR("response.refusal.delta"))) {
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
+    }
+    if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
+    bool ended = ms_json_string_is(status, MS_STR("completed")) ||
+                 ms_json_string_is(status, MS_STR("incomplete"));
+    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
+        ms__answer_item(a, index, it.value);
+    if (ended && !a->out.stop[0] && ms__string_between(status, &word))
+        ms__answer_stops(a, word);
+}
+
+/* The counts of tokens and nanoseconds in an answer. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
+
+/* How a wire answers. A path that begins with '.' is in the choice. */
+typedef struct ms__answer_wire {
+    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
+    const char *of;           /* whose, as in ms__answer_marks */
+    const char *choices;      /* the list of answers; NULL: there is one */
+    const char *inner;        /* member of an event that has the rest; NULL: none */
+    bool anew;                /* it is the first event: another begins the answer anew */
+    const char *beside;       /* member that has the usage instead; NULL: none */
+    const char *holds;        /* a member of each whole answer, for errors */
+    const char *model, *stop, *stop_else;
+    const char *end;          /* what ends an answer, for errors */
+    const char *counts[MS__COUNTS];
+    bool cached_apart;        /* the input is counted without cached tokens */
+    bool thoughts_apart;      /* the output is counted without thinking */
+    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
+} ms__answer_wire;
+
+static const ms__answer_wire ms__answer_wires[] = {
+    {ms__answer_chat, "chat completions", "choices", NULL, false, "x_groq", "choices",
+     "model", ".finish_reason", NULL, "finish_reason",
+     {"usage.prompt_tokens", "usage.completion_tokens",
+      "usage.prompt_tokens_details.cached_tokens",
+      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false, true},
+    {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
+     "done_reason", NULL, "done_reason",
+     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
+     "stop_reason", "delta.stop_reason", "stop_reason",
+     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
+      "usage.cache_creation_input_tokens", NULL},
+     true, false, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
+     "modelVersion", ".finishReason", NULL, "finishReason",
+     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
+      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
+      NULL},
+     false, true, false},
+    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
+     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
+    {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
+     "model", "incomplete_details.reason", NULL, "response.completed",
+     {"usage.input_tokens", "usage.output_tokens",
+      "usage.input_tokens_details.cached_tokens",
+      "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false, false},
+};
+
+static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
+{
+    return &ms__answer_wires[a->desc.profile->wire];
 }
 
 /* Returns the value at a path of the event, or of the choice; absent: none. */
@@ -295,7 +399,10 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
     ms_str error = ms__json_path(event, "error"),
                    message = ms__json_path(error, "message");
+    if (!message.ptr) message = ms__json_path(event, "response.error.message");
     if (!message.ptr) message = error;
+    if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
+        message = ms__json_path(event, "message");
     if (!message.ptr &&
         ms_json_string_is(ms__json_path(event, "object"), MS_STR("error")))
         message = ms__json_path(event, "message");
@@ -347,7 +454,7 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
     const ms__answer_wire *wire = ms__answer_wire_of(a);
-    const char *holds = wire->holds, *stop = wire->stop + (*wire->stop == '.');
+    const char *holds = wire->holds, *stop = wire->end;
     const char *name = a->desc.profile->name ? a->desc.profile->name : "";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
@@ -399,7 +506,7 @@ static void ms__answer_event(ms_answer_stream *a)
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
     inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
-    if (inner.ptr && a->parts) ms__answer_void(a);
+    if (inner.ptr && wire->anew && a->parts) ms__answer_void(a);
     if (inner.ptr) event = inner;
     ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
                                        : ms__absent());

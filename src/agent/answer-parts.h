@@ -21,6 +21,7 @@ typedef enum ms__answer_part_buf {
     MS__ANSWER_SIGNATURE,
     MS__ANSWER_DATA,
     MS__ANSWER_MEMBERS, /* that only its maker takes: "name":value, with commas between */
+    MS__ANSWER_ITEM,    /* all of it, as its maker wrote it */
     MS__ANSWER_LIST,    /* citations, which a stream sends one by one */
     MS__ANSWER_BUFS
 } ms__answer_part_buf;
@@ -135,6 +136,7 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     if (part->kind == MS__ANSWER_CALL) return bufs[MS__ANSWER_NAME].len > 0;
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
            bufs[MS__ANSWER_DATA].len +
+           bufs[MS__ANSWER_ITEM].len +
            (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
 }
 
@@ -142,7 +144,7 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
 static bool ms__answer_part_own(const ms__answer_part *part)
 {
     return part->kind == MS__ANSWER_THOUGHT || part->kind == MS__ANSWER_OTHER ||
-           part->custom ||
+           part->custom || part->bufs[MS__ANSWER_ITEM].len > 0 ||
            part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0;
 }
 
@@ -400,6 +402,9 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         if (of != 0) ms_json_put_u64(&w, of);
         if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
         if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        const ms_buf *item = &part->bufs[MS__ANSWER_ITEM];
+        if (item->len > 0) ms_json_key(&w, MS_STR("item"));
+        if (item->len > 0) ms_json_put_raw(&w, ms_buf_text(item));
         if (part->custom) ms_json_key(&w, MS_STR("kind"));
         if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
         if (members->len > 0) {

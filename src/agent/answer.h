@@ -162,7 +162,8 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
         bool is_signed = ms__answer_part_own(part);
-        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len > 0;
+        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len +
+                                   part->bufs[MS__ANSWER_ITEM].len > 0;
         apart = apart || (before != 0 && part->seq > before + 1);
         if (is_signed || apart)
             m->extra = ms__answer_part_extra(a, part, thought   ? of

@@ -540,6 +540,22 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
+/* Writes the result of a shell's call: a list as the Responses API has it, or one of its
+ * text. */
+static void ms__out_shell(ms__projector *p, const ms__item *r)
+{
+    ms_str text = r->text.text, json, first;
+    if (ms_json_check(text, NULL, &json, NULL) == MS_OK &&
+        ms_json_kind_of(json) == MS_JSON_ARRAY && ms_json_element(json, 0, &first)) {
+        ms__out_value(p, json, true);
+        return;
+    }
+    ms__out(p, "[{\"stdout\":");
+    ms__out_text(p, text);
+    ms__out(p, ",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":");
+    ms__out(p, r->failed ? "1}}]" : "0}}]");
+}
+
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
@@ -548,7 +564,8 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature
  *   %+ its maker's own members, after a comma
- *   %r content of the result  %e is_error          %f outcome */
+ *   %r content of the result  %e is_error          %f outcome
+ *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
@@ -579,6 +596,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
+        case 'v': ms__out_shell(p, item->result); break;
+        case 'w':
+            ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
+            break;
         case 'e':
             if (item->result->failed) ms__out(p, ",\"is_error\":true");
             break;
@@ -607,6 +628,22 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Step 8: runs become messages. */
 
+/* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
+ * has to be there: where that is left out, so is the id. */
+static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
+                         const ms__group *last)
+{
+    static const char *const names[] = {"id"};
+    ms_str none = ms__absent(), raw = item->raw;
+    bool lacks = false;
+    for (const ms__item *x = from->first; x; x = ms__item_after(x, last))
+        lacks = lacks || (x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x));
+    if (lacks && !item->id_needed &&
+        ms__members_set(raw, names, &none, 1, p->arena, &raw, NULL) != MS_OK)
+        p->no_memory = raw.len + 1;
+    ms__out_value(p, raw, true);
+}
+
 /* Writes calls as elements of a list; ordered: texts and thinking, too. */
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
@@ -627,7 +664,8 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
-        ms__out_form(p, form, item);
+        if (item->raw.ptr) ms__out_item(p, item, from, last);
+        else ms__out_form(p, form, item);
     }
 }
 
@@ -660,7 +698,7 @@ static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__gr
         ordered = ordered || item->kind == MS__ITEM_RAW ||
                   (item->kind == MS__ITEM_ASSISTANT && item->members.len > 0);
     }
-    ordered = wire->block && (ordered || thinks);
+    ordered = wire->block && (ordered || thinks || ms__has_rule(wire, MS__ITEMS));
     if (wire->plain && !calls && !ordered) {
         ms__out_form(p, wire->plain, NULL);
         return;
@@ -700,7 +738,7 @@ static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
         else ms__message_begin(p);
         if (!some && wire->results) ms__out(p, wire->results);
         some = true;
-        ms__out_form(p, wire->reply, call);
+        ms__out_form(p, call->reply ? call->reply : wire->reply, call);
     }
     const ms__group *last = user && wire->after ? ms__run_last(g->next) : g;
     if (last != g) {

@@ -37,6 +37,7 @@ typedef struct ms__item {
     bool joined;              /* it continues the answer of the message before */
     bool cited, glued;        /* text with citations; text that goes on with it, or before
                                  it, as one sentence */
+    bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
@@ -52,6 +53,8 @@ typedef struct ms__item {
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
     ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
+    ms_str raw;      /* the item as its maker wrote it, with its own id */
+    const char *reply; /* of a call: the template of its result; NULL: the wire's */
     size_t trimmed;  /* bytes of white space that were cut off its end */
     ms_str members;  /* that only its maker takes: "name":value, with commas between */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a

@@ -195,12 +195,16 @@ static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *it
     ms_result code = MS_OK;
     memset(&texts, 0, sizeof texts);
     texts.arena = p->arena;
+    bool one = ms_json_kind_of(list) == MS_JSON_OBJECT; /* an item of the Responses API */
     if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
         !ms__is_anothers(p, m)) {
         item->kind = MS__ITEM_RAW;
-        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        item->text = ms_json(one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
         return;
     }
+    p->report.raw_left_out += one;
+    if (one) item->text = ms_text("");
+    if (one) return;
     for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
         const ms__part_form *f = ms__part_form_of(it.value, &member);
         if (f && f->kind == MS__PART_TEXT) {
@@ -222,6 +226,26 @@ static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_st
     item->members = ms__concat3(p, head, MS_STR("\":"), value);
 }
 
+/* Finds the item of a text, a call or thinking as its maker wrote it, if the message is
+ * as it was. */
+static void ms__item_whole(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str all = ms__signed(p, m), of, whole;
+    uint64_t sum = 0;
+    if (!all.ptr || !ms_json_member(all, MS_STR("item"), &whole)) return;
+    if (m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
+        ms_json_u64(of, &sum) == MS_OK && sum != ms__answer_sum(0, m))
+        return;
+    item->raw = whole;
+    item->id_needed = m->type == MS_T_REASONING;
+    for (size_t i = 0; i < sizeof ms__item_types / sizeof ms__item_types[0]; i++) {
+        const struct ms__item_type *t = &ms__item_types[i];
+        if (ms_json_member(whole, MS_STR("type"), &of) &&
+            ms_json_string_is(of, ms_str_of(t->call)))
+            item->reply = t->reply, item->id_needed = strstr(t->reply, "\"id\"") != NULL;
+    }
+}
+
 /* Finds the members of a text or a call that only its maker takes, if the message is as
  * it was. */
 static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -234,6 +258,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
                   ms_member(m, MS_STR("citations"), &value);
     const char *kept = p->wire->kept;
+    if (ms__has_rule(p->wire, MS__ITEMS)) {
+        ms__item_whole(p, m, item);
+        return;
+    }
     if (has) {
         bool checked = m->type != MS_T_REASONING &&
                        ms_json_member(all, MS_STR("of"), &of) &&
@@ -255,9 +283,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
 static bool ms__is_raw(const ms_envelope *m)
 {
     ms_str member;
-    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT ||
-        !ms__value_is(m->content, MS_JSON_ARRAY))
-        return false;
+    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT) return false;
+    if (ms__value_is(m->content, MS_JSON_OBJECT))
+        return !ms__part_form_of(m->content.text, &member);
+    if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
     if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
         if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
@@ -428,7 +457,7 @@ static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__it
     }
     size_t len = item->text.text.len;
     if (len != m->content.text.len && !m->content.json)
-        item->members = ms__absent(); /* citations are of the text as it was */
+        item->members = item->raw = ms__absent(); /* they are of the text as it was */
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
     item->trimmed = len - item->text.text.len;
 }
@@ -479,7 +508,7 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
         ms__item_as_system(p, item);
     else if (role == MS_ROLE_ASSISTANT) ms__item_as_assistant(p, m, item);
     else item->kind = MS__ITEM_USER;
-    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text))
+    if (item->kind < MS__ITEM_THOUGHT && ms__is_blank(item->text.text) && !item->raw.ptr)
         item->kind = MS__ITEM_NONE;
     return item;
 }
@@ -507,10 +536,10 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     }
     item->text = m->content;
     ms__item_members(p, m, item);
-    item->beside = ms__string_of(m, all, "data");
-    item->redacted = item->beside.ptr != NULL;
+    item->beside = item->raw.ptr ? item->raw : ms__string_of(m, all, "data");
+    item->redacted = item->beside.ptr && !item->raw.ptr;
     if (item->redacted && !wire->redacted) return NULL;
-    if (!item->redacted)
+    if (!item->beside.ptr)
         item->beside = ms__string_of(m, all, all.ptr ? "signature" : wire->signature);
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
 }
@@ -839,6 +868,10 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : p->wire->signature);
     call->id = ms__id_give(p, own);
+    if (call->raw.ptr && !ms_str_equal(call->id, m->call_id)) {
+        call->raw = ms__absent(); /* it has its own id */
+        call->reply = NULL;
+    }
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;

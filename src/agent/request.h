@@ -115,6 +115,16 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
+    for (const char *name = p->wire->always; name && *name;) {
+        const char *given = name + strlen(name) + 1;
+        if (!desc->extra.ptr || !ms_json_member(desc->extra, ms_str_of(name), &value)) {
+            ms__out(p, ",\"");
+            ms__out(p, name);
+            ms__out(p, "\":");
+            ms__out(p, given);
+        }
+        name = given + strlen(given) + 1;
+    }
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -303,7 +313,9 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
-    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && !function : !typed;
+    bool items = ms__has_rule(wire, MS__ITEMS);
+    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && (items || !function)
+                                                    : !typed;
     if (function) of = ms__tool_forms[5].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
@@ -443,14 +455,14 @@ static bool ms__is_newest_answer(ms__projector *p, const ms__group *g)
 }
 
 /* Writes a call as its message has it; the old form of openai alone is read anew. */
-static ms_result ms__pending_copy(const ms__waiting *w, ms_arena *arena, ms_call *out,
-                                  ms_error *err)
+static ms_result ms__pending_copy(ms__projector *p, const ms__waiting *w,
+                                  ms_arena *arena, ms_call *out, ms_error *err)
 {
     ms_envelope m = ms_envelope_of(w->msg);
     bool own = m.type == MS_T_ACTION;
     out->seq = m.seq;
     out->agent_key = m.agent_key;
-    out->id = m.call_id.len > 0 ? m.call_id : ms__absent();
+    out->id = ms__id_own(p, &m); /* a result finds its call by it, as by one of its own */
     out->tool = own ? m.tool : w->call->named;
     out->args = own && !ms__is_blank(m.args.text) ? m.args : w->call->text;
     ms_str *const texts[] = {&out->agent_key, &out->id, &out->tool, &out->args.text};
@@ -483,7 +495,7 @@ static ms_result ms__pending_list(ms__projector *p, ms__waiting *newest, ms_aren
     if (!out->items) return ms__no_arena(err, arena, n * sizeof *out->items);
     memset(out->items, 0, n * sizeof *out->items);
     for (ms__waiting *w = oldest; w; w = w->before, out->count++)
-        MS__TRY(ms__pending_copy(w, arena, &out->items[out->count], err));
+        MS__TRY(ms__pending_copy(p, w, arena, &out->items[out->count], err));
     return MS_OK;
 }
 

@@ -49,6 +49,9 @@ static const ms_profile ms__profiles[] = {
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0},
+    {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
+     false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -71,6 +74,8 @@ typedef struct ms__wire {
     const char *model, *prompt;     /* before the list; model NULL: it is in the URL */
     const char *list;               /* before the messages; NULL: there is no request */
     const char *tools, *most;       /* after them: the tools, max_tokens */
+    const char *always;             /* members that stand in it unless extra has them:
+                                       names, each with its value after it */
     const char *own;                /* members that extra must not have */
     const char *tool_members;       /* one tells that a tool has this wire's form */
     const char *tool;               /* this form, for errors */
@@ -87,6 +92,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
@@ -101,6 +107,7 @@ enum ms__wire_rule {
 
 #define MS__OWN "model system systemInstruction messages contents tools"
 #define MS__HTTP "https:// http://"
+#define MS__INPUT_IMAGE "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":\""
 #define MS__CHAT_TOOL                                                                    \
     "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -114,7 +121,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
@@ -125,7 +132,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
@@ -142,7 +149,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
      NULL, "signature", "citations caller toolset_name", 'a',
@@ -159,7 +166,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
@@ -179,9 +186,38 @@ static const ms__wire ms__wires[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_OUTCOME}, /* pydantic-ai */
+    {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
+     NULL, "", "", NULL,
+     "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
+     MS__INPUT_IMAGE "data:%m;base64,%d\"}", MS__INPUT_IMAGE "%d\"}",
+     "%s", NULL,
+     "{\"type\":\"function_call\",\"call_id\":%i,\"name\":%n,\"arguments\":%x}", NULL,
+     "{\"type\":\"custom_tool_call\",\"call_id\":%i,\"name\":%n,\"input\":%x}",
+     NULL, "{\"type\":\"function_call_output\",\"call_id\":%i,\"output\":%r}", NULL,
+     "\"model\":%s,", "\"instructions\":%s,", "\"input\":",
+     ",\"tools\":%j", ",\"max_output_tokens\":%j",
+     "store\0false\0include\0[\"reasoning.encrypted_content\"]\0",
+     "model instructions input tools", "parameters",
+     "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
+     NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
+     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+};
+
+/* The result of a call of each type of item; those of others are of functions. %v is the
+ * result as JSON, or made up of its text. */
+static const struct ms__item_type {
+    const char *call, *reply;
+} ms__item_types[] = {
+    {"custom_tool_call",
+     "{\"type\":\"custom_tool_call_output\",\"call_id\":%i,\"output\":%r}"},
+    {"shell_call", "{\"type\":\"shell_call_output\",\"call_id\":%i,\"output\":%v}"},
+    {"local_shell_call",
+     "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
+    {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
+     "\"status\":%w,\"output\":%r}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)

@@ -20,7 +20,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_OLLAMA,           /* /api/chat */
     MS_WIRE_ANTHROPIC,        /* Messages */
     MS_WIRE_GEMINI,           /* generateContent */
-    MS_WIRE_PYDANTIC          /* ModelMessagesTypeAdapter: a list only, no request */
+    MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
+    MS_WIRE_RESPONSES         /* OpenAI Responses, and all that copy them: items */
 } ms_wire;
 
 struct ms_profile {

@@ -184,7 +184,8 @@ MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void
  *     result.agent_key = call->agent_key;
  */
 typedef struct ms_call {
-    ms_str id;                 /* absent: the result is paired by its place */
+    ms_str id;                 /* the model's; if it gave none, one of the number of its
+                                  message, by which a result finds it, too */
     ms_str tool;
     ms_value args;             /* of the tool: JSON, or text if the model made none */
     ms_str agent_key;          /* of the call; absent: none */

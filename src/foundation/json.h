@@ -536,7 +536,7 @@ static bool ms__number_split(ms_str text, ms__number *out)
     s.p = p;
     s.end = end;
     if (p == end || (*p != '-' && !ms__is_digit(*p))) return false;
-    if (!ms__scan_value(&s, 1) || s.p != end) return false;
+    if (!ms__scan_number(&s) || s.p != end) return false;
     out->negative = *p == '-';
     for (p += out->negative; p < end && *p != 'e' && *p != 'E'; p++) {
         dot = dot || *p == '.';

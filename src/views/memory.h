@@ -200,8 +200,9 @@ static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t
     own.store = s->store;
     while (*count < most && (msg = ms__next_stored(&own)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
-    ms_result code = ms_cursor_close(&own, NULL);
-    return code == MS_E_DAMAGED ? MS_OK : code;
+    if (s->store->backend->cursor_close)
+        s->store->backend->cursor_close(s->store, &own);
+    return own.result == MS_E_DAMAGED ? MS_OK : own.result;
 }
 
 /* Converts the limit of a block into that of one step (0: none) and a number of messages
@@ -276,12 +277,11 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
-    ms_query q;
-    bool some = ms__step_query(it, s, &q);
-    if (some) MS__TRY(ms__query_check(&q, NULL));
-    if (some) MS__TRY(ms__step_limit(it, s, &q, &some));
+    ms_query *q = &it->query; /* counting reads none of it */
+    bool some = ms__step_query(it, s, q);
+    if (some) MS__TRY(ms__query_check(q, NULL));
+    if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
-    it->query = q;
     it->ctx = NULL;
     it->next = it->ready = 0;
     memset(it->words, 0, sizeof it->words);

@@ -1583,7 +1583,7 @@ controls()
         ms__tool_check 'ms__has_word(wire->tool_members, ms_str_of(f->member))' 'true'
     control tool_of_the_responses_api gcc test_request \
         request_is_refused_when_its_tools_have_the_form_of_another_provider 100 \
-        ms__tool_check 'typed && !function' 'typed'
+        ms__tool_check '(items || !function)' 'true'
     control request_of_an_empty_history gcc test_request \
         request_is_refused_when_nothing_of_its_history_is_sent 100 \
         ms__project_write 'whole && ms__is_empty_history(p)' 'false'
@@ -1622,7 +1622,7 @@ controls()
         ms__answer_keeps 'ms__answer_has_more(block, held)' 'false'
     control first_attempt_stays gcc test_answer \
         answer_begins_anew_when_a_second_message_starts 100 \
-        ms__answer_event 'if (inner.ptr && a->parts) ms__answer_void(a);' ''
+        ms__answer_event 'if (inner.ptr && wire->anew && a->parts) ms__answer_void(a);' ''
     control begun_messages_of_the_first_attempt_stay gcc test_answer \
         answer_begins_anew_when_a_second_message_starts 100 \
         ms__answer_void 'if (a->code == MS_OK) a->code = ms_hide(a->desc.store, part->seq, err);' ''
@@ -1634,6 +1634,18 @@ controls()
         ms__answer_part_args '!fine || ms_json_finish(&w) != MS_OK' 'false'
     control done_is_no_end gcc test_answer stream_ends_with_done_alone 100 \
         ms__answer_byte 'a->done = 0;' 'a->done = 0; return false;'
+    control items_of_responses_are_made_anew gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__item_whole 'item->raw = whole;' ''
+    control items_that_are_done_come_twice gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_item 'part->bufs[MS__ANSWER_BODY].len = 0;' ''
+    control result_of_a_shell_is_that_of_a_function gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__item_whole 'item->reply = t->reply,' ''
+    control calls_without_ids_have_none gcc test_request \
+        results_find_calls_without_ids_in_any_order 100 \
+        ms__pending_copy 'out->id = ms__id_own(p, &m);' 'out->id = m.call_id;'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
         ms__text_ends 'g->last->unfinished &&' 'false &&'
     control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \

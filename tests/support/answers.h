@@ -19,8 +19,8 @@ typedef struct answer_case {
     const char *stop;
 } answer_case;
 
-static table_row answer_rows[16];
-static answer_case provider_answers[16];
+static table_row answer_rows[40];
+static answer_case provider_answers[40];
 static size_t answer_count;
 
 static inline const char *answer_spelled(const table_row *r, const char *member)
@@ -42,6 +42,8 @@ static inline void load_answers(void)
         c->body = answer_spelled(r, "body");
         c->stream = row_text(r, "stream");
         c->sent = answer_spelled(r, "sent");
+        if (c->sent[0] == '[') /* items, not one message */
+            c->sent = strndup(c->sent + 1, strlen(c->sent) - 2);
         c->messages = (unsigned)row_number(r, "messages");
         c->calls = (unsigned)row_number(r, "calls");
         c->input = (unsigned)row_number(r, "input");

@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 9
+#define PROFILES 10
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
@@ -42,7 +42,7 @@ static inline const ms_profile *profile_of(const char *name)
 static inline const ms_format *projection_format(const ms_profile *profile)
 {
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
-                                        "pydantic-ai"};
+                                        "pydantic-ai", "openai-responses"};
     if (profile->wire == MS_WIRE_OLLAMA) return NULL;
     return ms_format_find(ms_str_of(names[profile->wire]));
 }
@@ -75,7 +75,7 @@ static inline ms_result projection_write(const ms_profile *profile,
     ms_json_init(&w, ms_buf_write, &whole, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     if (report->system.ptr != NULL) {
-        ms_json_key(&w, gemini ? MS_STR("systemInstruction") : MS_STR("system"));
+        ms_json_key(&w, ms_str_of(system_member(profile)));
         if (gemini) {
             ms_json_begin(&w, MS_JSON_OBJECT);
             ms_json_key(&w, MS_STR("parts"));
@@ -86,7 +86,7 @@ static inline ms_result projection_write(const ms_profile *profile,
         ms_json_put_string(&w, report->system);
         for (int i = 0; i < (gemini ? 3 : 0); i++) ms_json_end(&w);
     }
-    ms_json_key(&w, gemini ? MS_STR("contents") : MS_STR("messages"));
+    ms_json_key(&w, ms_str_of(list_member(profile)));
     ms_json_put_raw(&w, ms_buf_text(&list));
     ms_json_end(&w);
     code = ms_json_finish(&w);
@@ -221,6 +221,7 @@ static inline ms_str list_in(ms_str body)
     ms_str list;
     if (ms_json_member(body, MS_STR("messages"), &list)) return list;
     if (ms_json_member(body, MS_STR("contents"), &list)) return list;
+    if (ms_json_member(body, MS_STR("input"), &list)) return list;
     return body;
 }
 

@@ -41,14 +41,26 @@ static inline const char *provider_lint(const char *provider, ms_str request,
     return n == 0 ? NULL : why;
 }
 
+/* The members of a request's body that have its list and its system text. */
+static inline const char *list_member(const ms_profile *profile)
+{
+    return profile->wire == MS_WIRE_GEMINI      ? "contents"
+           : profile->wire == MS_WIRE_RESPONSES ? "input" : "messages";
+}
+
+static inline const char *system_member(const ms_profile *profile)
+{
+    return profile->wire == MS_WIRE_GEMINI      ? "systemInstruction"
+           : profile->wire == MS_WIRE_RESPONSES ? "instructions" : "system";
+}
+
 /* Returns what the linter takes of a request's body: the messages, and in an object with
  * them the system text, where that is a member. */
 static inline ms_str provider_lint_part(const char *provider, ms_str body, ms_arena *arena)
 {
     const ms_profile *profile = ms_profile_find(ms_str_of(provider));
-    bool gemini = profile->wire == MS_WIRE_GEMINI;
-    ms_str list, system, name = gemini ? MS_STR("systemInstruction") : MS_STR("system");
-    ms_str word = gemini ? MS_STR("contents") : MS_STR("messages");
+    ms_str list, system, name = ms_str_of(system_member(profile));
+    ms_str word = ms_str_of(list_member(profile));
     ms_buf part = {arena, NULL, 0, 0};
     ms_json_writer w;
     assert_true(ms_json_member(body, word, &list));

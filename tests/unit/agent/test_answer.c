@@ -112,9 +112,10 @@ static ms_str asked(const answer_case *c)
     ask.opts.thinking = true;
     ask.arena = &arena;
     ms_buf list = {&arena, NULL, 0, 0};
-    bool gemini = ask.profile->wire == MS_WIRE_GEMINI;
     bool apart = ask.profile->system == MS_SYSTEM_SEPARATE;
-    if (apart) add_text(&list, gemini ? "{\"contents\":" : "{\"messages\":");
+    if (apart) add_text(&list, "{\"");
+    if (apart) add_text(&list, list_member(ask.profile));
+    if (apart) add_text(&list, "\":");
     assert_int_equal(ms_project(&ask, ms_buf_write, &list, NULL, NULL), MS_OK);
     if (apart) add_text(&list, "}");
     ms_str body = ms_buf_text(&list);
@@ -840,7 +841,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.wire = (ms_wire)(MS_WIRE_PYDANTIC + 1);
+    odd.wire = (ms_wire)(MS_WIRE_RESPONSES + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");

@@ -550,12 +550,34 @@ TEST(calls_come_as_the_model_made_them)
     m.flags = MS_FLAG_JOINED;
     add(m);
     assert_string_equal(waiting(&desc), "web search\xC3\xA4(not {json)#an id / of 41 bytes "
-                                        ".....................;g({ \"a\" : 1 })#;");
+                                        ".....................;g({ \"a\" : 1 })#call_3;");
     m = ms_message(MS_T_DELEGATION, ms_text(""));
     m.worker = MS_STR("ann");
     m.task = MS_STR("look");
     add(m); /* the framework runs it */
     assert_null(strstr(waiting(&desc), "delegate"));
+}
+
+/* Gemini gives no ids: a result finds its call by the id that ms_pending has. */
+TEST(results_find_calls_without_ids_in_any_order)
+{
+    ms_request_desc desc = desc_of("gemini");
+    ms_calls calls;
+    add(ms_user_message(ms_text("u")));
+    add(call(NULL, "f"));
+    ms_envelope m = call(NULL, "f");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+    assert_int_equal(calls.count, 2);
+    assert_false(ms_str_equal(calls.items[0].id, calls.items[1].id));
+    add(ms_observation(ms_text("of the second"), calls.items[1].id));
+    assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+    assert_int_equal(calls.count, 1);
+    assert_int_equal(calls.items[0].seq, 2);
+    ms_str body = body_of(&desc, NULL);
+    assert_true(has_text(body, "{\"error\":\"No result: the call was interrupted.\"},\"id\":\"call_2\"}},"
+                               "{\"functionResponse\":{\"name\":\"f\",\"response\":{\"result\":\"of the second\"}"));
 }
 
 TEST(calls_are_those_of_the_agent_that_reads)

@@ -65,7 +65,10 @@ static void say(agent *a, const char *form, const char *first, const char *secon
 {
     char index[8];
     snprintf(index, sizeof index, "%u", (unsigned)i & 0xFF);
-    int n = snprintf(a->body + a->len, sizeof a->body - a->len, form, first, second, index);
+    static unsigned made;
+    char id[16]; /* that no other item has */
+    snprintf(id, sizeof id, "%u", made++);
+    int n = snprintf(a->body + a->len, sizeof a->body - a->len, form, first, second, index, id);
     assert_in_range(n, 1, sizeof a->body - a->len - 1);
     a->len += (size_t)n;
 }
@@ -101,6 +104,21 @@ static const struct {
      "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"id\":\"%s\",\"name\":"
      "\"delegate\",\"args\":{\"by\":\"%s\"}},\"thoughtSignature\":\"c2ln\"}]}}]}\n\n",
      "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n"},
+    {MS_WIRE_RESPONSES,
+     "data: {\"type\":\"response.created\",\"response\":{\"object\":\"response\",\"model\":\"m\","
+     "\"status\":\"in_progress\"}}\n\n"
+     "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":"
+     "\"reasoning\",\"id\":\"rs_%4$s\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"%1$s\"}],"
+     "\"encrypted_content\":\"x\"}}\n\n",
+     "data: {\"type\":\"response.output_text.delta\",\"output_index\":1,\"delta\":\"%1$s\"}\n\n"
+     "data: {\"type\":\"response.output_item.done\",\"output_index\":1,\"item\":{\"type\":"
+     "\"message\",\"id\":\"msg_%4$s\",\"role\":\"assistant\",\"status\":\"completed\","
+     "\"content\":[{\"type\":\"output_text\",\"text\":\"%1$s\",\"annotations\":[]}]}}\n\n",
+     "data: {\"type\":\"response.output_item.done\",\"output_index\":%3$s,\"item\":{\"type\":"
+     "\"function_call\",\"id\":\"fc_%4$s\",\"call_id\":\"%1$s\",\"name\":\"delegate\","
+     "\"arguments\":\"{\\\"by\\\":\\\"%2$s\\\"}\",\"status\":\"completed\"}}\n\n",
+     "data: {\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"model\":"
+     "\"m\",\"status\":\"completed\",\"output\":[]}}\n\n"},
 };
 
 /* ---- the team ---- */
@@ -248,7 +266,9 @@ static void request_must_be_right(team *t, int who)
     if (t->profile->wire == MS_WIRE_CHAT || pydantic) plain = without_reasoning(list);
     if (t->profile->system == MS_SYSTEM_SEPARATE) {
         ms_buf object = {&work, NULL, 0, 0};
-        (void)ms_buf_write(&object, gemini ? "{\"contents\":" : "{\"messages\":", 12);
+        char head[24];
+        int len = snprintf(head, sizeof head, "{\"%s\":", list_member(t->profile));
+        (void)ms_buf_write(&object, head, (size_t)len);
         (void)ms_buf_write(&object, list.ptr, list.len);
         (void)ms_buf_write(&object, "}", 1);
         plain = ms_buf_text(&object);
