@@ -106,10 +106,10 @@
  *                   [selfcheck]
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
- *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
- *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
- *                   [arrays-end]
+ *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
+ *                   [fmt-pydantic] [format-table] [shorten] [wire] [items] [parts]
+ *                   [project] [emit] [request] [answer-parts] [answer-events] [answer]
+ *                   [task] [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
@@ -2076,6 +2076,7 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *   bedrock        {"role": "user" or "assistant", "content": [blocks of Converse]}
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -2092,7 +2093,9 @@ typedef struct ms_format {
 } ms_format;
 
 /* Finds a member of `extra`; if absent, one that the message had in its source format and
- * that has no field. Writers use the same order. *value is its JSON text. */
+ * that has no field. Writers use the same order. A member of an object inside (bedrock:
+ * the signature of reasoningText) is found if no other has its name. *value is its JSON
+ * text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_format *ms_format_find(ms_str name);       /* NULL: unknown */
@@ -2117,9 +2120,9 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; elsewhere: messages).
- * Paths begin with "messages[3].". */
+/* Reads an array of message objects, or the body of a request that holds one (anthropic,
+ * bedrock: system and messages; gemini: systemInstruction and contents; elsewhere:
+ * messages). Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
@@ -24048,8 +24051,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  *
  * Written in another format, a message keeps the fields for which that format has a
  * member. The writer counts the rest by field in ms_left_out. The form of each type in
- * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai: their words
- * differ, their meaning does not):
+ * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai, bedrock: their
+ * words differ, their meaning does not):
  *
  *   type                              chat formats                     framework
  *   user_message, task, script_
@@ -24385,6 +24388,7 @@ struct ms__placeholder {
 #define MS__END(parent) {'}', parent, 0, 0, 0, "", &ms__as_end}
 
 #define MS__PLACEHOLDERS_MAX 40
+#define MS__INSIDE_MAX 2 /* objects inside each other */
 
 struct ms__object_form {
     char letter;
@@ -24816,10 +24820,11 @@ static bool ms__token_find(ms_str tokens, char letter)
     return false;
 }
 
-/* Finds the last member of that name in the outermost object. `same` compares a key of
- * the template with the name. */
-static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
-                                      ms_str name), ms_str name, ms_str *value)
+/* Finds the last member of that name in the outermost object, or in the objects inside.
+ * `same` compares a key of the template with the name. */
+static MS__ONCE bool ms__token_member(ms_str tokens,
+                                      bool (*same)(ms_str key, ms_str name),
+                                      ms_str name, bool inside, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;
@@ -24828,7 +24833,8 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
         if (kind == MS__TOKEN_OPEN) depth++;
         if (kind == MS__TOKEN_CLOSE && depth > 0) depth--;
-        if (kind != MS__TOKEN_MEMBER || depth > 0 || !same(token.key, name)) continue;
+        if (kind != MS__TOKEN_MEMBER || (depth > 0) != inside || !same(token.key, name))
+            continue;
         *value = token.value;
         found = true;
     }
@@ -24841,27 +24847,25 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
 static size_t ms__canonical(const ms__object_form *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__PLACEHOLDERS_MAX])
 {
-    const ms__placeholder *open = NULL; /* an object that is not begun yet */
-    size_t len = 0;
-    bool begun = false, put = false; /* put: a form of the member */
+    const ms__placeholder *open[MS__INSIDE_MAX]; /* the objects inside, outermost first */
+    size_t len = 0, depth = 0, begun = 0;
+    bool put = false; /* a form of the member */
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
         bool object = ph->as == &ms__as_object;
         if (ph->as == &ms__as_end) {
-            if (begun) out[len++] = '}';
-            open = NULL;
-            begun = false;
+            if (begun == depth) out[len++] = '}', begun--;
+            depth--;
             continue;
         }
-        if (object) open = ph;
+        if (object) open[depth++] = ph;
         if (!(ph->flags & MS__OTHERWISE)) put = false;
         if (put || (ph->flags & (MS__LENIENT | MS__FOREIGN)) ||
             (object ? !(ph->flags & MS__NEEDED) : !ms__placeholder_has(ph, m, n)))
             continue;
-        if (open && !begun) {
+        for (; begun < depth; begun++) {
             out[len++] = 1;
-            out[len++] = open->letter;
+            out[len++] = open[begun]->letter;
             out[len++] = '{';
-            begun = true;
         }
         if (object) continue;
         out[len++] = 1;
@@ -24905,12 +24909,14 @@ static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 {
     if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
-    for (int outer = 0; outer < 2; outer++) {
-        ms_str part = ms__source_part(m, outer);
-        if (part.len > 0 && ms__token_member(ms_str_n(part.ptr + 1, part.len - 1),
-                                             ms_json_string_is, name, value))
-            return true;
-    }
+    for (int inside = 0; inside < 2; inside++)
+        for (int outer = 0; outer < 2; outer++) {
+            ms_str part = ms__source_part(m, outer);
+            if (part.len > 0 &&
+                ms__token_member(ms_str_n(part.ptr + 1, part.len - 1), ms_json_string_is,
+                                 name, inside, value))
+                return true;
+        }
     return false;
 }
 
@@ -25091,25 +25097,39 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
     return MS_OK;
 }
 
-/* Takes the members of an object inside. */
-static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
-                                       const ms__member *e, ms_envelope *m)
+static bool ms__is_inside(const ms__member *e)
+{
+    return e->placeholder && e->placeholder->as == &ms__as_object && !e->repeated &&
+           ms_json_kind_of(e->value) == MS_JSON_OBJECT;
+}
+
+/* An object that is being read: its members, and the place of the next one. */
+typedef struct ms__opened {
+    const ms__placeholder *placeholder; /* NULL: the outermost */
+    size_t base, at;
+} ms__opened;
+
+/* Begins to take the members of an object inside. */
+static ms_result ms__inner_object_begin(ms__reader *r, const ms__object_form *s,
+                                        const ms__member *e, ms__opened *in)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
-    size_t base;
-    ms_result code = MS_OK;
+    in->placeholder = ph;
     r->seen |= (uint64_t)1 << (ph - s->placeholders);
-    MS__TRY(ms__members_list(r, e->value, &base));
+    MS__TRY(ms__members_list(r, e->value, &in->base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    ms__members_match(r, s, base, ph->letter);
-    for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
-        ms__member inner = r->members[i];
-        if (!inner.repeated) code = ms__member_read(r, s, &inner, m);
-    }
-    if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
-    stbds_arrsetlen(r->members, base);
+    ms__members_match(r, s, in->base, ph->letter);
+    in->at = in->base;
+    return MS_OK;
+}
+
+/* Ends an object inside. */
+static ms_result ms__inner_object_end(ms__reader *r, const ms__object_form *s,
+                                      const ms__opened *in)
+{
+    MS__TRY(ms__placeholders_needed(r, s, in->placeholder->letter));
+    stbds_arrsetlen(r->members, in->base);
     return ms__text_add(r, MS_STR("}"));
 }
 
@@ -25117,18 +25137,25 @@ static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
 static ms_result ms__object_read(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
-    size_t end = stbds_arrlenu(r->members);
+    ms__opened in[MS__INSIDE_MAX + 1] = {{NULL, base, base}};
+    size_t depth = 0;
+    ms_result code = MS_OK;
     r->seen = 0;
     r->word = s->word;
     ms__members_match(r, s, base, 0);
-    for (size_t i = base; i < end; i++) {
-        ms__member e = r->members[i];
-        bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
-                      ms_json_kind_of(e.value) == MS_JSON_OBJECT;
-        if (e.repeated) continue;
-        MS__TRY(object ? ms__inner_object_read(r, s, &e, m)
-                       : ms__member_read(r, s, &e, m));
+    while (code == MS_OK && (depth > 0 || in[0].at < stbds_arrlenu(r->members))) {
+        if (in[depth].at == stbds_arrlenu(r->members)) {
+            code = ms__inner_object_end(r, s, &in[depth]);
+            if (code == MS_OK) depth--;
+            continue;
+        }
+        ms__member e = r->members[in[depth].at++];
+        if (ms__is_inside(&e)) code = ms__inner_object_begin(r, s, &e, &in[++depth]);
+        else if (!e.repeated) code = ms__member_read(r, s, &e, m);
     }
+    for (; code != MS_OK && depth > 0; depth--)
+        code = ms__fail_in(r->err, code, "%s", in[depth].placeholder->name);
+    if (code != MS_OK) return code;
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
 }
@@ -25458,7 +25485,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
                    (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
-                 !ms__token_member(o->tokens, ms__same_key, it.key, &value))
+                 !ms__token_member(o->tokens, ms__same_key, it.key, false, &value))
             ms__member_put(w, it.key, it.value);
     }
     if (!all) o->covered &= ~MS__ONE(EXTRA);
@@ -25567,8 +25594,9 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
         if (ph->parent == parent && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
-    o->parent = 0;
-    if (parent) ms_json_end(&w->json);
+    if (!parent) return;
+    o->parent = ms__placeholder_lettered(o->form, parent)->parent;
+    ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its
@@ -25581,9 +25609,10 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__placeholder *ph = NULL;
         if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
             ph = ms__placeholder_lettered(o->form, token.letter);
+        if (ph && ph->parent != o->parent) continue; /* of another object */
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
             o->put |= (uint64_t)1 << (ph - o->form->placeholders);
-        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->parent) {
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
             o->parent = ph->letter;
@@ -25601,7 +25630,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             return ph;
         }
     }
-    if (o->parent) ms__object_rest(w, o);
+    while (o->parent) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }
@@ -26994,7 +27023,8 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
         return MS_OK;
     }
     if (!m->id.ptr && m->seq > 0 &&
-        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), &value)))
+        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), false,
+                                      &value)))
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
     inner.extra = ms__absent(); /* written in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);
@@ -27257,11 +27287,11 @@ static ms_result ms__session_read(ms__reader *r)
 }
 
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
- * Shared by anthropic, gemini and pydantic-ai. A block that is a text, a call, a result
- * or reasoning is a message of its own, all but the first JOINED. Any other block, and
- * one that stands on the wrong side, is a multimodal_part whose content is a list of it
- * alone. The system and the user never share an object with the assistant; results stand
- * on the user's side.
+ * Shared by anthropic, gemini, pydantic-ai and bedrock. A block that is a text, a call, a
+ * result or reasoning is a message of its own, all but the first JOINED. Any other block,
+ * and one that stands on the wrong side, is a multimodal_part whose content is a list of
+ * it alone. The system and the user never share an object with the assistant; results
+ * stand on the user's side.
  * ================================================================================== */
 
 /* Returns the side of a message: the assistant's, the system's, else the user's. */
@@ -27627,6 +27657,258 @@ static const ms__format_tables ms__gemini = {
     'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
 
+/* ==== [fmt-bedrock] the blocks of bedrock ============================================
+ * A block of Converse is an object with one member, which names its kind. A toolResult is
+ * an observation, with the status error an error. Its content is a list: of one text,
+ * that text; of one JSON object, that object; an empty one is null; any other list is the
+ * content. A toolUse with a type was called by the service and stays as it is, like every
+ * block of another kind. Bytes are base64. The rules of the format: Amazon Bedrock's API
+ * reference, Message.
+ * ================================================================================== */
+
+/* Returns the name and the value of the only member of an object. */
+static bool ms__one_member(ms_str object, ms_str *name, ms_str *value)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!it.object || !ms_json_next(&it)) return false;
+    *name = it.key;
+    *value = it.value;
+    return !ms_json_next(&it);
+}
+
+/* Finds the value of the only element of a list, if it is an object with that member
+ * alone, of that kind. */
+static bool ms__only_block(ms_str list, const char *name, ms_json_kind kind,
+                           ms_str *value)
+{
+    ms_str key;
+    ms_json_iter it = ms_json_iterate(list);
+    return ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it) &&
+           ms__one_member(it.value, &key, value) &&
+           ms_json_string_is(key, ms_str_of(name)) && ms_json_kind_of(*value) == kind &&
+           !ms_json_next(&it);
+}
+
+/* Returns whether a list has blocks that a result may have, and nothing else. */
+static bool ms__is_bedrock_result(ms_str list)
+{
+    static const char *const kinds[] = {"text",     "json",  "image",
+                                        "document", "video", "searchResult"};
+    ms_str name, value;
+    size_t n = 0;
+    ms_json_iter it = ms_json_iterate(list);
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    for (; ms_json_next(&it); n++) {
+        size_t i = 0;
+        if (!ms__one_member(it.value, &name, &value)) return false;
+        while (i < 6 && !ms_json_string_is(name, ms_str_of(kinds[i]))) i++;
+        if (i == 6) return false;
+    }
+    return n > 0;
+}
+
+static ms_result ms__bedrock_none_read(ms__fit *f)
+{
+    ms_str first;
+    f->fits = !ms_json_element(f->value, 0, &first);
+    if (f->fits) f->m->content = ms_json(MS_STR("null"));
+    return MS_OK;
+}
+
+static bool ms__bedrock_none_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_NULL);
+}
+
+static void ms__bedrock_none_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
+
+/* Reads a list of one text, or of one JSON object. */
+static ms_result ms__bedrock_only_read(ms__fit *f)
+{
+    bool json = f->h->letter == 'j';
+    f->fits = json ? ms__only_block(f->value, "json", MS_JSON_OBJECT, &f->value)
+                   : ms__only_block(f->value, "text", MS_JSON_STRING, &f->value);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__bedrock_json_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_OBJECT);
+}
+
+static void ms__bedrock_only_put(ms_writer *w, const ms_envelope *m)
+{
+    bool json = w->placeholder->letter == 'j';
+    ms_json_begin(&w->json, MS_JSON_ARRAY);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
+    ms_json_key(&w->json, json ? MS_STR("json") : MS_STR("text"));
+    if (json) ms_json_put_raw(&w->json, m->content.text);
+    else ms__words_put(w, m, false, NULL);
+    ms_json_end(&w->json);
+    ms_json_end(&w->json);
+}
+
+/* Reads a list of known blocks that is not one text. */
+static ms_result ms__bedrock_blocks_read(ms__fit *f)
+{
+    ms_str text;
+    f->fits = ms__is_bedrock_result(f->value) &&
+              !ms__only_block(f->value, "text", MS_JSON_STRING, &text);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__bedrock_blocks_have(const ms__placeholder *ph, const ms_envelope *m,
+                                    size_t n)
+{
+    (void)ph, (void)n;
+    return m->content.json && ms__is_bedrock_result(m->content.text);
+}
+
+static bool ms__bedrock_text_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    return !ms__bedrock_none_has(ph, m, n) && !ms__bedrock_json_has(ph, m, n) &&
+           !ms__bedrock_blocks_have(ph, m, n);
+}
+
+static bool ms__bedrock_list_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_ARRAY);
+}
+
+/* Reads the status of a result that failed; "success" is a member without a field. */
+static ms_result ms__bedrock_status_read(ms__fit *f)
+{
+    f->fits = ms_json_string_is(f->value, MS_STR("error"));
+    if (f->fits) f->m->type = MS_T_ERROR;
+    return MS_OK;
+}
+
+static void ms__bedrock_status_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("error"));
+}
+
+static const ms__as ms__as_bedrock_none = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_none_read, ms__bedrock_none_has,
+    ms__bedrock_none_put};
+static const ms__as ms__as_bedrock_json = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_only_read, ms__bedrock_json_has,
+    ms__bedrock_only_put};
+static const ms__as ms__as_bedrock_text = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_only_read, ms__bedrock_text_has,
+    ms__bedrock_only_put};
+static const ms__as ms__as_bedrock_blocks = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_blocks_read,
+    ms__bedrock_blocks_have, NULL};
+static const ms__as ms__as_bedrock_list = {
+    MS__JSON(ARRAY), "a list of blocks", NULL, ms__bedrock_list_has, NULL};
+static const ms__as ms__as_bedrock_status = {
+    MS__JSON(STRING), "a word", ms__bedrock_status_read, ms__failed_has,
+    ms__bedrock_status_put};
+
+static const ms__placeholder ms__bedrock_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__bedrock_said[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__placeholder ms__bedrock_thought[] = {
+    MS__PLACEHOLDER('r', 0, "reasoningContent", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('t', 'r', "reasoningText", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('x', 't', "text", spoken, MS_F_CONTENT, MS__NEEDED),
+    MS__END('t'),
+    MS__END('r'),
+};
+static const ms__placeholder ms__bedrock_redacted[] = { /* its bytes stay in the source */
+    MS__PLACEHOLDER('r', 0, "reasoningContent", object, 0, MS__NEEDED),
+    MS__END('r'),
+};
+static const ms__placeholder ms__bedrock_call[] = {
+    MS__PLACEHOLDER('c', 0, "toolUse", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('i', 'c', "toolUseId", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'c', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'c', "input", args, MS_F_ARGS, MS__NEEDED),
+    MS__END('c'),
+};
+static const ms__placeholder ms__bedrock_result[] = {
+    MS__PLACEHOLDER('c', 0, "toolResult", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('i', 'c', "toolUseId", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'c', "content", bedrock_none, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('j', 'c', "content", bedrock_json, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('b', 'c', "content", bedrock_blocks, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('x', 'c', "content", bedrock_text, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('l', 'c', "content", bedrock_list, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__FOREIGN),
+    MS__PLACEHOLDER('s', 'c', "status", bedrock_status, 0, 0),
+    MS__END('c'),
+};
+
+static const ms__object_form ms__bedrock_forms[] = {
+    MS__OBJECT_FORM('m', "assistant", ms__bedrock_message),
+    MS__OBJECT_FORM('x', "", ms__bedrock_said),
+    MS__OBJECT_FORM('h', "", ms__bedrock_thought),
+    MS__OBJECT_FORM('c', "", ms__bedrock_call),
+    MS__OBJECT_FORM('r', "", ms__bedrock_result),
+    MS__OBJECT_FORM('d', "", ms__bedrock_redacted),
+};
+#define MS__BEDROCK_FORMS (sizeof ms__bedrock_forms / sizeof *ms__bedrock_forms)
+
+static const ms__object_form *ms__bedrock_block(const ms_envelope *m)
+{
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->type == MS_T_ACTION) return &ms__bedrock_forms[3];
+    if (ms__is_answer(m)) return &ms__bedrock_forms[m->call_id.ptr ? 4 : 1];
+    return &ms__bedrock_forms[m->type == MS_T_REASONING ? 2 : 1];
+}
+
+static const ms__object_form *ms__bedrock_element(ms__reader *r, size_t base,
+                                                  ms_role role, ms_envelope *m)
+{
+    static const char *const names[] = {"text", "reasoningContent", "toolUse",
+                                        "toolResult"};
+    size_t form = 0;
+    ms_str value = ms__absent(), type;
+    for (size_t i = 0; i < 4; i++) {
+        ms_str found = ms__member_of(r, base, names[i]);
+        if (found.ptr && form > 0) return NULL;
+        if (found.ptr) form = i + 1, value = found;
+    }
+    if (form == 0 || (form == 3 && ms_json_member(value, MS_STR("type"), &type)))
+        return NULL;
+    if (form == 2 && ms_json_member(value, MS_STR("redactedContent"), &type)) form = 5;
+    *m = form == 1   ? ms__role_text(role, ms_text(NULL))
+         : form == 3 ? ms_message(MS_T_ACTION, ms_text(NULL))
+         : form == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
+                     : ms_message(MS_T_REASONING, ms_text(form == 5 ? "" : NULL));
+    return &ms__bedrock_forms[form];
+}
+
+static ms_result ms__bedrock_begin(ms__reader *r, size_t base, ms_envelope *m,
+                                   const ms__object_form **form)
+{
+    ms_result code = ms__anthropic_begin(r, base, m, form); /* the roles are the same */
+    *form = &ms__bedrock_forms[0];
+    return code;
+}
+
+static const ms__format_tables ms__bedrock = {
+    'b', ms__bedrock_forms, MS__BEDROCK_FORMS, NULL, ms__bedrock_block, ms__side_unit,
+    ms__bedrock_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__bedrock_begin};
+
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
  * A request holds texts of system and user, and results; a response is the
  * assistant's. Arguments may be a string: then they are text, also when it holds an
@@ -27827,6 +28109,7 @@ static const ms__format_row ms__formats[] = {
     {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
     {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
+    {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)

@@ -130,6 +130,7 @@ extern "C" {
 #include "formats/blocks.h"
 #include "formats/anthropic.h"
 #include "formats/gemini.h"
+#include "formats/bedrock.h"
 #include "formats/pydantic.h"
 #include "formats/format-table.h"
 #include "formats/shorten.h"

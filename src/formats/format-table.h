@@ -24,6 +24,7 @@ static const ms__format_row ms__formats[] = {
     {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
     {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
+    {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)

@@ -17,7 +17,7 @@
 
 
 static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
-                                           FW, "envelope", "task", "session"};
+                                           "bedrock", FW, "envelope", "task", "session"};
 static format_row format_rows[1200];
 static size_t format_row_count;
 
