@@ -67,18 +67,20 @@ static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
     return FINE;
 }
 
-/* Finds the messages in the input. Of a request's body only the members about messages
- * are checked. A list alone is a body without system text. */
+/* Finds the messages in the input, in the members that the provider's format names. Of a
+ * request's body only the members about messages are checked, unless the provider has
+ * rules for others. A list alone is a body without system text. */
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
-    bool gemini = provider->wire == MS_WIRE_GEMINI;
-    ms_str list = gemini ? MS_STR("contents") : MS_STR("messages");
-    ms_str system = gemini ? MS_STR("systemInstruction") : MS_STR("system");
+    const ms_format *f = ms_format_find(ms_str_of(provider->name));
+    ms_str list = ms_str_of(f != NULL && f->list != NULL ? f->list : "messages");
+    ms_str system = ms_str_of(f != NULL && f->system != NULL ? f->system : "system");
     ms_buf buf = {&c->arena, NULL, 0, 0};
     ms_json_writer w;
     bool alone = is_kind(body, MS_JSON_ARRAY);
     if (!alone && (!is_object(body) || !ms_json_member(body, list, &value))) return FINE;
+    if (!alone && lint_reads_body(provider->name)) return FINE;
     if (!alone) *json = value;
     if (provider->system != MS_SYSTEM_SEPARATE) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);

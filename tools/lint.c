@@ -1453,6 +1453,361 @@ static void lint_gemini(lint *l, char place)
 }
 
 
+/* ---- bedrock: the shape of a message ----
+ * Places of blocks: u in a user message, a in an assistant's, y in a system message, r in
+ * a result, s in the system text. Each block has one member. */
+
+static lint_check lint_bedrock_source;
+
+/* Returns whether words with a space between have this one. */
+static bool lint_listed(const char *words, ms_str word)
+{
+    for (size_t len; *words != '\0'; words += len + (words[len] != '\0')) {
+        len = strcspn(words, " ");
+        if (ms_str_equal(ms_str_n(words, len), word)) return true;
+    }
+    return false;
+}
+
+/* Checks a word. place: which words. */
+static void lint_bedrock_word(lint *l, const lint_path *at, ms_str value, char place)
+{
+    static const struct {
+        char place;
+        const char *words;
+    } lists[] = {
+        {'i', "png jpeg gif webp"},
+        {'d', "pdf csv doc docx xls xlsx html txt md"},
+        {'v', "mkv mov mp4 webm flv mpeg mpg wmv three_gp"},
+        {'a', "mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpga pcm webm"},
+        {'s', "success error"},
+        {'c', "default"},
+        {'t', "5m 1h"},
+        {'h', "server_tool_use"},
+    };
+    size_t i = 0;
+    while (lists[i].place != place) i++;
+    if (lint_listed(lists[i].words, lint_decode(l, value))) return;
+    lint_say(l, at, value, "must be one of %w, is %v", lists[i].words, value);
+}
+
+/* Checks call ids. */
+static void lint_bedrock_id(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str id = lint_decode(l, value);
+    bool good = id.len > 0 && id.len <= 64;
+    (void)place;
+    for (size_t i = 0; i < id.len && good; i++) {
+        ms_str letter = ms_str_n(id.ptr + i, 1);
+        good = lint_plain(letter) || memchr(".:", id.ptr[i], 2) != NULL;
+    }
+    if (good) return;
+    lint_say(l, at, value, "must match ^[a-zA-Z0-9_.:-]{1,64}$, is %v", value);
+}
+
+/* Checks an object whose members are in a table by its place: what stands in a block. */
+static void lint_bedrock_object(lint *l, const lint_path *at, ms_str value, char place)
+{
+#define LINT_MEDIA(letter)                                              \
+    {"format", LINT_NEEDED | LINT_STRING, lint_bedrock_word, letter},   \
+    {"source", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, letter}
+    static const lint_member image[] = {
+        LINT_MEDIA('i'), {"error", LINT_OBJECT, NULL, 0}, LINT_END};
+    static const lint_member video[] = {LINT_MEDIA('v'), LINT_END};
+    static const lint_member audio[] = {
+        LINT_MEDIA('a'), {"error", LINT_OBJECT, NULL, 0}, LINT_END};
+    static const lint_member document[] = {
+        {"name", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+        {"source", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, 'd'},
+        {"format", LINT_STRING, lint_bedrock_word, 'd'},
+        {"context", LINT_STRING, NULL, 0},
+        {"citations", LINT_OBJECT, NULL, 0},
+        LINT_END,
+    };
+    static const lint_member cache[] = {
+        {"type", LINT_NEEDED | LINT_STRING, lint_bedrock_word, 'c'},
+        {"ttl", LINT_STRING, lint_bedrock_word, 't'},
+        LINT_END,
+    };
+    static const lint_member reasoning[] = {
+        {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+        {"signature", LINT_STRING, NULL, 0},
+        LINT_END,
+    };
+    static const lint_member use[] = {
+        {"toolUseId", LINT_NEEDED | LINT_STRING, lint_bedrock_id, 0},
+        {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+        {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+        {"type", LINT_STRING, lint_bedrock_word, 'h'},
+        LINT_END,
+    };
+    const lint_member *members = place == 'i'   ? image
+                                 : place == 'v' ? video
+                                 : place == 'a' ? audio
+                                 : place == 'd' ? document
+                                 : place == 'c' ? cache
+                                 : place == 't' ? reasoning
+                                                : use;
+    lint_object(l, at, value, NULL, members, false);
+}
+
+/* ---- unions: objects with one member of a known name ---- */
+
+static const lint_member lint_bedrock_reasoning_text[] = {
+    {"reasoningText", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 't'}, LINT_END};
+
+static const lint_member lint_bedrock_redacted[] = {
+    {"redactedContent", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_bedrock_bytes[] = {
+    {"bytes", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_bedrock_s3[] = {
+    {"s3Location", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_plain[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_parts[] = {
+    {"content", LINT_NEEDED | LINT_LIST, NULL, 0}, LINT_END};
+
+/* Sources: of an image i, a video v, audio a, a document d. Reasoning: g. */
+static const lint_shape lint_bedrock_union_shapes[] = {
+    {"reasoningText", "g", lint_bedrock_reasoning_text, NULL},
+    {"redactedContent", "g", lint_bedrock_redacted, NULL},
+    {"bytes", "ivad", lint_bedrock_bytes, NULL},
+    {"s3Location", "ivad", lint_bedrock_s3, NULL},
+    {"text", "d", lint_bedrock_plain, NULL},
+    {"content", "d", lint_bedrock_parts, NULL},
+};
+
+static const lint_choice lint_bedrock_union = {NULL, lint_bedrock_union_shapes,
+                                               LINT_COUNT(lint_bedrock_union_shapes),
+                                               false};
+
+static void lint_bedrock_source(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_choose(l, at, value, &lint_bedrock_union, place);
+}
+
+/* ---- blocks ---- */
+
+static lint_check lint_bedrock_blocks, lint_bedrock_result;
+
+static const lint_member lint_bedrock_said[] = {
+    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0}, LINT_END};
+
+static const lint_member lint_bedrock_json[] = {
+    {"json", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_use[] = {
+    {"toolUse", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'u'}, LINT_END};
+
+static const lint_member lint_bedrock_results[] = {
+    {"toolResult", LINT_NEEDED | LINT_OBJECT, lint_bedrock_result, 0}, LINT_END};
+
+static const lint_member lint_bedrock_reasoning[] = {
+    {"reasoningContent", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, 'g'}, LINT_END};
+
+static const lint_member lint_bedrock_image[] = {
+    {"image", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'i'}, LINT_END};
+
+static const lint_member lint_bedrock_document[] = {
+    {"document", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'd'}, LINT_END};
+
+static const lint_member lint_bedrock_video[] = {
+    {"video", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'v'}, LINT_END};
+
+static const lint_member lint_bedrock_audio[] = {
+    {"audio", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'a'}, LINT_END};
+
+static const lint_member lint_bedrock_cache[] = {
+    {"cachePoint", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'c'}, LINT_END};
+
+static const lint_member lint_bedrock_search[] = {
+    {"searchResult", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_guard[] = {
+    {"guardContent", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_cited[] = {
+    {"citationsContent", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_added[] = {
+    {"toolAddition", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_removed[] = {
+    {"toolRemoval", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+/* A text must not be blank, but in a result it may: so the service was seen to answer
+ * (hermes-agent 55092). Pictures and documents are the user's. A result in an assistant's
+ * message is of a call that the service made. */
+static const lint_shape lint_bedrock_shapes[] = {
+    {"text", "uays", lint_bedrock_said, NULL},
+    {"text", "r", lint_bedrock_plain, NULL},
+    {"json", "r", lint_bedrock_json, NULL},
+    {"toolUse", "a", lint_bedrock_use, NULL},
+    {"toolResult", "ua", lint_bedrock_results, NULL},
+    {"reasoningContent", "a", lint_bedrock_reasoning, NULL},
+    {"image", "ur", lint_bedrock_image, NULL},
+    {"document", "ur", lint_bedrock_document, NULL},
+    {"video", "ur", lint_bedrock_video, NULL},
+    {"audio", "u", lint_bedrock_audio, NULL},
+    {"searchResult", "ur", lint_bedrock_search, NULL},
+    {"cachePoint", "uays", lint_bedrock_cache, NULL},
+    {"guardContent", "uays", lint_bedrock_guard, NULL},
+    {"citationsContent", "a", lint_bedrock_cited, NULL},
+    {"toolAddition", "uy", lint_bedrock_added, NULL},
+    {"toolRemoval", "uy", lint_bedrock_removed, NULL},
+};
+
+static const lint_choice lint_bedrock_block = {NULL, lint_bedrock_shapes,
+                                               LINT_COUNT(lint_bedrock_shapes), false};
+
+/* Checks blocks: of a message at least one, and a document has a text beside it. An empty
+ * result is taken by some models and refused by others (harness-sdk 2123). */
+static void lint_bedrock_blocks(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    ms_str document = {NULL, 0};
+    bool text = false;
+    if (place == 's') lint_each(l, at, value, &lint_bedrock_block, place, place);
+    else lint_some(l, at, value, &lint_bedrock_block, place);
+    while (place == 'u' && ms_json_next(&it)) {
+        text = text || lint_has(it.value, "text");
+        if (lint_has(it.value, "document")) document = it.value;
+    }
+    if (document.ptr != NULL && !text)
+        lint_say(l, at, document, "must hold a text beside the document");
+}
+
+static const lint_member lint_bedrock_result_members[] = {
+    {"toolUseId", LINT_NEEDED | LINT_STRING, lint_bedrock_id, 0},
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'r'},
+    {"status", LINT_STRING, lint_bedrock_word, 's'},
+    {"type", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_bedrock_result(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_bedrock_result_members, false);
+}
+
+static const lint_member lint_bedrock_user[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'u'}, LINT_END};
+
+static const lint_member lint_bedrock_assistant[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'a'}, LINT_END};
+
+static const lint_member lint_bedrock_system[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'y'}, LINT_END};
+
+static const lint_shape lint_bedrock_messages[] = {
+    {"user", "m", lint_bedrock_user, NULL},
+    {"assistant", "m", lint_bedrock_assistant, NULL},
+    {"system", "m", lint_bedrock_system, NULL},
+};
+
+static const lint_choice lint_bedrock_message = {
+    "role", lint_bedrock_messages, LINT_COUNT(lint_bedrock_messages), false};
+
+
+/* ---- bedrock: calls, results, order of roles ---- */
+
+/* Adds the calls and the results of a message. The scope of calls is the number of their
+ * message, in which ids differ; a result answers a call of the message before. */
+static void lint_bedrock_pairs(lint *l, const lint_path *message, ms_str value, size_t n)
+{
+    lint_path at = lint_in(message, "content");
+    ms_json_iter it = ms_json_iterate(lint_get(value, "content"));
+    bool user = lint_is(value, "role", "user");
+    for (size_t i = 0; !it.object && ms_json_next(&it); i++) {
+        lint_path block = lint_nth(&at, i), use = lint_in(&block, "toolUse");
+        lint_path result = lint_in(&block, "toolResult"), id = lint_in(&use, "toolUseId");
+        lint_path answers = lint_in(&result, "toolUseId");
+        ms_str called = lint_get(it.value, "toolUse");
+        ms_str answered = lint_get(it.value, "toolResult");
+        if (!user && called.ptr != NULL && !lint_has(called, "type"))
+            lint_called(l, &id, n, lint_get(called, "toolUseId"),
+                        "call id %v is used twice in one message");
+        if (user && answered.ptr != NULL)
+            lint_answered(l, &answers, n - 1, lint_get(answered, "toolUseId"),
+                          "result %v without a call in the message before",
+                          "call %v is answered twice");
+        if (!user && answered.ptr != NULL && !lint_has(answered, "type"))
+            lint_say(l, &result, answered,
+                     "the result of a client's call must be in a user message");
+    }
+}
+
+/* Checks the list: it starts with user, then user and assistant alternate. System
+ * messages may stand between. */
+static void lint_bedrock_list(lint *l, const lint_path *at, ms_str list, char place)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str before = {NULL, 0};
+    size_t count = lint_each(l, at, list, &lint_bedrock_message, 'm', 'm'), n = 0;
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path message = lint_nth(at, i), path = lint_in(&message, "role");
+        ms_str role = lint_get(it.value, "role");
+        bool user = ms_json_string_is(role, MS_STR("user"));
+        if (!user && !ms_json_string_is(role, MS_STR("assistant"))) continue;
+        if (before.ptr == NULL && !user)
+            lint_say(l, &path, role, "the first message must be user");
+        if (before.ptr != NULL && lint_same(l, role, before))
+            lint_say(l, &path, role, "roles must alternate, %v follows %v", role, before);
+        lint_bedrock_pairs(l, &message, it.value, ++n);
+        before = role;
+    }
+    if (count == 0) lint_say(l, at, list, "must not be empty");
+    lint_unanswered(l, " has no result in the message after it");
+}
+
+/* Returns the first call or result of the list; absent: it has none. */
+static ms_str lint_bedrock_tool(ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        ms_json_iter blocks = ms_json_iterate(lint_get(it.value, "content"));
+        while (!blocks.object && ms_json_next(&blocks))
+            if (lint_has(blocks.value, "toolUse") || lint_has(blocks.value, "toolResult"))
+                return blocks.value;
+    }
+    return ms_str_n(NULL, 0);
+}
+
+static const lint_member lint_bedrock_request[] = {
+    {"system", LINT_LIST, lint_bedrock_blocks, 's'},
+    {"messages", LINT_NEEDED | LINT_LIST, lint_bedrock_list, 0},
+    {"toolConfig", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+/* Checks a request. With members beside the list and the system text it is a whole one:
+ * then it has toolConfig where the list has a call or a result. */
+static void lint_bedrock(lint *l, char place)
+{
+    ms_json_iter it = ms_json_iterate(l->json);
+    ms_str tool = lint_bedrock_tool(lint_get(l->json, "messages"));
+    bool whole = false;
+    (void)place;
+    if (lint_kind(l->json) != LINT_OBJECT) {
+        lint_say(l, NULL, l->json, "must be an object, is %v", l->json);
+        return;
+    }
+    lint_object(l, NULL, l->json, NULL, lint_bedrock_request, true);
+    while (ms_json_next(&it))
+        whole = whole || (!ms_json_string_is(it.key, MS_STR("system")) &&
+                          !ms_json_string_is(it.key, MS_STR("messages")));
+    if (!whole || tool.ptr == NULL || lint_has(l->json, "toolConfig")) return;
+    lint_path at = lint_in(NULL, "toolConfig");
+    lint_say(l, &at, tool, "missing, must be there as a message has a call or a result");
+}
+
+
 /* ---- pydantic-ai: the shape of a message ----
  * Places of parts: q in a request, r in a response. Unknown members are ignored. */
 
@@ -1651,7 +2006,13 @@ static const struct lint_provider {
     {"gemini", lint_gemini, 0},
     {"pydantic-ai", lint_pydantic, 'p'},
     {"ollama", lint_chat, 'l'},
+    {"bedrock", lint_bedrock, 0},
 };
+
+bool lint_reads_body(const char *provider)
+{
+    return strcmp(provider, "bedrock") == 0;
+}
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),

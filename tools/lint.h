@@ -10,6 +10,7 @@
  *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
  *     anthropic    {"system": text or text blocks, "messages": [...]}
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
+ *     bedrock      {"system": [blocks], "messages": [...]}, or the whole request
  *
  * The system text is optional. chat-strict is the sum of what servers with openai's
  * format and their templates demand.
@@ -37,5 +38,9 @@
 int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),
                  void *ctx);
+
+/* Returns whether the rules of a provider are also about other members of a request than
+ * its messages and its system text, so that lint_request takes the body as it is. */
+bool lint_reads_body(const char *provider);
 
 #endif /* LINT_H */

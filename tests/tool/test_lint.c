@@ -17,8 +17,8 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama"};
-static table_row rows[400];
+                                        "pydantic-ai", "ollama", "bedrock"};
+static table_row rows[600];
 static size_t row_count;
 
 typedef struct report {
@@ -89,6 +89,13 @@ TEST(provider_is_unknown_when_no_rules_have_its_name)
     assert_int_equal(lint_request("", MS_STR("[]"), &arena, add_line, &r), -1);
     assert_int_equal(r.lines, 0);
     ms_arena_deinit(&arena);
+}
+
+/* The others get the list and the system text alone. */
+TEST(whole_body_is_judged_when_the_provider_has_rules_for_it)
+{
+    for (size_t p = 0; p < COUNT(providers); p++)
+        assert_int_equal(lint_reads_body(providers[p]), strcmp(providers[p], "bedrock") == 0);
 }
 
 TEST(value_is_refused_when_it_is_no_request)
@@ -259,6 +266,12 @@ static const struct long_request {
      "]},{'kind':'request','parts':[",
      "{'part_kind':'tool-return','tool_name':'f','content':1,'tool_call_id':'c%lu'}",
      "]}]", "messages[0].parts[0].tool_call_id", ".tool_call_id"},
+    {"bedrock", "{'messages':[{'role':'user','content':[{'text':'a'}]},"
+     "{'role':'assistant','content':[",
+     "{'toolUse':{'toolUseId':'c%lu','name':'f','input':{}}}",
+     "]},{'role':'user','content':[",
+     "{'toolResult':{'toolUseId':'c%lu','content':[{'text':'r'}]}}", "]}]}",
+     "messages[1].content[0].toolUse.toolUseId", ".toolUseId"},
     {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
      "messages[0]", "messages[%lu].tool_call_id"},
     {"gemini", "{'contents':[1,",
