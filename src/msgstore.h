@@ -131,6 +131,7 @@ extern "C" {
 #include "formats/anthropic.h"
 #include "formats/gemini.h"
 #include "formats/bedrock.h"
+#include "formats/interactions.h"
 #include "formats/pydantic.h"
 #include "formats/format-table.h"
 #include "formats/shorten.h"

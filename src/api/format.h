@@ -14,6 +14,9 @@
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *   bedrock        {"role": "user" or "assistant", "content": [blocks of Converse]}
+ *   gemini-interactions
+ *                  steps {"type": "user_input", "content": [...]}, {"type":
+ *                  "function_call", "id", "name", "arguments"}, ...
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -58,8 +61,9 @@ typedef struct ms_envelopes {
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic,
- * bedrock: system and messages; gemini: systemInstruction and contents; elsewhere:
- * messages). Paths begin with "messages[3].". */
+ * bedrock: system and messages; gemini: systemInstruction and contents;
+ * gemini-interactions: system_instruction and input; elsewhere: messages). Paths begin
+ * with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);

@@ -107,9 +107,10 @@
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
- *                   [fmt-pydantic] [format-table] [shorten] [wire] [items] [parts]
- *                   [project] [emit] [request] [answer-parts] [answer-events] [answer]
- *                   [task] [session] [arrays-end]
+ *                   [fmt-interactions] [fmt-pydantic] [format-table] [shorten]
+ *                   [wire] [items] [parts] [project] [emit] [request]
+ *                   [answer-parts] [answer-events] [answer] [task] [session]
+ *                   [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what

@@ -403,7 +403,8 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
     return ms__source_set(r, f, m, s->letter, tokens, form->letter, block);
 }
 
-/* Takes the members of r->json. A message without content and without a list lacks it. */
+/* Takes the members of r->json. A message that is no call, without content and without a
+ * list, lacks it. */
 static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
@@ -411,7 +412,7 @@ static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_en
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(f->begin(r, base, m, form));
     MS__TRY(ms__object_read(r, *form, base, m));
-    if (m->content.text.ptr || r->list.ptr) return MS_OK;
+    if (m->content.text.ptr || r->list.ptr || m->type == MS_T_ACTION) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
     return MS_OK;

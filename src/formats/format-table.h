@@ -25,6 +25,8 @@ static const ms__format_row ms__formats[] = {
     {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
     {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
+    {{"gemini-interactions", "input", "system_instruction", false},
+     ms__interactions_read, ms__interactions_write, &ms__steps},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)

@@ -1452,6 +1452,27 @@ controls()
     control changed_result_keeps_its_kind gcc test_formats \
         bedrock/changed_result_shows_in_the_block_of_its_kind 100 \
         ms__bedrock_text_has '!ms__bedrock_json_has(ph, m, n)' 'true'
+    control every_block_is_a_step gcc test_formats \
+        gemini-interactions/contents_of_other_kinds_come_back 100 \
+        ms__is_kept_step "ms__step_letter(m) != 'k'" 'false'
+    control content_of_a_call_is_no_step gcc test_formats \
+        gemini-interactions/content_of_a_call_is_a_step_before_it 100 \
+        ms__step_put 'if (m->content.text.len > 0 && !ms__is_null(m)) {' 'if (false) {'
+    control empty_summary_is_left_out gcc test_formats \
+        gemini-interactions/thoughts_come_back_as_they_came 100 \
+        ms__summary_read '&& f->value.len > 2' ''
+    control step_without_content_gets_one gcc test_formats \
+        gemini-interactions/steps_without_content_come_back 100 \
+        ms__contents_have 'n > 1 || !ms__is_null(m)' 'true'
+    control call_alone_needs_content gcc test_formats \
+        gemini-interactions/calls_come_back 100 \
+        ms__outer_read '|| m->type == MS_T_ACTION' ''
+    control every_list_is_a_result gcc test_formats \
+        gemini-interactions/results_come_back_whatever_they_have 100 \
+        ms__step_result_read 'ms__is_parts(f->value)' 'true'
+    control step_that_is_no_object_is_written gcc test_formats \
+        gemini-interactions/step_that_is_no_object_is_a_content 100 \
+        ms__is_kept_step 'if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) return false;' ';'
     control derived_index_moves_places gcc test_log_index \
         queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''

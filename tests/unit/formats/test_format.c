@@ -16,6 +16,7 @@
 #define GE "gemini"
 #define PY "pydantic-ai"
 #define BE "bedrock"
+#define GI "gemini-interactions"
 
 static void becomes(const char *name, const ms_envelope *m, size_t n, const char *want)
 {
@@ -202,7 +203,7 @@ TEST(what_has_no_place_is_counted)
 TEST(template_spoils_nothing_when_it_is_wrong)
 {
     static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
-    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "b!"};
+    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "b!", "i!"};
     uint64_t rnd = test_seed();
     for (size_t i = 0; i < test_times(40000); i++) {
         char source[96];
@@ -224,7 +225,7 @@ TEST(template_spoils_nothing_when_it_is_wrong)
         if (test_one_in(&rnd, 2)) source[len++] = '\x02';
         m.source = ms_str_n(source, len);
         for (size_t f = 0; f < COUNT(begins); f++) {
-            static const char *const names[] = {OA, AN, GE, PY, FW, BE};
+            static const char *const names[] = {OA, AN, GE, PY, FW, BE, GI};
             ms_str text = written(names[f], &list, LINES | ENCODED);
             json_t *value = json_parse_n(text.ptr, text.len);
             bool block = memchr(source, '\x02', len) != source + len - 1;
