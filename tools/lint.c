@@ -1808,6 +1808,258 @@ static void lint_bedrock(lint *l, char place)
 }
 
 
+/* ---- gemini-interactions: the shape of a step ----
+ * Places of contents: u in a user_input, m in a model_output, t in the summary of a
+ * thought, r in a result. A step and a content of an unknown type are taken: the service
+ * adds types, and what came is sent back as it came. */
+
+static lint_check lint_interactions_contents;
+
+/* Checks media: there are data, or it is said where they are. */
+static void lint_interactions_media(lint *l, const lint_path *at, ms_str value,
+                                    char place)
+{
+    (void)place;
+    if (lint_has(value, "data") || lint_has(value, "uri")) return;
+    lint_say(l, at, value, "must hold data or uri, holds neither");
+}
+
+/* Checks a result: a text, an object, or contents. */
+static void lint_interactions_result(lint *l, const lint_path *at, ms_str value,
+                                     char place)
+{
+    if (lint_kind(value) == LINT_LIST) lint_interactions_contents(l, at, value, place);
+}
+
+static const lint_member lint_interactions_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"annotations", LINT_LIST, NULL, 0},
+    LINT_END,
+};
+
+#define LINT_DATA                                  \
+    {"data", LINT_STRING, lint_not_empty, 0},      \
+    {"uri", LINT_STRING, lint_not_empty, 0},       \
+    {"mime_type", LINT_STRING, lint_not_empty, 0}, \
+    {"resolution", LINT_STRING, NULL, 0}
+
+static const lint_member lint_interactions_image[] = {LINT_DATA, LINT_END};
+
+static const lint_member lint_interactions_video[] = {
+    LINT_DATA,
+    {"name", LINT_STRING, NULL, 0},
+    {"processing", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_audio[] = {
+    LINT_DATA,
+    {"channels", LINT_NUMBER, NULL, 0},
+    {"sample_rate", LINT_NUMBER, NULL, 0},
+    {"processing", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"arguments", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"signature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_answer[] = {
+    {"call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    {"result", LINT_NEEDED | LINT_STRING | LINT_OBJECT | LINT_LIST,
+     lint_interactions_result, 'r'},
+    {"name", LINT_STRING, lint_tool_name, 0},
+    {"is_error", LINT_BOOL, NULL, 0},
+    {"signature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+/* Clients send results in a user_input, too. */
+static const lint_shape lint_interactions_content_shapes[] = {
+    {"text", "umtr", lint_interactions_text, NULL},
+    {"image", "umtr", lint_interactions_image, lint_interactions_media},
+    {"audio", "umr", lint_interactions_audio, lint_interactions_media},
+    {"document", "umr", lint_interactions_video, lint_interactions_media},
+    {"video", "umr", lint_interactions_video, lint_interactions_media},
+    {"function_result", "u", lint_interactions_answer, NULL},
+};
+
+static const lint_choice lint_interactions_content = {
+    "type", lint_interactions_content_shapes,
+    LINT_COUNT(lint_interactions_content_shapes), false};
+
+/* Checks what has a type, known or not. Returns whether the type is an unknown one. */
+static bool lint_interactions_typed(lint *l, const lint_path *at, ms_str value,
+                                    const lint_choice *of, char place)
+{
+    ms_str type = lint_get(value, "type");
+    bool some = lint_kind(type) == LINT_STRING && type.len > 2;
+    bool unknown = some && lint_shape_of(value, of, place) == NULL;
+    for (size_t i = 0; i < of->count; i++) /* known, but not here */
+        if (ms_json_string_is(type, ms_str_of(of->shapes[i].tag))) unknown = false;
+    if (!unknown) lint_choose(l, at, value, of, place);
+    return unknown;
+}
+
+static void lint_interactions_contents(lint *l, const lint_path *at, ms_str value,
+                                       char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path content = lint_nth(at, i);
+        lint_interactions_typed(l, &content, it.value, &lint_interactions_content, place);
+    }
+}
+
+static const lint_member lint_interactions_user[] = {
+    {"content", LINT_LIST, lint_interactions_contents, 'u'}, LINT_END};
+
+static const lint_member lint_interactions_model[] = {
+    {"content", LINT_LIST, lint_interactions_contents, 'm'},
+    {"error", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_thought[] = {
+    {"signature", LINT_STRING, lint_not_empty, 0},
+    {"summary", LINT_LIST, lint_interactions_contents, 't'},
+    LINT_END,
+};
+
+static const lint_shape lint_interactions_shapes[] = {
+    {"user_input", "i", lint_interactions_user, NULL},
+    {"model_output", "i", lint_interactions_model, NULL},
+    {"thought", "i", lint_interactions_thought, NULL},
+    {"function_call", "i", lint_interactions_call, NULL},
+    {"function_result", "i", lint_interactions_answer, NULL},
+};
+
+static const lint_choice lint_interactions_step = {
+    "type", lint_interactions_shapes, LINT_COUNT(lint_interactions_shapes), false};
+
+/* Steps of the service have these, whatever their type. */
+static const lint_member lint_interactions_hosted_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_interactions_hosted_result[] = {
+    {"call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static bool lint_ends(ms_str text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.len >= n && memcmp(text.ptr + text.len - n, end, n) == 0;
+}
+
+
+/* ---- gemini-interactions: calls and results ---- */
+
+/* Scopes of calls: those of the client, which wait for a result, and the service's. */
+enum { LINT_CLIENTS, LINT_HOSTED };
+
+/* Adds a result. With a chain of stored interactions its call may be in that chain. */
+static void lint_interactions_answered(lint *l, const lint_path *at, ms_str value,
+                                       size_t scope, bool chained)
+{
+    lint_path path = lint_in(at, "call_id");
+    ms_str id = lint_get(value, "call_id"), text = lint_decode(l, id);
+    if (chained && text.ptr != NULL && lint_call_of(l, scope, text) == NULL) return;
+    lint_answered(l, &path, scope, id, "result %v without a call before it",
+                  "call %v is answered twice");
+}
+
+/* Adds the calls and the results of a step of a known type. */
+static void lint_interactions_pairs(lint *l, const lint_path *at, ms_str step,
+                                    bool chained)
+{
+    lint_path id = lint_in(at, "id"), contents = lint_in(at, "content");
+    ms_json_iter it = ms_json_iterate(lint_get(step, "content"));
+    if (lint_is(step, "type", "function_call"))
+        lint_called(l, &id, LINT_CLIENTS, lint_get(step, "id"),
+                    "call ids must be unique, %v is used twice");
+    if (lint_is(step, "type", "function_result"))
+        lint_interactions_answered(l, at, step, LINT_CLIENTS, chained);
+    if (!lint_is(step, "type", "user_input") || it.object) return;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path content = lint_nth(&contents, i);
+        if (lint_is(it.value, "type", "function_result"))
+            lint_interactions_answered(l, &content, it.value, LINT_CLIENTS, chained);
+    }
+}
+
+/* Checks a step of the service: a call has an id, and may be without a result. */
+static void lint_interactions_hosted(lint *l, const lint_path *at, ms_str step,
+                                     bool chained)
+{
+    ms_str type = lint_decode(l, lint_get(step, "type"));
+    if (lint_ends(type, "_call")) {
+        ms_str id = lint_decode(l, lint_get(step, "id"));
+        lint_object(l, at, step, NULL, lint_interactions_hosted_call, true);
+        if (id.ptr != NULL && lint_call_of(l, LINT_HOSTED, id) == NULL)
+            lint_new_call(l, LINT_HOSTED, id);
+    } else if (lint_ends(type, "_result")) {
+        lint_object(l, at, step, NULL, lint_interactions_hosted_result, true);
+        lint_interactions_answered(l, at, step, LINT_HOSTED, chained);
+    }
+}
+
+/* Returns whether a value is a content, which is no step. */
+static bool lint_interactions_bare(ms_str value)
+{
+    static const char *const types[] = {"text", "image", "audio", "document", "video"};
+    for (size_t i = 0; i < LINT_COUNT(types); i++)
+        if (lint_is(value, "type", types[i])) return true;
+    return false;
+}
+
+/* Checks the input: a text, contents, or steps. */
+static void lint_interactions_input(lint *l, const lint_path *at, ms_str value,
+                                    char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    ms_str first = {NULL, 0};
+    bool chained = lint_has(l->json, "previous_interaction_id");
+    size_t i = 0;
+    (void)place;
+    if (lint_kind(value) == LINT_STRING) lint_not_empty(l, at, value, 0);
+    if (lint_kind(value) == LINT_STRING) return;
+    if (ms_json_element(value, 0, &first) && lint_interactions_bare(first)) {
+        lint_interactions_contents(l, at, value, 'u');
+        return;
+    }
+    for (; ms_json_next(&it); i++) {
+        lint_path step = lint_nth(at, i);
+        if (lint_interactions_bare(it.value))
+            lint_say(l, &step, it.value, "must be a step, is a content");
+        else if (lint_interactions_typed(l, &step, it.value, &lint_interactions_step, 'i'))
+            lint_interactions_hosted(l, &step, it.value, chained);
+        else
+            lint_interactions_pairs(l, &step, it.value, chained);
+    }
+    if (i == 0) lint_say(l, at, value, "must not be empty");
+    lint_unanswered(l, " has no result after it");
+}
+
+static const lint_member lint_interactions_request[] = {
+    {"system_instruction", LINT_STRING, NULL, 0},
+    {"input", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_interactions_input, 0},
+    {"previous_interaction_id", LINT_STRING, lint_not_empty, 0},
+    LINT_END,
+};
+
+static void lint_interactions(lint *l, char place)
+{
+    (void)place;
+    if (lint_kind(l->json) == LINT_OBJECT)
+        lint_object(l, NULL, l->json, NULL, lint_interactions_request, true);
+    else
+        lint_say(l, NULL, l->json, "must be an object, is %v", l->json);
+}
+
+
 /* ---- pydantic-ai: the shape of a message ----
  * Places of parts: q in a request, r in a response. Unknown members are ignored. */
 
@@ -2007,11 +2259,13 @@ static const struct lint_provider {
     {"pydantic-ai", lint_pydantic, 'p'},
     {"ollama", lint_chat, 'l'},
     {"bedrock", lint_bedrock, 0},
+    {"gemini-interactions", lint_interactions, 0},
 };
 
 bool lint_reads_body(const char *provider)
 {
-    return strcmp(provider, "bedrock") == 0;
+    return strcmp(provider, "bedrock") == 0 ||
+           strcmp(provider, "gemini-interactions") == 0;
 }
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,

@@ -11,6 +11,8 @@
  *     anthropic    {"system": text or text blocks, "messages": [...]}
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
  *     bedrock      {"system": [blocks], "messages": [...]}, or the whole request
+ *     gemini-interactions
+ *                  {"system_instruction": text, "input": [steps]}, or the whole request
  *
  * The system text is optional. chat-strict is the sum of what servers with openai's
  * format and their templates demand.

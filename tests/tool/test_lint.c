@@ -17,7 +17,8 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama", "bedrock"};
+                                        "pydantic-ai", "ollama", "bedrock",
+                                        "gemini-interactions"};
 static table_row rows[600];
 static size_t row_count;
 
@@ -95,7 +96,9 @@ TEST(provider_is_unknown_when_no_rules_have_its_name)
 TEST(whole_body_is_judged_when_the_provider_has_rules_for_it)
 {
     for (size_t p = 0; p < COUNT(providers); p++)
-        assert_int_equal(lint_reads_body(providers[p]), strcmp(providers[p], "bedrock") == 0);
+        assert_int_equal(lint_reads_body(providers[p]),
+                         strcmp(providers[p], "bedrock") == 0 ||
+                             strcmp(providers[p], "gemini-interactions") == 0);
 }
 
 TEST(value_is_refused_when_it_is_no_request)
@@ -272,6 +275,10 @@ static const struct long_request {
      "]},{'role':'user','content':[",
      "{'toolResult':{'toolUseId':'c%lu','content':[{'text':'r'}]}}", "]}]}",
      "messages[1].content[0].toolUse.toolUseId", ".toolUseId"},
+    {"gemini-interactions", "{'input':[",
+     "{'type':'function_call','id':'c%lu','name':'f','arguments':{}}", ",",
+     "{'type':'function_result','call_id':'c%lu','result':'r'}", "]}", "input[0].id",
+     ".call_id"},
     {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
      "messages[0]", "messages[%lu].tool_call_id"},
     {"gemini", "{'contents':[1,",
