@@ -487,6 +487,36 @@ static bool shows_anthropic(const shape *s)
     return false;
 }
 
+/* Returns whether a list begins with a block of bedrock: an object with one member that
+ * names its kind. */
+static bool is_bedrock(ms_str list)
+{
+    static const char names[] = " text image document video audio toolUse toolResult "
+                                "reasoningContent cachePoint guardContent "
+                                "citationsContent searchResult ";
+    ms_str first;
+    if (!is_kind(list, MS_JSON_ARRAY) || !ms_json_element(list, 0, &first)) return false;
+    ms_json_iter it = ms_json_iterate(first);
+    return it.object && ms_json_next(&it) && is_word(it.key, names) && !ms_json_next(&it);
+}
+
+static bool shows_bedrock(const shape *s)
+{
+    return is_kind(s->role, MS_JSON_STRING) && is_bedrock(s->content);
+}
+
+/* Returns whether a shape is a step of gemini-interactions. Others have a function_call,
+ * too: that of a step has no call_id, and an object of arguments. */
+static bool shows_interactions(const shape *s)
+{
+    if (is_word(s->type, " user_input model_output thought ")) return true;
+    if (is_word(s->type, " function_result ")) {
+        return is_kind(s->call_id, MS_JSON_STRING) && s->result.ptr != NULL;
+    }
+    return is_word(s->type, " function_call ") && s->call_id.ptr == NULL &&
+           is_kind(s->arguments, MS_JSON_OBJECT);
+}
+
 /* Returns whether a value is the JSON text of a time such as "2026-03-02T09:00:00Z". */
 static bool is_time(ms_str value)
 {
@@ -515,6 +545,7 @@ static const struct {
     {"envelope", shows_envelope},       {"task", shows_task},
     {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
     {"framework", shows_framework},     {"anthropic", shows_anthropic},
+    {"bedrock", shows_bedrock},         {"gemini-interactions", shows_interactions},
     {"session", shows_session},
 };
 
@@ -537,7 +568,7 @@ static const ms_format *format_of_message(reader *r, ms_str object,
 static bool find_list(reader *r, ms_str object, ms_str *list)
 {
     static const char *const names[] = {"messages", "contents", "traj", "history",
-                                        "trajectory"};
+                                        "trajectory", "input"};
     ms_str value, first;
     bool any = r->options->from != NULL;
     list->ptr = NULL;
@@ -562,6 +593,12 @@ static const ms_format *format_of_body(const reader *r, ms_str object)
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
         return ms_format_find(MS_STR("gemini"));
+    }
+    if (ms_json_member(object, MS_STR("system_instruction"), &value)) {
+        return ms_format_find(MS_STR("gemini-interactions"));
+    }
+    if (ms_json_member(object, MS_STR("system"), &value) && is_bedrock(value)) {
+        return ms_format_find(MS_STR("bedrock"));
     }
     bool apart = ms_json_member(object, MS_STR("system"), &value) &&
                  (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));

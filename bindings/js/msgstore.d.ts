@@ -24,7 +24,7 @@ export interface Stored extends Message {
 /* A page. damaged: the number of unreadable records that it met. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
-  | "pydantic-ai" | "envelope" | "task" | "session";
+  | "gemini-interactions" | "bedrock" | "pydantic-ai" | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
