@@ -201,10 +201,10 @@ TEST(object_comes_back_when_a_format_takes_it)
         const char *folder;
         size_t taken;         /* objects, counted once a format */
     } folders[] = {
-        {"tau-bench-airline", 18994}, {"swe-agent-traj", 2387},  {"cline-session", 133},
-        {"claude-code-jsonl", 199},   {"claude-code-real", 184}, {"pi-session", 2512},
-        {"inspect-logs", 88},         {"openhands-events", 15},  {"gemini-cli", 20},
-        {"codex-rollout", 72},        {"atif-trajectory", 8},    {"copilot-cli", 17},
+        {"tau-bench-airline", 21848}, {"swe-agent-traj", 2984},  {"cline-session", 223},
+        {"claude-code-jsonl", 347},   {"claude-code-real", 385}, {"pi-session", 5257},
+        {"inspect-logs", 114},         {"openhands-events", 67},  {"gemini-cli", 37},
+        {"codex-rollout", 204},        {"atif-trajectory", 45},    {"copilot-cli", 56},
         {"otel-genai", 0},
     };
     size_t all = 0;
