@@ -2032,9 +2032,10 @@ static void lint_interactions_input(lint *l, const lint_path *at, ms_str value,
     }
     for (; ms_json_next(&it); i++) {
         lint_path step = lint_nth(at, i);
+        const lint_choice *of = &lint_interactions_step;
         if (lint_interactions_bare(it.value))
             lint_say(l, &step, it.value, "must be a step, is a content");
-        else if (lint_interactions_typed(l, &step, it.value, &lint_interactions_step, 'i'))
+        else if (lint_interactions_typed(l, &step, it.value, of, 'i'))
             lint_interactions_hosted(l, &step, it.value, chained);
         else
             lint_interactions_pairs(l, &step, it.value, chained);
