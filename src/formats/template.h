@@ -22,10 +22,10 @@
  *
  * How to write a format:
  *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
- *      inside stands between its own placeholder (ms__as_object) and MS__END. `as` is how
- *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
- *      of your own. Two forms of one member are two placeholders of one name, the second
- *      one OTHERWISE.
+ *      inside stands between its own placeholder (ms__as_object) and MS__END; it may hold
+ *      another one, MS__INSIDE_MAX deep. `as` is how value and field stand for each
+ *      other: ms__as_text, ms__as_any, ms__as_word, or one of your own. Two forms of one
+ *      member are two placeholders of one name, the second one OTHERWISE.
  *   2. List the object forms, and fill an ms__format_tables. Its function `begin` finds
  *      the type, the role and the object form of an object (ms__member_of,
  *      ms__side_word).
