@@ -358,6 +358,8 @@ static ms_result ms__step_put(ms_writer *w, const ms_envelope *m, ms_error *err)
     ms_envelope step = *m;
     if (m->type == MS_T_ACTION) {
         ms_envelope text = ms_assistant_message(m->content);
+        text.location = m->location;
+        text.agent_key = m->agent_key;
         step.content = ms_text(NULL);
         if (m->content.text.len > 0 && !ms__is_null(m)) {
             MS__TRY(ms__unit_put(w, &ms__steps, &text, 1, err));
