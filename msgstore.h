@@ -1423,6 +1423,21 @@ typedef struct ms_shorten_opts {
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
+/* Whose thinking goes back to its signer, unaltered, in requests with thinking on. A turn
+ * of the user begins with the user's text. The profile has what is right for its
+ * provider: MS_THINKING_ON. */
+typedef enum ms_thinking {
+    MS_THINKING_OFF,          /* none */
+    MS_THINKING_ON,           /* as profile->thinking says */
+    MS_THINKING_RUNNING,      /* of the running turn */
+    MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
+    MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
+                                 all that stood before it. Such thinking is left out if the
+                                 window began elsewhere when its turn began, if other
+                                 results were shortened, or if a message before it was
+                                 edited since */
+} ms_thinking;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -1431,9 +1446,10 @@ typedef struct ms_project_opts {
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request, which ms_request needs (but for
                                  gemini). Thinking of other models is left out */
-    bool thinking;            /* sends signed thinking of the running turn back to its
-                                 signer, unaltered; for requests with thinking on. With
-                                 it the own block of a memory has REASONING, too */
+    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. With it the
+                                 own block of a memory has REASONING, too. Keep system
+                                 text and tools the same while thinking is on: Anthropic
+                                 binds thinking to them */
     size_t newest;            /* the window: at most so many messages, 0: all. A turn is
                                  here a user's text, or one agent's consecutive texts
                                  and calls with the results; turn_id does not count.
@@ -1441,7 +1457,9 @@ typedef struct ms_project_opts {
                                  complete. The question before it may be left out (see
                                  start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more */
+                                 when the newest turn alone takes more. Where thinking is
+                                 bound, the window's start stays while a turn of the user
+                                 runs: report->over tells by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
@@ -1513,11 +1531,15 @@ typedef struct ms_project_report {
     uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was inserted */
-    uint64_t ended;           /* * 1: end_text was put last */
+    uint64_t ended;           /* * times that end_text was inserted: after assistant text
+                                 that would be last, or was interrupted */
     uint64_t thinking_missing;/* * turns of the running loop without the thinking that
                                  the provider requires: it is absent, was edited, or is
                                  of another model. Switch thinking off for this request */
+    uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
+                                 provider would refuse (see there): it is not sent */
     uint64_t cost;            /* of the window, in units of the budget */
+    uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;
@@ -2827,8 +2849,12 @@ struct ms_profile {
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
     const char *end_text;     /* the user's message that is inserted after assistant text
-                                 that would be last: newer Claude models and Mistral
-                                 refuse to go on with it. NULL: it may be last */
+                                 that would be last, or was when it was interrupted:
+                                 newer Claude models and Mistral refuse to go on with it.
+                                 NULL: it may be last */
+    ms_thinking thinking;     /* what MS_THINKING_ON is */
+    bool thinking_always;     /* with thinking on, a turn with calls that has none gets an
+                                 empty one: DeepSeek refuses a call without it */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
                                  0: none. Anthropic refuses a request without it */
 };
@@ -29009,30 +29035,40 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
- * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire,
- * a row of ms__wire_templates, its members of a request in ms__request_head, its places
- * in ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
- * Search comparisons of `wire` with a constant for the other differences. */
+ * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
+ * row of ms__wires, a row of ms__answer_wires with the function that reads its events,
+ * and a judge in tools/lint.c. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
+     MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
+     MS_THINKING_RUNNING, false, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
+     MS_THINKING_RUNNING, false, 0},
+    {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, true, 0},
+    {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
-/* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
- * has no such item. */
-typedef struct ms__wire_template {
+/* How a wire spells lists and requests. The templates are filled by ms__out_form, which
+ * explains their placeholders; those of a request by ms__out_member: %s is a string, %j
+ * JSON. NULL: the wire has no such item. */
+typedef struct ms__wire {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around any other message; turn_end NULL:
@@ -29044,14 +29080,41 @@ typedef struct ms__wire_template {
     const char *call, *sibling;     /* a call; one that is not first, without signature */
     const char *results, *reply;    /* start of the message of all results; a result */
     const char *after;              /* user text in that message */
-    bool json;                      /* a result may be JSON; else it becomes text */
-    bool outcomes;                  /* a result has the member outcome */
-    bool signatures;                /* the first call of a message is signed */
-    bool pictures;                  /* a result may hold pictures */
-} ms__wire_template;
+    /* The request. */
+    const char *model, *prompt;     /* before the list; model NULL: it is in the URL */
+    const char *list;               /* before the messages; NULL: there is no request */
+    const char *tools, *most;       /* after them: the tools, max_tokens */
+    const char *own;                /* members that extra must not have */
+    const char *tool_members;       /* one tells that a tool has this wire's form */
+    const char *tool;               /* this form, for errors */
+    /* What it takes. */
+    const char *urls;               /* how the URL of a picture may begin */
+    const char *thinking;           /* a member of assistant text that is thinking */
+    char letter;                    /* of the format whose thinking it takes; 0: none */
+    unsigned rules;                 /* of the list below */
+} ms__wire;
 
+enum ms__wire_rule {
+    MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
+    MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
+    MS__ARGS_ANY = 8,               /* arguments need not be an object */
+    MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
+    MS__RESULT_OBJECT = 32,         /* it is an object */
+    MS__RESULT_PICTURES = 64,       /* it may hold pictures */
+    MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
+    MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
+    MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
+};
+
+#define MS__OWN "model system systemInstruction messages contents tools"
+#define MS__HTTP "https:// http://"
+#define MS__CHAT_TOOL                                                                    \
+    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
-static const ms__wire_template ms__wire_templates[] = {
+static const ms__wire ms__wires[] = {
     {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
      "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
      NULL, "{\"type\":\"text\",\"text\":",
@@ -29059,13 +29122,22 @@ static const ms__wire_template ms__wire_templates[] = {
      ",\"reasoning_content\":\"", NULL,
      "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
      NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
-     false, false, false, false}, /* chat */
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "function",
+     MS__CHAT_TOOL, MS__HTTP,
+     "reasoning_content", 0, MS__TOOLS_TYPED}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
      "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
      NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
      "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
-     NULL, false, false, false, false}, /* ollama */
+     NULL,
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "function",
+     MS__CHAT_TOOL, NULL,
+     NULL, 0, MS__TOOLS_TYPED}, /* ollama */
     {NULL, "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
@@ -29078,7 +29150,13 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
-     false, false, false, true}, /* anthropic */
+     "\"model\":%s,", "\"system\":%s,", "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "input_schema",
+     "{\"name\":...,\"input_schema\":...}", MS__HTTP,
+     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
+     MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -29087,7 +29165,12 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
-     true, false, true, false}, /* gemini */
+     NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "functionDeclarations function_declarations",
+     "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
+     "https:// http:// gs://",
+     NULL, 0, MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
     {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
      "}]}",
      "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
@@ -29102,8 +29185,15 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     true, true, false, true}, /* pydantic-ai */
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
+     MS__RESULT_OUTCOME}, /* pydantic-ai */
 };
+
+static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
+{
+    return (wire->rules & (unsigned)rule) != 0;
+}
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
 {
@@ -29153,6 +29243,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
@@ -29175,6 +29266,10 @@ typedef struct ms__group {
     struct ms__group *before, *next;
     ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
     bool has_calls, has_results;
+    bool edited;              /* a message of it was amended or redacted */
+    bool turn_calls;          /* the first of a user's turn: a group of it has calls */
+    struct ms__group *begin;  /* the first group of its user's turn */
+    uint64_t sizes[2];        /* messages and cost of all before it, but the pinned */
     ms__item *first, *last;
     ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
                                  call */
@@ -29212,7 +29307,7 @@ typedef struct ms__name {
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
-    const ms__wire_template *templates;
+    const ms__wire *wire;
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t no_memory;         /* bytes of the allocation that failed; 0: none */
@@ -29234,7 +29329,11 @@ typedef struct ms__projector {
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
+    ms_thinking thinking;       /* the options' policy, or the profile's */
     size_t running;             /* groups from this number on send their thinking */
+    size_t bound;               /* MS_THINKING_ALL: so do groups from this number on */
+    size_t turn;                /* the first group of the newest turn of the user */
+    size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;
@@ -29455,6 +29554,16 @@ static bool ms__has_word(const char *words, ms_str word)
     return false;
 }
 
+/* Returns whether a text begins with one of some words, separated by spaces. */
+static bool ms__begins_with_word(ms_str s, const char *words)
+{
+    for (size_t len; words && *words; words += len + (words[len] == ' ')) {
+        len = strcspn(words, " ");
+        if (ms__starts_with(s, ms_str_n(words, len))) return true;
+    }
+    return false;
+}
+
 /* Returns whether a text is base64. The letters - and _, which pydantic-ai writes, become
  * + and /. */
 static bool ms__is_base64(ms__projector *p, ms_str *s)
@@ -29519,10 +29628,7 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
     bool known = ms__has_word(profile->images, x->mime);
     if (x->data.ptr) return known && ms__is_base64(p, &x->data);
     return profile->image_urls && (known || !x->mime.ptr) &&
-           (ms__starts_with(x->url, MS_STR("https://")) ||
-            ms__starts_with(x->url, MS_STR("http://")) ||
-            (profile->wire == MS_WIRE_GEMINI &&
-             ms__starts_with(x->url, MS_STR("gs://"))));
+           ms__begins_with_word(x->url, p->wire->urls);
 }
 
 /* Reads an element of a list into x; false: it is not a part. strings: a string is a
@@ -29802,11 +29908,16 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *   approval_required, delta                    nothing
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
- * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
- * of the running turn: of all groups after the last user text before the newest results.
- * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn after them, so thinking that is missing there counts.
- * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
+ * profile. With thinking switched on, Anthropic demands that of the running turn,
+ * DeepSeek that of all turns with calls. Words of other agents are not the user's: the
+ * turn goes on until its agent answers. Anthropic may see a new turn after them, so
+ * thinking that is missing there counts.
+ * Newer Claude models bind each block to all before it. For these wires
+ * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
+ * history as it was when the user's turn began. A turn that is over keeps its thinking
+ * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
  * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
@@ -29853,7 +29964,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
         bool anothers = ms__is_anothers(p, m);
-        bool taken = result ? p->templates->pictures
+        bool taken = result ? ms__has_rule(p->wire, MS__RESULT_PICTURES)
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
         bool pictures = ms__has_pictures(item->parts);
@@ -29866,7 +29977,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         item->text.text = MS_STR("");
     } else {
-        item->text.json = result && p->templates->json;
+        item->text.json = result && ms__has_rule(p->wire, MS__RESULT_JSON);
     }
 }
 
@@ -29928,7 +30039,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->wire == MS_WIRE_PYDANTIC) return; /* its reader does it */
+    if (ms__has_rule(p->wire, MS__ARGS_ANY)) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -30003,7 +30114,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    if (!p->templates->outcomes) return;
+    if (!ms__has_rule(p->wire, MS__RESULT_OUTCOME)) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
     if (item->failed) item->beside = MS_STR("\"failed\"");
     else if (ms_json_string_is(outcome, MS_STR("success")) ||
@@ -30019,6 +30130,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
+    item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
 }
 
@@ -30109,14 +30221,13 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
-    bool chat = p->profile->wire == MS_WIRE_CHAT;
-    bool signs = p->profile->wire == MS_WIRE_ANTHROPIC;
-    bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
+    const ms__wire *wire = p->wire;
+    bool own = wire->letter && m->source.len > 0 && m->source.ptr[0] == wire->letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
-    if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
-        beside = ms__string_of(m, beside, "reasoning_content");
+    if (wire->thinking && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, wire->thinking);
     if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
-                        !p->templates->thought || (m->flags & MS_FLAG_UNFINISHED)))
+                        !wire->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
     if (!item) return NULL;
@@ -30128,7 +30239,15 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
-    return !signs || item->beside.ptr ? item : NULL;
+    return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
+}
+
+/* Returns whether a message was edited after the model had read it. The end of a stream
+ * amends it, too: an answer's own messages are checked by their hash. */
+static bool ms__is_edited(const ms_envelope *m)
+{
+    if (m->flags & MS_FLAG_REDACTED) return true;
+    return (m->flags & MS_FLAG_AMENDED) && ms__chat_role(m) != MS_ROLE_ASSISTANT;
 }
 
 /* Adds message m to the hash of its answer, if that has thinking. */
@@ -30341,7 +30460,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
@@ -30437,7 +30556,7 @@ static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
-    if (p->templates->signatures)
+    if (ms__has_rule(p->wire, MS__CALL_SIGNED))
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
@@ -30474,7 +30593,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
-    if (p->templates->signatures && !object) p->report.wrapped++;
+    if (ms__has_rule(p->wire, MS__RESULT_OBJECT) && !object) p->report.wrapped++;
     if (!call && !brings && m->call_id.len == 0) {
         ms__observed_add(p, m, item);
         return;
@@ -30548,17 +30667,9 @@ static void ms__members_read(ms__projector *p, ms_envelope *m)
     m->args = ms_text_n(ms__decoded(p, args));
 }
 
-static void ms__message_add(ms__projector *p, ms_envelope *m)
+/* Adds a message whose item is known: to a call, or to a group. */
+static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
-    p->report.read++;
-    ms__answer_find(p, m);
-    ms__members_read(p, m);
-    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
-    if (thought) ms__item_join(p, m, thought);
-    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
-    if (!item || p->no_memory) return;
-    item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
@@ -30573,6 +30684,22 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     } else {
         ms__item_join(p, m, item);
     }
+}
+
+static void ms__message_add(ms__projector *p, ms_envelope *m)
+{
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
+    p->report.read++;
+    ms__answer_find(p, m);
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    if (thought && thought->group && ms__is_edited(m)) thought->group->edited = true;
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->no_memory) return;
+    item->part = thought != NULL;
+    ms__message_put(p, m, item);
+    if (ms__is_edited(m) && item->group) item->group->edited = true;
 }
 
 /* Adds a message, or a copy of it if the caller's does not stay valid. */
@@ -30592,7 +30719,7 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
- * each item for a provider is a text in ms__wire_templates, which ms__out_form fills.
+ * each item for a provider is a text in ms__wires, which ms__out_form fills.
  * These templates are not those of [template].
  * ================================================================================== */
 
@@ -30620,53 +30747,99 @@ static void ms__end_trim(ms__projector *p)
     }
 }
 
-static uint64_t ms__group_size(const ms__group *g, bool cost)
+/* Finds the turns of the user, and the sizes before each group. A turn begins with a
+ * user's text. Where that goes into the message of the results before it, it is a part of
+ * the running turn. */
+static void ms__turns_find(ms__projector *p)
 {
-    return cost ? g->cost : g->count;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *begin = g;
+    uint64_t before[2] = {0, 0};
+    for (bool inside = false; g; g = g->next) {
+        bool user = g->kind == MS__ITEM_USER;
+        if (user && !g->first->aside && !(inside && p->wire->after)) begin = g;
+        inside = g->has_calls || (user && inside);
+        g->begin = begin;
+        begin->turn_calls = begin->turn_calls || g->has_calls;
+        memcpy(g->sizes, before, sizeof before);
+        before[0] += g->count;
+        before[1] += g->cost;
+    }
 }
 
-/* Returns the first of the newest groups that together have at most `most`; NULL:
- * none. */
-static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the size of the groups from `start` to `end`. */
+static uint64_t ms__groups_size(const ms__group *start, const ms__group *end, bool cost)
 {
-    uint64_t sum = 0;
+    return end->sizes[cost] - start->sizes[cost] + (cost ? end->cost : end->count);
+}
+
+/* Returns how much of `most` a window to `end` may have: its start moves by opts.step. */
+static uint64_t ms__window_most(const ms__projector *p, const ms__group *end,
+                                uint64_t most, bool cost)
+{
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    uint64_t all = end->sizes[cost] + (cost ? end->cost : end->count);
+    uint64_t rest = (all > most ? all - most : 0) % step;
+    return rest > 0 && step - rest < most ? most - (step - rest) : most;
+}
+
+/* Returns the first of the groups up to `end` that together have at most `most`; NULL:
+ * none. */
+static ms__group *ms__newest_groups(const ms__projector *p, ms__group *end, uint64_t most,
+                                    bool cost)
+{
     ms__group *start = NULL;
-    for (ms__group *g = p->last; g != p->pinned; g = g->before) {
-        sum += ms__group_size(g, cost);
-        if (sum > most) break;
+    for (ms__group *g = end; g != p->pinned; g = g->before) {
+        if (ms__groups_size(g, end, cost) > most) break;
         start = g;
     }
     return start;
 }
 
-/* Returns the first group of a window of at most `most`. Its start moves by opts.step;
- * the last group is always in it. */
-static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the first group of a window of at most `most`; `end` is always in it. */
+static ms__group *ms__window(const ms__projector *p, ms__group *end, uint64_t most,
+                             bool cost)
 {
-    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    uint64_t all = cost ? p->cost : p->count, over = all > most ? all - most : 0;
-    uint64_t rest = over % step;
-    ms__group *start = NULL;
-    if (rest > 0 && step - rest < most)
-        start = ms__newest_groups(p, most - (step - rest), cost);
-    if (!start) start = ms__newest_groups(p, most, cost); /* without a step */
-    return start ? start : p->last;
+    ms__group *start = ms__newest_groups(p, end, ms__window_most(p, end, most, cost),
+                                         cost);
+    if (!start) start = ms__newest_groups(p, end, most, cost); /* without a step */
+    return start ? start : end;
 }
 
-/* Finds the group where the window begins; NULL: only pinned groups are there. */
+/* Returns whether a window to `end` begins at `start`. */
+static bool ms__window_begins(const ms__projector *p, const ms__group *start,
+                              const ms__group *end)
+{
+    const ms__group *before = start->before;
+    bool fits = true, full = before == p->pinned;
+    for (int cost = 0; cost < 2; cost++) {
+        uint64_t most = cost ? p->opts.budget : p->opts.newest;
+        if (most == 0) continue;
+        if (cost) most = most > p->system_cost ? most - p->system_cost : 0;
+        most = ms__window_most(p, end, most, cost != 0);
+        fits = fits && ms__groups_size(start, end, cost != 0) <= most;
+        full = full || ms__groups_size(before, end, cost != 0) > most;
+    }
+    return fits && full;
+}
+
+/* Finds the group where the window begins; NULL: only pinned groups are there. Where
+ * thinking is bound to all before it, the start stays while a turn runs. */
 static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error *err)
 {
     ms_project_report *r = &p->report;
     bool some = p->last != p->pinned;
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *end = p->last;
+    ms__turns_find(p);
     r->newest_turn = p->system_cost + (some ? p->last->cost : 0);
     if (p->opts.budget && r->newest_turn > p->opts.budget)
         return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
                         r->newest_turn, (uint64_t)p->opts.budget);
     *start = g;
-    if (some && p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (some && p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND))
+        end = end->begin;
+    if (some && p->opts.newest) *start = ms__window(p, end, p->opts.newest, false);
     if (some && p->opts.budget) {
-        ms__group *by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+        ms__group *by_cost = ms__window(p, end, p->opts.budget - p->system_cost, true);
         if (by_cost->number > (*start)->number) *start = by_cost;
     }
     r->cost = p->system_cost + p->cost;
@@ -30674,18 +30847,77 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
         r->left_out += g->count;
         r->cost -= g->cost;
     }
+    if (p->opts.budget && r->cost > p->opts.budget) r->over = r->cost - p->opts.budget;
     if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
 
-/* ---- Thinking of the running turn. */
+/* ---- Thinking. */
 
-/* Returns whether thinking is sent: in the running turn, if it is unaltered since it was
- * signed. */
+/* Returns the number of the first group whose results are not shortened, when `n` groups
+ * are there. */
+static size_t ms__old_results(const ms__projector *p, size_t n)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
+}
+
+/* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
+ * that stood before it: it is sent if the window began at the same group when its turn
+ * began, with the same results shortened, and nothing before it was edited. */
+static void ms__bound_turns(ms__projector *p, const ms__group *start)
+{
+    const ms__group *turn = p->last->begin;
+    size_t old = ms__old_results(p, turn->number + 1);
+    bool bound = p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND);
+    p->old_results = ms__old_results(p, bound ? turn->number + 1 : p->n_groups);
+    p->bound = p->turn = turn->number;
+    p->edited = SIZE_MAX;
+    while (turn != start && turn->number > start->number) {
+        const ms__group *before = turn->before->begin;
+        size_t then = ms__old_results(p, before->number + 1);
+        if (before->number < start->number || !ms__window_begins(p, start, before) ||
+            (then != old && (then > start->number || old > start->number)))
+            break;
+        turn = before;
+        p->bound = turn->number;
+    }
+    for (const ms__group *g = start; g && p->edited == SIZE_MAX; g = g->next) {
+        bool edited = g->edited;
+        for (const ms__item *item = g->first; item && !edited; item = item->next)
+            edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
+        if (edited) p->edited = g->number;
+    }
+}
+
+/* Returns whether the thinking of a group is asked for. */
+static bool ms__group_asked(const ms__projector *p, const ms__group *g)
+{
+    bool all = p->thinking == MS_THINKING_ALL;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
+        bool behind = g->number > p->edited; /* of its turn, or of an older one */
+        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        all = all && g->number >= p->bound;
+    }
+    return all || g->number >= p->running ||
+           (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
+}
+
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
-    return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
+    return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item);
+}
+
+/* Counts thinking that the options ask for, but that would be refused. */
+static void ms__thinking_count(ms__projector *p, const ms__group *g)
+{
+    if (p->thinking != MS_THINKING_ALL) return;
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next)
+            p->report.thinking_left_out += item->kind == MS__ITEM_THOUGHT &&
+                                           !ms__thought_goes(p, item);
 }
 
 /* Returns whether a group has the thinking that the provider requires in the running
@@ -30693,10 +30925,10 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
-        if (p->templates->signatures && item->kind == MS__ITEM_CALL)
+        if (ms__has_rule(p->wire, MS__CALL_SIGNED) && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
-        if (p->profile->wire == MS_WIRE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+        if (ms__has_rule(p->wire, MS__THOUGHT_FIRST) && item->kind != MS__ITEM_THOUGHT)
             return false; /* it must be first */
     }
     return false;
@@ -30708,7 +30940,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
            (g->kind == MS__ITEM_USER && g->first->aside) ||
-           (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
+           (g->kind == MS__ITEM_SYSTEM && !p->wire->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
@@ -30718,17 +30950,21 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first, *behind;
-    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
+    bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
-    if (!p->opts.thinking || !start) return;
+    if (!start) return;
+    ms__bound_turns(p, start);
+    if (!p->thinking) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
-    if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
     for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
         behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
+        p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
         begins = begins || g == first || g == behind;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
@@ -30781,8 +31017,8 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;
-    bool anthropic = p->profile->wire == MS_WIRE_ANTHROPIC;
-    if (r->parts && !anthropic) return;
+    bool texts = ms__has_rule(p->wire, MS__ERROR_TEXTS);
+    if (r->parts && !texts) return;
     if (r->parts && !r->parts->text.ptr) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x) return;
@@ -30792,7 +31028,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     }
     ms_str *text = r->parts ? &r->parts->text : &r->text.text;
     if (r->parts) r->failed = false;
-    if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
+    if (texts && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
     if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
     p->report.wrapped++;
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
@@ -30848,15 +31084,22 @@ static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
     return &(*at)->next;
 }
 
+/* Returns whether the user's end_text follows a group of assistant text: it would be
+ * last, or was last when it was interrupted. What was sent then is sent again. */
+static bool ms__text_ends(const ms__projector *p, const ms__group *g,
+                          const ms__group *next)
+{
+    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls)
+        return false;
+    return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
-    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
     const ms_profile *profile = p->profile;
-    if (fresh > 0 && p->n_groups > fresh)
-        p->old_results = (p->n_groups - fresh) / step * step;
     if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
@@ -30867,11 +31110,16 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
     }
-    const ms__group *end = NULL;
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
-        end = *at;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        if (ms__text_ends(p, *at, *next)) {
+            p->report.ended++;
+            ms__text_insert(p, next, MS__ITEM_USER, profile->end_text);
+            if (p->no_memory) return;
+            at = next;
+            continue;
+        }
         if (!(*at)->has_calls) continue;
         ms__group **pictures = next;
         for (ms__item *item = (*at)->first; item; item = item->next) {
@@ -30883,10 +31131,6 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
-    if (!profile->end_text || !end || end->kind != MS__ITEM_ASSISTANT || end->has_calls)
-        return;
-    p->report.ended = 1;
-    ms__text_insert(p, at, MS__ITEM_USER, profile->end_text);
 }
 
 /* ---- Texts and pictures. */
@@ -30958,7 +31202,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
     bool data = x->data.ptr != NULL;
-    const char *form = data ? p->templates->data : p->templates->url;
+    const char *form = data ? p->wire->data : p->wire->url;
     for (; *form; form++) {
         if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
                                                      : data         ? x->data : x->url);
@@ -30972,9 +31216,9 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
         if (x->text.ptr) {
-            ms__out(p, p->templates->text);
+            ms__out(p, p->wire->text);
             x = ms__out_texts(p, x, false);
-            ms__out(p, *p->templates->text ? "}" : "");
+            ms__out(p, *p->wire->text ? "}" : "");
         } else {
             ms__out_picture(p, x);
             x = x->next;
@@ -31000,7 +31244,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
 static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
     bool object = r->text.json && ms__is_response(r->text.text);
-    bool wraps = p->templates->signatures && (r->failed || !object); /* gemini */
+    bool wraps = ms__has_rule(p->wire, MS__RESULT_OBJECT) && (r->failed || !object);
     if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
     if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
@@ -31077,18 +31321,18 @@ static void ms__message_begin(ms__projector *p)
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
-        const char *form = templates->call;
+        const char *form = wire->call;
         if (item->kind == MS__ITEM_CALL) {
-            if (templates->signatures && !first && !item->beside.ptr)
-                form = templates->sibling;
+            if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
+                form = wire->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = templates->block;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
-        else form = item->redacted ? templates->redacted : templates->thought;
+        else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
         ms__out_form(p, form, item);
@@ -31099,7 +31343,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
-    ms__out(p, p->templates->thought);
+    ms__out(p, p->wire->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
@@ -31108,20 +31352,22 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 /* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__wire_template *templates = p->templates;
-    bool thinks = false, calls = last->has_calls;
+    const ms__wire *wire = p->wire;
+    bool calls = last->has_calls;
+    bool thinks = p->profile->thinking_always && p->thinking && calls &&
+                  ms__group_asked(p, last);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
-    if (templates->plain && !calls && !thinks) {
-        ms__out_form(p, templates->plain, NULL);
+    if (wire->plain && !calls && !thinks) {
+        ms__out_form(p, wire->plain, NULL);
         return;
     }
-    ms__out_form(p, templates->turn, NULL);
-    if (templates->turn_end) { /* a list of blocks */
+    ms__out_form(p, wire->turn, NULL);
+    if (wire->turn_end) { /* a list of blocks */
         bool texts = !thinks && p->parts;
-        if (texts) ms__out_form(p, templates->texts, NULL);
+        if (texts) ms__out_form(p, wire->texts, NULL);
         ms__out_turns(p, from, last, thinks, texts);
-        ms__out(p, templates->turn_end);
+        ms__out(p, wire->turn_end);
         return;
     }
     if (thinks) ms__out_reasoning(p, from, last);
@@ -31143,22 +31389,22 @@ static const ms__group *ms__run_last(const ms__group *g)
  * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
         if (call->kind != MS__ITEM_CALL) continue;
-        if (some && templates->results) ms__out(p, ",");
+        if (some && wire->results) ms__out(p, ",");
         else ms__message_begin(p);
-        if (!some && templates->results) ms__out(p, templates->results);
+        if (!some && wire->results) ms__out(p, wire->results);
         some = true;
-        ms__out_form(p, templates->reply, call);
+        ms__out_form(p, wire->reply, call);
     }
-    const ms__group *last = user && templates->after ? ms__run_last(g->next) : g;
+    const ms__group *last = user && wire->after ? ms__run_last(g->next) : g;
     if (last != g) {
         ms__gather(p, g->next, last);
-        ms__out_form(p, templates->after, NULL);
+        ms__out_form(p, wire->after, NULL);
     }
-    if (templates->results) ms__out(p, "]}");
+    if (wire->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -31173,8 +31419,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->templates->system
-                                                  : p->templates->user,
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->wire->system
+                                                  : p->wire->user,
                  NULL);
     return last->next;
 }
@@ -31201,8 +31447,10 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
-    p->templates = &ms__wire_templates[profile->wire];
+    p->wire = &ms__wires[profile->wire];
     p->opts = desc->opts;
+    p->thinking = p->opts.thinking == MS_THINKING_ON ? profile->thinking
+                                                     : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
@@ -31267,24 +31515,23 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     return code != MS_OK ? code : closed;
 }
 
+/* Fills the template of a member with a string (%s) or JSON (%j). */
+static void ms__out_member(ms__projector *p, const char *form, ms_str value)
+{
+    size_t n = strcspn(form, "%");
+    ms__json_bytes(&p->json, form, n);
+    ms__out_value(p, value, form[n + 1] == 'j');
+    ms__out(p, form + n + 2);
+}
+
 /* Writes the members of a request before the list. */
 static void ms__request_head(ms__projector *p)
 {
-    bool gemini = p->profile->wire == MS_WIRE_GEMINI;
-    ms_str model = p->opts.model, system = p->report.system;
     ms__out(p, "{");
-    if (model.len > 0 && !gemini) {
-        ms__out(p, "\"model\":");
-        ms__out_text(p, model);
-        ms__out(p, ",");
-    }
-    if (system.ptr) {
-        ms__out(p, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
-                          : "\"system\":");
-        ms__out_text(p, system);
-        ms__out(p, gemini ? "}]}," : ",");
-    }
-    ms__out(p, gemini ? "\"contents\":" : "\"messages\":");
+    if (p->opts.model.len > 0 && p->wire->model)
+        ms__out_member(p, p->wire->model, p->opts.model);
+    if (p->report.system.ptr) ms__out_member(p, p->wire->prompt, p->report.system);
+    ms__out(p, p->wire->list);
 }
 
 /* Returns whether extra has the member max_tokens. */
@@ -31297,15 +31544,11 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 {
     ms_str value;
     ms_json_iter it = ms_json_iterate(desc->extra);
-    if (desc->tools.ptr) {
-        ms__out(p, ",\"tools\":");
-        ms__out_value(p, desc->tools, true);
-    }
-    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value)) {
-        ms__out(p, ",\"max_tokens\":");
-        p->json.has_item = false;
-        ms_json_put_u64(&p->json, p->profile->max_tokens);
-    }
+    char number[24];
+    size_t len = ms__u64_write(p->profile->max_tokens, number);
+    if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
+    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
+        ms__out_member(p, p->wire->most, ms_str_n(number, len));
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -31369,6 +31612,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     }
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
+    ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
@@ -31402,21 +31646,20 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
     const char *field = NULL, *why = NULL;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
-                           "ms_profile_find knows openai, chat-strict, anthropic, "
-                           "gemini, pydantic-ai and ollama, and no other spelling");
-    if ((unsigned)profile->wire >= sizeof ms__wire_templates /
-        sizeof ms__wire_templates[0])
+                           "ms_profile_find knows no such name, and ms_profile_at "
+                           "lists those that it knows");
+    if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
-    const ms__wire_template *templates = &ms__wire_templates[profile->wire];
+    const ms__wire *wire = &ms__wires[profile->wire];
     if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !templates->system)
+    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
     else if ((unsigned)profile->ids > MS_IDS_ALNUM)
         field = "profile.ids", why = "the form of ids is unknown";
-    else if (profile->images && profile->image_urls && !templates->url)
+    else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
     else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
@@ -31469,51 +31712,41 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-#define MS__BIT_OF(wire) (1u << (unsigned)(wire))
-#define MS__CHAT_TOOL                                                                    \
-    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
-#define MS__BOTH_CHATS (MS__BIT_OF(MS_WIRE_CHAT) | MS__BIT_OF(MS_WIRE_OLLAMA))
-
-/* The member that tells the form of a tool, and the wires that take it. */
+/* The member that tells the form of a tool, and whose it is. */
 static const struct ms__tool_form {
-    const char *member;
-    unsigned wires;
-    const char *of;
+    const char *member, *of;
 } ms__tool_forms[] = {
-    {"function", MS__BOTH_CHATS, "chat completions"},
-    {"input_schema", MS__BIT_OF(MS_WIRE_ANTHROPIC), "Anthropic"},
-    {"functionDeclarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
-    {"function_declarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
-    {"inputSchema", 0, "MCP"},
-    {"parameters", 0, "the Responses API"},
+    {"function", "chat completions"},
+    {"input_schema", "Anthropic"},
+    {"functionDeclarations", "Gemini"},
+    {"function_declarations", "Gemini"},
+    {"inputSchema", "MCP"},
+    {"parameters", "the Responses API"},
 };
 
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
- * of its own, which have a type. */
-static ms_result ms__tool_check(ms_str tool, ms_wire wire, uint64_t n, ms_error *err)
+ * of its own, which may have a type. */
+static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
+                                ms_error *err)
 {
-    static const char *const takes[] = { /* by ms_wire */
-        MS__CHAT_TOOL, MS__CHAT_TOOL,
-        "{\"name\":...,\"input_schema\":...}",
-        "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}"};
     const char *of = "no known provider";
     ms_str value;
     if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
-    bool fits = wire == MS_WIRE_GEMINI ? !typed : typed && !function;
+    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && !function : !typed;
     if (function) of = ms__tool_forms[5].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
         if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;
-        fits = (f->wires & MS__BIT_OF(wire)) != 0;
+        fits = ms__has_word(wire->tool_members, ms_str_of(f->member));
         of = f->of;
         break;
     }
     if (fits) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
-                       "provider takes %s", n, of, takes[wire]);
+                       "provider takes %s", n, of, wire->tool);
 }
 
 /* Checks that the request has a bound of its answer, if its provider needs one, and that
@@ -31523,7 +31756,7 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
     ms_str value;
     uint64_t most = desc->profile->max_tokens, budget = 0;
     bool given = ms__extra_max_tokens(desc, &value);
-    if (desc->profile->wire != MS_WIRE_ANTHROPIC) return MS_OK;
+    if (!ms__has_rule(&ms__wires[desc->profile->wire], MS__MOST_NEEDED)) return MS_OK;
     if (!given && most == 0)
         return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
                            "max_tokens: in extra, or in the profile");
@@ -31540,27 +31773,26 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
 static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
-    static const char *const own[] = {"model", "system", "systemInstruction", "messages",
-                                      "contents", "tools"};
-    ms_str value;
-    ms_wire wire = desc->profile->wire;
+    const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    if (wire == MS_WIRE_PYDANTIC)
+    ms_str name;
+    if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && ms__wire_templates[wire].system)
+    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
-    for (size_t i = 0; desc->extra.ptr && i < sizeof own / sizeof own[0]; i++)
-        if (ms_json_member(desc->extra, ms_str_of(own[i]), &value))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
-                            "extra must not have it", own[i]);
-    ms_json_iter it = ms_json_iterate(desc->tools);
+    ms_json_iter it = ms_json_iterate(desc->extra);
+    while (desc->extra.ptr && ms_json_next(&it))
+        if (ms__string_between(it.key, &name) && ms__has_word(wire->own, name))
+            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
+                            "extra must not have it", MS__V(name));
+    it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));
-    if (ms__is_blank(desc->opts.model) && wire != MS_WIRE_GEMINI)
+    if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");
     return ms__max_tokens_check(desc, err);
@@ -31738,7 +31970,7 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
 
 /* ==== [answer-parts] the parts of an answer ========================================
  * An answer is a list of parts: texts, thinking, calls, and other blocks, in the order of
- * their first content. Each kind has a trie of its parts by index. A call that is complete
+ * their first content. Each kind has a trie of its parts by index. A call that is done
  * leaves its place in the trie to the next one of its index. A part becomes one message.
  * ================================================================================== */
 
@@ -32096,8 +32328,9 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
  * delta. It is read only while no delta has had a content: then it may be the whole. */
-static void ms__answer_chat(ms_answer_stream *a)
+static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
+    (void)event;
     ms_str m = ms__json_path(a->choice, "message"),
                delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
@@ -32149,8 +32382,9 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
-static void ms__answer_gemini(ms_answer_stream *a)
+static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
+    (void)event;
     ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
         bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
@@ -32184,41 +32418,51 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* The path of each count of tokens and nanoseconds, of the model and of the stop reason
- * of each wire; one that begins with '.' is in the choice. The counts come before
- * MS__MODEL. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
+/* The counts of tokens and nanoseconds in an answer. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
 
-static const struct ms__answer_place {
-    ms_wire wire;
-    int what;
-    const char *path;
-} ms__answer_places[] = {
-    {MS_WIRE_CHAT, MS__MODEL, "model"},
-    {MS_WIRE_CHAT, MS__STOP, ".finish_reason"},
-    {MS_WIRE_CHAT, MS__IN, "usage.prompt_tokens"},
-    {MS_WIRE_CHAT, MS__OUT, "usage.completion_tokens"},
-    {MS_WIRE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
-    {MS_WIRE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__MODEL, "model"},
-    {MS_WIRE_ANTHROPIC, MS__STOP, "stop_reason"},
-    {MS_WIRE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
-    {MS_WIRE_ANTHROPIC, MS__IN, "usage.input_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
-    {MS_WIRE_GEMINI, MS__MODEL, "modelVersion"},
-    {MS_WIRE_GEMINI, MS__STOP, ".finishReason"},
-    {MS_WIRE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
-    {MS_WIRE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
-    {MS_WIRE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
-    {MS_WIRE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
-    {MS_WIRE_OLLAMA, MS__MODEL, "model"},
-    {MS_WIRE_OLLAMA, MS__STOP, "done_reason"},
-    {MS_WIRE_OLLAMA, MS__IN, "prompt_eval_count"},
-    {MS_WIRE_OLLAMA, MS__OUT, "eval_count"},
-    {MS_WIRE_OLLAMA, MS__NS, "total_duration"},
+/* How a wire answers. A path that begins with '.' is in the choice. */
+typedef struct ms__answer_wire {
+    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
+    const char *of;           /* whose, as in ms__answer_marks */
+    const char *choices;      /* the list of answers; NULL: there is one */
+    const char *inner;        /* member of an event that has the answer; NULL: none */
+    const char *holds;        /* a member of each whole answer, for errors */
+    const char *model, *stop, *stop_else;
+    const char *counts[MS__COUNTS];
+    bool cached_apart;        /* the input is counted without cached tokens */
+    bool thoughts_apart;      /* the output is counted without thinking */
+} ms__answer_wire;
+
+static const ms__answer_wire ms__answer_wires[] = {
+    {ms__answer_chat, "chat completions", "choices", NULL, "choices", "model",
+     ".finish_reason", NULL,
+     {"usage.prompt_tokens", "usage.completion_tokens",
+      "usage.prompt_tokens_details.cached_tokens",
+      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false},
+    {ms__answer_ollama, "Ollama", NULL, NULL, "message", "model", "done_reason", NULL,
+     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", "content", "model",
+     "stop_reason", "delta.stop_reason",
+     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
+      "usage.cache_creation_input_tokens", NULL},
+     true, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, "candidates", "modelVersion",
+     ".finishReason", NULL,
+     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
+      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
+      NULL},
+     false, true},
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {NULL, NULL, NULL, NULL, NULL, NULL},
+     false, false}, /* pydantic-ai */
 };
+
+static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
+{
+    return &ms__answer_wires[a->desc.profile->wire];
+}
 
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
@@ -32230,25 +32474,36 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     a->whole = true;
 }
 
+/* Returns the value at a path of the event, or of the choice; absent: none. */
+static ms_str ms__answer_at(const ms_answer_stream *a, ms_str event, const char *path)
+{
+    if (!path) return ms__absent();
+    return *path == '.' ? ms__json_path(a->choice, path + 1) : ms__json_path(event, path);
+}
+
+/* Returns the text at a path; absent: no string is there. */
+static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *path)
+{
+    ms_str word = ms__absent(), v = ms__answer_at(a, event, path);
+    if (!v.ptr || ms_json_kind_of(v) != MS_JSON_STRING) return word;
+    if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
+        ms__answer_no_memory(a, v.len);
+    return word;
+}
+
+/* Reads the counts, the model and the reason to stop. */
 static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
-    ms_str word;
-    for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
-        const struct ms__answer_place *f = &ms__answer_places[i];
-        if (f->wire != a->desc.profile->wire) continue;
-        ms_str v = *f->path == '.' ? ms__json_path(a->choice, f->path + 1)
-                                   : ms__json_path(event, f->path);
-        if (!v.ptr) continue;
-        if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
-        if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
-        if (f->what == MS__MODEL && a->model.len > 0) continue;
-        if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
-            ms__answer_no_memory(a, v.len);
-        else if (f->what == MS__MODEL)
-            ms__answer_put(a, &a->model, word);
-        else if (word.len > 0)
-            ms__answer_stops(a, word);
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
+    for (size_t i = 0; i < MS__COUNTS; i++) {
+        ms_str v = ms__answer_at(a, event, wire->counts[i]);
+        if (v.ptr) (void)ms_json_u64(v, &a->counts[i]);
     }
+    if (a->model.len == 0)
+        ms__answer_put(a, &a->model, ms__answer_word(a, event, wire->model));
+    ms_str word = ms__answer_word(a, event, wire->stop);
+    if (!word.len) word = ms__answer_word(a, event, wire->stop_else);
+    if (word.len > 0) ms__answer_stops(a, word);
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
@@ -32272,30 +32527,28 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 
 /* What an answer has that one of another provider has not; word NULL: any value. */
 static const struct ms__answer_mark {
-    const char *path, *word;
-    unsigned wires; /* bit 1 << ms_wire; 0: none that is read here */
-    const char *of;
+    const char *path, *word, *of;
 } ms__answer_marks[] = {
-    {"object", "response", 0, "the Responses API"},
-    {"response.object", "response", 0, "the Responses API"}, /* an event of its stream */
-    {"choices", NULL, 1u << MS_WIRE_CHAT, "chat completions"},
-    {"type", "message", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
-    {"type", "message_start", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
-    {"candidates", NULL, 1u << MS_WIRE_GEMINI, "Gemini"},
-    {"done", NULL, 1u << MS_WIRE_OLLAMA, "Ollama"},
+    {"object", "response", "the Responses API"},
+    {"response.object", "response", "the Responses API"}, /* an event of its stream */
+    {"choices", NULL, "chat completions"},
+    {"type", "message", "Anthropic"},
+    {"type", "message_start", "Anthropic"},
+    {"candidates", NULL, "Gemini"},
+    {"done", NULL, "Ollama"},
 };
 
 /* Notes whose answer an object is, for the error of an answer that is not complete. */
 static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
 {
-    unsigned wire = 1u << (unsigned)a->desc.profile->wire;
+    const char *of = ms__answer_wire_of(a)->of;
     a->objects = true;
     for (size_t i = 0; i < sizeof ms__answer_marks / sizeof ms__answer_marks[0]; i++) {
         const struct ms__answer_mark *m = &ms__answer_marks[i];
         ms_str value = ms__json_path(event, m->path);
         if (!value.ptr || (m->word && !ms_json_string_is(value, ms_str_of(m->word))))
             continue;
-        if (m->wires & wire) a->known = true;
+        if (strcmp(m->of, of) == 0) a->known = true;
         else if (!a->other) a->other = m->of;
     }
 }
@@ -32312,10 +32565,8 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
  * is, or how the body begins. */
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
-    static const char *const holds[] = {"choices", "message", "content", "candidates"};
-    static const char *const stops[] = {"finish_reason", "done_reason", "stop_reason",
-                                        "finishReason"}; /* by ms_wire */
-    ms_wire wire = a->desc.profile->wire;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
+    const char *holds = wire->holds, *stop = wire->stop + (*wire->stop == '.');
     const char *name = a->desc.profile->name ? a->desc.profile->name : "";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
@@ -32324,16 +32575,16 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
     if (a->begun || a->known)
-        return ms__fail_at(err, MS_E_MISSING, stops[wire], "the answer has no %s: it "
-                           "ends before it is complete", stops[wire]);
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
+                           "ends before it is complete", stop);
     if (a->other)
-        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is an answer of %s; the "
+        return ms__fail_at(err, MS_E_MISSING, holds, "this is an answer of %s; the "
                            "profile %s reads one with the member %s", a->other, name,
-                           holds[wire]);
+                           holds);
     if (a->objects)
-        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is no answer of %s: the "
+        return ms__fail_at(err, MS_E_MISSING, holds, "this is no answer of %s: the "
                            "member %s is missing, and the body begins with %v", name,
-                           holds[wire], MS__V(begins));
+                           holds, MS__V(begins));
     return ms__fail(err, MS_E_MISSING, "the body is no JSON: it begins with %v",
                     MS__V(begins));
 }
@@ -32357,8 +32608,8 @@ static void ms__answer_join(ms_buf *object, bool framed)
 static void ms__answer_event(ms_answer_stream *a)
 {
     static const ms_json_opts repair = {0, true};
-    ms_str event, message;
-    ms_wire wire = a->desc.profile->wire;
+    ms_str event, inner;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
     ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
@@ -32366,15 +32617,12 @@ static void ms__answer_event(ms_answer_stream *a)
                            a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
-    message = ms__json_path(event, "message");
-    if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
-    bool gemini = wire == MS_WIRE_GEMINI;
-    ms__answer_choose(a, ms__json_path(event, gemini ? "candidates" : "choices"));
+    inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
+    if (inner.ptr) event = inner;
+    ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
+                                       : ms__absent());
     ms__answer_facts(a, event);
-    if (wire == MS_WIRE_CHAT) ms__answer_chat(a);
-    else if (wire == MS_WIRE_ANTHROPIC) ms__answer_anthropic(a, event);
-    else if (wire == MS_WIRE_GEMINI) ms__answer_gemini(a);
-    else ms__answer_ollama(a, event);
+    wire->read(a, event);
 }
 
 /* ==== [answer] what a provider answered =============================================
@@ -32424,10 +32672,18 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms__answer_put(a, &a->model, desc->opts.model);
 }
 
+/* Returns whether a profile has a wire, and it has answers. */
+static bool ms__profile_answers(const ms_profile *profile)
+{
+    return profile &&
+           (unsigned)profile->wire < sizeof ms__wires / sizeof ms__wires[0] &&
+           ms__answer_wires[profile->wire].read;
+}
+
 /* Says what a description lacks for an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
-    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC)
+    if (!ms__profile_answers(desc->profile))
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
                            "of a provider: of ms_profile_find");
     if (desc->store && desc->memory)
@@ -32441,7 +32697,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
+    if (!ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
@@ -32579,16 +32835,15 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
     return MS_OK;
 }
 
-/* Appends the note of usage. Anthropic counts cached tokens apart from the input, Gemini
- * thoughts apart from the output. */
+/* Appends the note of usage. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
-    ms_wire wire = a->desc.profile->wire;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
     u->input_tokens = n[MS__IN];
-    if (wire == MS_WIRE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
-    u->output_tokens = n[MS__OUT] + (wire == MS_WIRE_GEMINI ? n[MS__THOUGHT] : 0);
+    if (wire->cached_apart) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (wire->thoughts_apart ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];

@@ -111,8 +111,9 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               previous_phase, format -> as for query
  *   request     the body of the next request. provider*, location*, agent_key (then what
  *               that agent reads, with subordinates), model, system, tools: a list as the
- *               provider has it; extra: an object; newest, budget, thinking, text_type
- *               (of the agent's own answers) -> body, report
+ *               provider has it; extra: an object; newest, budget, thinking: true (as
+ *               the provider wants it), "running", "calls" or "all"; text_type (of the
+ *               agent's own answers) -> body, report
  *   pending     calls without a result. location*, agent_key (then of what that agent
  *               reads, with subordinates) -> calls: a list of seq, id, tool, args,
  *               agent_key, oldest first; unfinished, abandoned, answered
@@ -248,7 +249,8 @@ typedef enum ms_ffi__kind {
     MS_FFI__TYPES,  /* ms_type_set */
     MS_FFI__TYPE,   /* ms_type */
     MS_FFI__FORMAT, /* const ms_format * */
-    MS_FFI__PROFILE /* const ms_profile * */
+    MS_FFI__PROFILE, /* const ms_profile * */
+    MS_FFI__THINKING /* ms_thinking: a word, or true: MS_THINKING_ON */
 } ms_ffi__kind;
 
 typedef struct ms_ffi__row {
@@ -307,7 +309,8 @@ static const ms_ffi__row ms_ffi__rows[] = {
     MS_FFI__ARG("system", TEXT, ask.opts.system),
     MS_FFI__ARG("newest", SIZE, ask.opts.newest),
     MS_FFI__ARG("budget", SIZE, ask.opts.budget),
-    MS_FFI__ARG("thinking", BOOL, ask.opts.thinking),
+    {"thinking", MS_FFI__THINKING, offsetof(ms_ffi__state, ask.opts.thinking),
+     "off on running calls all"},
     MS_FFI__ARG("tools", RAW, ask.tools),
     MS_FFI__ARG("extra", RAW, ask.extra),
     MS_FFI__ARG("text", TEXT, find.text),
@@ -414,6 +417,8 @@ static ms_result ms_ffi__text(ms_ffi__state *f, const ms_ffi__row *row, ms_str v
     } else {
         int place = ms_ffi__place(row->words, text, NULL);
         if (place < 0) return MS_E_ARGUMENT;
+        if (row->kind == MS_FFI__THINKING) *(ms_thinking *)at = (ms_thinking)place;
+        if (row->kind == MS_FFI__THINKING) return MS_OK;
         *(unsigned *)at = (unsigned)place;
     }
     return MS_OK;
@@ -446,6 +451,11 @@ static ms_result ms_ffi__decode(ms_ffi__state *f, const ms_ffi__row *row, ms_str
     case MS_FFI__BOOL:
         *(bool *)at = kind == MS_JSON_TRUE;
         return *(bool *)at || kind == MS_JSON_FALSE ? MS_OK : MS_E_KIND;
+    case MS_FFI__THINKING:
+        if (kind != MS_JSON_TRUE && kind != MS_JSON_FALSE)
+            return ms_ffi__text(f, row, value, at);
+        *(ms_thinking *)at = kind == MS_JSON_TRUE ? MS_THINKING_ON : MS_THINKING_OFF;
+        return MS_OK;
     default: return ms_ffi__text(f, row, value, at);
     }
 }
@@ -456,7 +466,7 @@ static const char *const ms_ffi__expected[] = {
     "a whole number", "a whole number from 0 on", "a whole number from 0 on",
     "a number of seconds", "a list of strings", "one of these words",
     "a list of these words", "a list of message types", "a message type",
-    "one of these words", "one of these words"};
+    "one of these words", "one of these words", "true, false or one of these words"};
 
 /* A sentence for an error. What does not fit is left out. */
 typedef struct ms_ffi__line {
@@ -947,8 +957,8 @@ static ms_result ms_ffi__request(ms_ffi__state *f)
         MS_FFI__R(duplicates), MS_FFI__R(wrapped), MS_FFI__R(renamed),
         MS_FFI__R(shortened), MS_FFI__R(synthesised), MS_FFI__R(merged),
         MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(ended),
-        MS_FFI__R(thinking_missing),
-        MS_FFI__R(cost), MS_FFI__R(first_seq)};
+        MS_FFI__R(thinking_missing), MS_FFI__R(thinking_left_out),
+        MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(first_seq)};
 #undef MS_FFI__R
     if (f->subordinates.n > 0 && !ms_ffi__given(f, "agent_key"))
         return ms_ffi__refuse(f, MS_E_ARGUMENT, "subordinates",

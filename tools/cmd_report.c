@@ -484,7 +484,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     if (code != FINE) return code;
     desc.profile = profile;
     desc.opts.agent_key = ms_str_of(r->options->agent);
-    desc.opts.thinking = true;
+    desc.opts.thinking = MS_THINKING_ON;
     desc.next = next_marked;
     desc.next_ctx = &m;
     desc.arena = &arena;

@@ -2259,6 +2259,8 @@ static const struct lint_provider {
     {"gemini", lint_gemini, 0},
     {"pydantic-ai", lint_pydantic, 'p'},
     {"ollama", lint_chat, 'l'},
+    {"deepseek", lint_chat, 'o'},
+    {"glm", lint_chat, 'o'},
     {"bedrock", lint_bedrock, 0},
     {"gemini-interactions", lint_interactions, 0},
 };

@@ -25,7 +25,8 @@ export interface Stored extends Message {
 export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "gemini-interactions" | "bedrock" | "pydantic-ai" | "envelope" | "task" | "session";
-export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama";
+export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
+  | "deepseek" | "glm";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
 export interface Filter {
@@ -77,7 +78,8 @@ export interface RequestOptions {
   subordinates?: string[];
   newest?: number;
   budget?: number;
-  thinking?: boolean;
+  /** true: sent back as the provider wants it. */
+  thinking?: boolean | "off" | "on" | "running" | "calls" | "all";
   /** The type of the agent's own answers, if it is not in its views. */
   textType?: string;
   /** Further members of the request, such as max_tokens. */

@@ -38,8 +38,9 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
  * delta. It is read only while no delta has had a content: then it may be the whole. */
-static void ms__answer_chat(ms_answer_stream *a)
+static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
+    (void)event;
     ms_str m = ms__json_path(a->choice, "message"),
                delta = ms__json_path(a->choice, "delta");
     a->whole = a->whole || (m.ptr && !delta.ptr);
@@ -91,8 +92,9 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
-static void ms__answer_gemini(ms_answer_stream *a)
+static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
+    (void)event;
     ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
         bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
@@ -126,41 +128,51 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
-/* The path of each count of tokens and nanoseconds, of the model and of the stop reason
- * of each wire; one that begins with '.' is in the choice. The counts come before
- * MS__MODEL. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__MODEL, MS__STOP };
+/* The counts of tokens and nanoseconds in an answer. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
 
-static const struct ms__answer_place {
-    ms_wire wire;
-    int what;
-    const char *path;
-} ms__answer_places[] = {
-    {MS_WIRE_CHAT, MS__MODEL, "model"},
-    {MS_WIRE_CHAT, MS__STOP, ".finish_reason"},
-    {MS_WIRE_CHAT, MS__IN, "usage.prompt_tokens"},
-    {MS_WIRE_CHAT, MS__OUT, "usage.completion_tokens"},
-    {MS_WIRE_CHAT, MS__CACHED, "usage.prompt_tokens_details.cached_tokens"},
-    {MS_WIRE_CHAT, MS__THOUGHT, "usage.completion_tokens_details.reasoning_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__MODEL, "model"},
-    {MS_WIRE_ANTHROPIC, MS__STOP, "stop_reason"},
-    {MS_WIRE_ANTHROPIC, MS__STOP, "delta.stop_reason"},
-    {MS_WIRE_ANTHROPIC, MS__IN, "usage.input_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__OUT, "usage.output_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__CACHED, "usage.cache_read_input_tokens"},
-    {MS_WIRE_ANTHROPIC, MS__MADE, "usage.cache_creation_input_tokens"},
-    {MS_WIRE_GEMINI, MS__MODEL, "modelVersion"},
-    {MS_WIRE_GEMINI, MS__STOP, ".finishReason"},
-    {MS_WIRE_GEMINI, MS__IN, "usageMetadata.promptTokenCount"},
-    {MS_WIRE_GEMINI, MS__OUT, "usageMetadata.candidatesTokenCount"},
-    {MS_WIRE_GEMINI, MS__CACHED, "usageMetadata.cachedContentTokenCount"},
-    {MS_WIRE_GEMINI, MS__THOUGHT, "usageMetadata.thoughtsTokenCount"},
-    {MS_WIRE_OLLAMA, MS__MODEL, "model"},
-    {MS_WIRE_OLLAMA, MS__STOP, "done_reason"},
-    {MS_WIRE_OLLAMA, MS__IN, "prompt_eval_count"},
-    {MS_WIRE_OLLAMA, MS__OUT, "eval_count"},
-    {MS_WIRE_OLLAMA, MS__NS, "total_duration"},
+/* How a wire answers. A path that begins with '.' is in the choice. */
+typedef struct ms__answer_wire {
+    void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
+    const char *of;           /* whose, as in ms__answer_marks */
+    const char *choices;      /* the list of answers; NULL: there is one */
+    const char *inner;        /* member of an event that has the answer; NULL: none */
+    const char *holds;        /* a member of each whole answer, for errors */
+    const char *model, *stop, *stop_else;
+    const char *counts[MS__COUNTS];
+    bool cached_apart;        /* the input is counted without cached tokens */
+    bool thoughts_apart;      /* the output is counted without thinking */
+} ms__answer_wire;
+
+static const ms__answer_wire ms__answer_wires[] = {
+    {ms__answer_chat, "chat completions", "choices", NULL, "choices", "model",
+     ".finish_reason", NULL,
+     {"usage.prompt_tokens", "usage.completion_tokens",
+      "usage.prompt_tokens_details.cached_tokens",
+      "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
+     false, false},
+    {ms__answer_ollama, "Ollama", NULL, NULL, "message", "model", "done_reason", NULL,
+     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", "content", "model",
+     "stop_reason", "delta.stop_reason",
+     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
+      "usage.cache_creation_input_tokens", NULL},
+     true, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, "candidates", "modelVersion",
+     ".finishReason", NULL,
+     {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
+      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
+      NULL},
+     false, true},
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {NULL, NULL, NULL, NULL, NULL, NULL},
+     false, false}, /* pydantic-ai */
 };
+
+static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
+{
+    return &ms__answer_wires[a->desc.profile->wire];
+}
 
 /* Keeps the reason to stop, of a long one the whole characters that fit. */
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
@@ -172,25 +184,36 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     a->whole = true;
 }
 
+/* Returns the value at a path of the event, or of the choice; absent: none. */
+static ms_str ms__answer_at(const ms_answer_stream *a, ms_str event, const char *path)
+{
+    if (!path) return ms__absent();
+    return *path == '.' ? ms__json_path(a->choice, path + 1) : ms__json_path(event, path);
+}
+
+/* Returns the text at a path; absent: no string is there. */
+static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *path)
+{
+    ms_str word = ms__absent(), v = ms__answer_at(a, event, path);
+    if (!v.ptr || ms_json_kind_of(v) != MS_JSON_STRING) return word;
+    if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
+        ms__answer_no_memory(a, v.len);
+    return word;
+}
+
+/* Reads the counts, the model and the reason to stop. */
 static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
-    ms_str word;
-    for (size_t i = 0; i < sizeof ms__answer_places / sizeof ms__answer_places[0]; i++) {
-        const struct ms__answer_place *f = &ms__answer_places[i];
-        if (f->wire != a->desc.profile->wire) continue;
-        ms_str v = *f->path == '.' ? ms__json_path(a->choice, f->path + 1)
-                                   : ms__json_path(event, f->path);
-        if (!v.ptr) continue;
-        if (f->what < MS__MODEL) (void)ms_json_u64(v, &a->counts[f->what]);
-        if (f->what < MS__MODEL || ms_json_kind_of(v) != MS_JSON_STRING) continue;
-        if (f->what == MS__MODEL && a->model.len > 0) continue;
-        if (ms_json_string(v, ms__answer_arena(a), &word) != MS_OK)
-            ms__answer_no_memory(a, v.len);
-        else if (f->what == MS__MODEL)
-            ms__answer_put(a, &a->model, word);
-        else if (word.len > 0)
-            ms__answer_stops(a, word);
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
+    for (size_t i = 0; i < MS__COUNTS; i++) {
+        ms_str v = ms__answer_at(a, event, wire->counts[i]);
+        if (v.ptr) (void)ms_json_u64(v, &a->counts[i]);
     }
+    if (a->model.len == 0)
+        ms__answer_put(a, &a->model, ms__answer_word(a, event, wire->model));
+    ms_str word = ms__answer_word(a, event, wire->stop);
+    if (!word.len) word = ms__answer_word(a, event, wire->stop_else);
+    if (word.len > 0) ms__answer_stops(a, word);
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
@@ -214,30 +237,28 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 
 /* What an answer has that one of another provider has not; word NULL: any value. */
 static const struct ms__answer_mark {
-    const char *path, *word;
-    unsigned wires; /* bit 1 << ms_wire; 0: none that is read here */
-    const char *of;
+    const char *path, *word, *of;
 } ms__answer_marks[] = {
-    {"object", "response", 0, "the Responses API"},
-    {"response.object", "response", 0, "the Responses API"}, /* an event of its stream */
-    {"choices", NULL, 1u << MS_WIRE_CHAT, "chat completions"},
-    {"type", "message", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
-    {"type", "message_start", 1u << MS_WIRE_ANTHROPIC, "Anthropic"},
-    {"candidates", NULL, 1u << MS_WIRE_GEMINI, "Gemini"},
-    {"done", NULL, 1u << MS_WIRE_OLLAMA, "Ollama"},
+    {"object", "response", "the Responses API"},
+    {"response.object", "response", "the Responses API"}, /* an event of its stream */
+    {"choices", NULL, "chat completions"},
+    {"type", "message", "Anthropic"},
+    {"type", "message_start", "Anthropic"},
+    {"candidates", NULL, "Gemini"},
+    {"done", NULL, "Ollama"},
 };
 
 /* Notes whose answer an object is, for the error of an answer that is not complete. */
 static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
 {
-    unsigned wire = 1u << (unsigned)a->desc.profile->wire;
+    const char *of = ms__answer_wire_of(a)->of;
     a->objects = true;
     for (size_t i = 0; i < sizeof ms__answer_marks / sizeof ms__answer_marks[0]; i++) {
         const struct ms__answer_mark *m = &ms__answer_marks[i];
         ms_str value = ms__json_path(event, m->path);
         if (!value.ptr || (m->word && !ms_json_string_is(value, ms_str_of(m->word))))
             continue;
-        if (m->wires & wire) a->known = true;
+        if (strcmp(m->of, of) == 0) a->known = true;
         else if (!a->other) a->other = m->of;
     }
 }
@@ -254,10 +275,8 @@ static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
  * is, or how the body begins. */
 static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_error *err)
 {
-    static const char *const holds[] = {"choices", "message", "content", "candidates"};
-    static const char *const stops[] = {"finish_reason", "done_reason", "stop_reason",
-                                        "finishReason"}; /* by ms_wire */
-    ms_wire wire = a->desc.profile->wire;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
+    const char *holds = wire->holds, *stop = wire->stop + (*wire->stop == '.');
     const char *name = a->desc.profile->name ? a->desc.profile->name : "";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
@@ -266,16 +285,16 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
     if (a->begun || a->known)
-        return ms__fail_at(err, MS_E_MISSING, stops[wire], "the answer has no %s: it "
-                           "ends before it is complete", stops[wire]);
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
+                           "ends before it is complete", stop);
     if (a->other)
-        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is an answer of %s; the "
+        return ms__fail_at(err, MS_E_MISSING, holds, "this is an answer of %s; the "
                            "profile %s reads one with the member %s", a->other, name,
-                           holds[wire]);
+                           holds);
     if (a->objects)
-        return ms__fail_at(err, MS_E_MISSING, holds[wire], "this is no answer of %s: the "
+        return ms__fail_at(err, MS_E_MISSING, holds, "this is no answer of %s: the "
                            "member %s is missing, and the body begins with %v", name,
-                           holds[wire], MS__V(begins));
+                           holds, MS__V(begins));
     return ms__fail(err, MS_E_MISSING, "the body is no JSON: it begins with %v",
                     MS__V(begins));
 }
@@ -299,8 +318,8 @@ static void ms__answer_join(ms_buf *object, bool framed)
 static void ms__answer_event(ms_answer_stream *a)
 {
     static const ms_json_opts repair = {0, true};
-    ms_str event, message;
-    ms_wire wire = a->desc.profile->wire;
+    ms_str event, inner;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
     ms__answer_join(&a->object, a->framed);
     a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
     if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
@@ -308,13 +327,10 @@ static void ms__answer_event(ms_answer_stream *a)
                            a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
-    message = ms__json_path(event, "message");
-    if (wire == MS_WIRE_ANTHROPIC && message.ptr) event = message; /* message_start */
-    bool gemini = wire == MS_WIRE_GEMINI;
-    ms__answer_choose(a, ms__json_path(event, gemini ? "candidates" : "choices"));
+    inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
+    if (inner.ptr) event = inner;
+    ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
+                                       : ms__absent());
     ms__answer_facts(a, event);
-    if (wire == MS_WIRE_CHAT) ms__answer_chat(a);
-    else if (wire == MS_WIRE_ANTHROPIC) ms__answer_anthropic(a, event);
-    else if (wire == MS_WIRE_GEMINI) ms__answer_gemini(a);
-    else ms__answer_ollama(a, event);
+    wire->read(a, event);
 }

@@ -1,7 +1,7 @@
 
 /* ==== [answer-parts] the parts of an answer ========================================
  * An answer is a list of parts: texts, thinking, calls, and other blocks, in the order of
- * their first content. Each kind has a trie of its parts by index. A call that is complete
+ * their first content. Each kind has a trie of its parts by index. A call that is done
  * leaves its place in the trie to the next one of its index. A part becomes one message.
  * ================================================================================== */
 

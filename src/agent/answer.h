@@ -46,10 +46,18 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     ms__answer_put(a, &a->model, desc->opts.model);
 }
 
+/* Returns whether a profile has a wire, and it has answers. */
+static bool ms__profile_answers(const ms_profile *profile)
+{
+    return profile &&
+           (unsigned)profile->wire < sizeof ms__wires / sizeof ms__wires[0] &&
+           ms__answer_wires[profile->wire].read;
+}
+
 /* Says what a description lacks for an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
-    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC)
+    if (!ms__profile_answers(desc->profile))
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
                            "of a provider: of ms_profile_find");
     if (desc->store && desc->memory)
@@ -63,7 +71,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!desc->profile || (unsigned)desc->profile->wire >= MS_WIRE_PYDANTIC ||
+    if (!ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
@@ -201,16 +209,15 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
     return MS_OK;
 }
 
-/* Appends the note of usage. Anthropic counts cached tokens apart from the input, Gemini
- * thoughts apart from the output. */
+/* Appends the note of usage. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
-    ms_wire wire = a->desc.profile->wire;
+    const ms__answer_wire *wire = ms__answer_wire_of(a);
     u->input_tokens = n[MS__IN];
-    if (wire == MS_WIRE_ANTHROPIC) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
-    u->output_tokens = n[MS__OUT] + (wire == MS_WIRE_GEMINI ? n[MS__THOUGHT] : 0);
+    if (wire->cached_apart) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->output_tokens = n[MS__OUT] + (wire->thoughts_apart ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];

@@ -2,7 +2,7 @@
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
- * each item for a provider is a text in ms__wire_templates, which ms__out_form fills.
+ * each item for a provider is a text in ms__wires, which ms__out_form fills.
  * These templates are not those of [template].
  * ================================================================================== */
 
@@ -30,53 +30,99 @@ static void ms__end_trim(ms__projector *p)
     }
 }
 
-static uint64_t ms__group_size(const ms__group *g, bool cost)
+/* Finds the turns of the user, and the sizes before each group. A turn begins with a
+ * user's text. Where that goes into the message of the results before it, it is a part of
+ * the running turn. */
+static void ms__turns_find(ms__projector *p)
 {
-    return cost ? g->cost : g->count;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *begin = g;
+    uint64_t before[2] = {0, 0};
+    for (bool inside = false; g; g = g->next) {
+        bool user = g->kind == MS__ITEM_USER;
+        if (user && !g->first->aside && !(inside && p->wire->after)) begin = g;
+        inside = g->has_calls || (user && inside);
+        g->begin = begin;
+        begin->turn_calls = begin->turn_calls || g->has_calls;
+        memcpy(g->sizes, before, sizeof before);
+        before[0] += g->count;
+        before[1] += g->cost;
+    }
 }
 
-/* Returns the first of the newest groups that together have at most `most`; NULL:
- * none. */
-static ms__group *ms__newest_groups(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the size of the groups from `start` to `end`. */
+static uint64_t ms__groups_size(const ms__group *start, const ms__group *end, bool cost)
 {
-    uint64_t sum = 0;
+    return end->sizes[cost] - start->sizes[cost] + (cost ? end->cost : end->count);
+}
+
+/* Returns how much of `most` a window to `end` may have: its start moves by opts.step. */
+static uint64_t ms__window_most(const ms__projector *p, const ms__group *end,
+                                uint64_t most, bool cost)
+{
+    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
+    uint64_t all = end->sizes[cost] + (cost ? end->cost : end->count);
+    uint64_t rest = (all > most ? all - most : 0) % step;
+    return rest > 0 && step - rest < most ? most - (step - rest) : most;
+}
+
+/* Returns the first of the groups up to `end` that together have at most `most`; NULL:
+ * none. */
+static ms__group *ms__newest_groups(const ms__projector *p, ms__group *end, uint64_t most,
+                                    bool cost)
+{
     ms__group *start = NULL;
-    for (ms__group *g = p->last; g != p->pinned; g = g->before) {
-        sum += ms__group_size(g, cost);
-        if (sum > most) break;
+    for (ms__group *g = end; g != p->pinned; g = g->before) {
+        if (ms__groups_size(g, end, cost) > most) break;
         start = g;
     }
     return start;
 }
 
-/* Returns the first group of a window of at most `most`. Its start moves by opts.step;
- * the last group is always in it. */
-static ms__group *ms__window(const ms__projector *p, uint64_t most, bool cost)
+/* Returns the first group of a window of at most `most`; `end` is always in it. */
+static ms__group *ms__window(const ms__projector *p, ms__group *end, uint64_t most,
+                             bool cost)
 {
-    uint64_t step = p->opts.step && (cost || !p->opts.budget) ? p->opts.step : 1;
-    uint64_t all = cost ? p->cost : p->count, over = all > most ? all - most : 0;
-    uint64_t rest = over % step;
-    ms__group *start = NULL;
-    if (rest > 0 && step - rest < most)
-        start = ms__newest_groups(p, most - (step - rest), cost);
-    if (!start) start = ms__newest_groups(p, most, cost); /* without a step */
-    return start ? start : p->last;
+    ms__group *start = ms__newest_groups(p, end, ms__window_most(p, end, most, cost),
+                                         cost);
+    if (!start) start = ms__newest_groups(p, end, most, cost); /* without a step */
+    return start ? start : end;
 }
 
-/* Finds the group where the window begins; NULL: only pinned groups are there. */
+/* Returns whether a window to `end` begins at `start`. */
+static bool ms__window_begins(const ms__projector *p, const ms__group *start,
+                              const ms__group *end)
+{
+    const ms__group *before = start->before;
+    bool fits = true, full = before == p->pinned;
+    for (int cost = 0; cost < 2; cost++) {
+        uint64_t most = cost ? p->opts.budget : p->opts.newest;
+        if (most == 0) continue;
+        if (cost) most = most > p->system_cost ? most - p->system_cost : 0;
+        most = ms__window_most(p, end, most, cost != 0);
+        fits = fits && ms__groups_size(start, end, cost != 0) <= most;
+        full = full || ms__groups_size(before, end, cost != 0) > most;
+    }
+    return fits && full;
+}
+
+/* Finds the group where the window begins; NULL: only pinned groups are there. Where
+ * thinking is bound to all before it, the start stays while a turn runs. */
 static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error *err)
 {
     ms_project_report *r = &p->report;
     bool some = p->last != p->pinned;
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    ms__group *g = p->pinned ? p->pinned->next : p->first, *end = p->last;
+    ms__turns_find(p);
     r->newest_turn = p->system_cost + (some ? p->last->cost : 0);
     if (p->opts.budget && r->newest_turn > p->opts.budget)
         return ms__fail(err, MS_E_TOO_LARGE, "the newest turn takes %u, the budget is %u",
                         r->newest_turn, (uint64_t)p->opts.budget);
     *start = g;
-    if (some && p->opts.newest) *start = ms__window(p, p->opts.newest, false);
+    if (some && p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND))
+        end = end->begin;
+    if (some && p->opts.newest) *start = ms__window(p, end, p->opts.newest, false);
     if (some && p->opts.budget) {
-        ms__group *by_cost = ms__window(p, p->opts.budget - p->system_cost, true);
+        ms__group *by_cost = ms__window(p, end, p->opts.budget - p->system_cost, true);
         if (by_cost->number > (*start)->number) *start = by_cost;
     }
     r->cost = p->system_cost + p->cost;
@@ -84,18 +130,77 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
         r->left_out += g->count;
         r->cost -= g->cost;
     }
+    if (p->opts.budget && r->cost > p->opts.budget) r->over = r->cost - p->opts.budget;
     if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
 
-/* ---- Thinking of the running turn. */
+/* ---- Thinking. */
 
-/* Returns whether thinking is sent: in the running turn, if it is unaltered since it was
- * signed. */
+/* Returns the number of the first group whose results are not shortened, when `n` groups
+ * are there. */
+static size_t ms__old_results(const ms__projector *p, size_t n)
+{
+    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
+    return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
+}
+
+/* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
+ * that stood before it: it is sent if the window began at the same group when its turn
+ * began, with the same results shortened, and nothing before it was edited. */
+static void ms__bound_turns(ms__projector *p, const ms__group *start)
+{
+    const ms__group *turn = p->last->begin;
+    size_t old = ms__old_results(p, turn->number + 1);
+    bool bound = p->opts.thinking && ms__has_rule(p->wire, MS__THOUGHT_BOUND);
+    p->old_results = ms__old_results(p, bound ? turn->number + 1 : p->n_groups);
+    p->bound = p->turn = turn->number;
+    p->edited = SIZE_MAX;
+    while (turn != start && turn->number > start->number) {
+        const ms__group *before = turn->before->begin;
+        size_t then = ms__old_results(p, before->number + 1);
+        if (before->number < start->number || !ms__window_begins(p, start, before) ||
+            (then != old && (then > start->number || old > start->number)))
+            break;
+        turn = before;
+        p->bound = turn->number;
+    }
+    for (const ms__group *g = start; g && p->edited == SIZE_MAX; g = g->next) {
+        bool edited = g->edited;
+        for (const ms__item *item = g->first; item && !edited; item = item->next)
+            edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
+        if (edited) p->edited = g->number;
+    }
+}
+
+/* Returns whether the thinking of a group is asked for. */
+static bool ms__group_asked(const ms__projector *p, const ms__group *g)
+{
+    bool all = p->thinking == MS_THINKING_ALL;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
+        bool behind = g->number > p->edited; /* of its turn, or of an older one */
+        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        all = all && g->number >= p->bound;
+    }
+    return all || g->number >= p->running ||
+           (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
+}
+
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
-    return item->kind == MS__ITEM_THOUGHT && item->group->number >= p->running &&
+    return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item);
+}
+
+/* Counts thinking that the options ask for, but that would be refused. */
+static void ms__thinking_count(ms__projector *p, const ms__group *g)
+{
+    if (p->thinking != MS_THINKING_ALL) return;
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next)
+            p->report.thinking_left_out += item->kind == MS__ITEM_THOUGHT &&
+                                           !ms__thought_goes(p, item);
 }
 
 /* Returns whether a group has the thinking that the provider requires in the running
@@ -103,10 +208,10 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 static bool ms__group_thinks(const ms__projector *p, const ms__group *g)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
-        if (p->templates->signatures && item->kind == MS__ITEM_CALL)
+        if (ms__has_rule(p->wire, MS__CALL_SIGNED) && item->kind == MS__ITEM_CALL)
             return item->beside.ptr != NULL;
         if (ms__thought_goes(p, item)) return true;
-        if (p->profile->wire == MS_WIRE_ANTHROPIC && item->kind != MS__ITEM_THOUGHT)
+        if (ms__has_rule(p->wire, MS__THOUGHT_FIRST) && item->kind != MS__ITEM_THOUGHT)
             return false; /* it must be first */
     }
     return false;
@@ -118,7 +223,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 {
     return g->kind == MS__ITEM_ASSISTANT ||
            (g->kind == MS__ITEM_USER && g->first->aside) ||
-           (g->kind == MS__ITEM_SYSTEM && !p->templates->turn_end);
+           (g->kind == MS__ITEM_SYSTEM && !p->wire->turn_end);
 }
 
 /* Finds the start of the running turn: after the last text of another role before the
@@ -128,17 +233,21 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
     const ms__group *last = p->last, *first, *behind;
-    bool begins = false, first_only = p->profile->wire == MS_WIRE_ANTHROPIC;
+    bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
-    if (!p->opts.thinking || !start) return;
+    if (!start) return;
+    ms__bound_turns(p, start);
+    if (!p->thinking) return;
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
-    if (!last->has_calls && (p->templates->turn_end || last != p->last)) return;
+    if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
     for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
         behind = behind->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
+    if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
+        p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
         begins = begins || g == first || g == behind;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
@@ -191,8 +300,8 @@ static void ms__turns_divide(ms__projector *p, ms__group *g)
 static void ms__reply_failed(ms__projector *p, ms__item *r)
 {
     const char *mark = p->profile->error_text;
-    bool anthropic = p->profile->wire == MS_WIRE_ANTHROPIC;
-    if (r->parts && !anthropic) return;
+    bool texts = ms__has_rule(p->wire, MS__ERROR_TEXTS);
+    if (r->parts && !texts) return;
     if (r->parts && !r->parts->text.ptr) {
         ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
         if (!x) return;
@@ -202,7 +311,7 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     }
     ms_str *text = r->parts ? &r->parts->text : &r->text.text;
     if (r->parts) r->failed = false;
-    if (anthropic && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
+    if (texts && !mark && (r->parts || ms__is_blank(*text))) mark = MS__FAILED;
     if (!mark || ms__starts_with(*text, ms_str_of(mark))) return;
     p->report.wrapped++;
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
@@ -258,15 +367,22 @@ static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
     return &(*at)->next;
 }
 
+/* Returns whether the user's end_text follows a group of assistant text: it would be
+ * last, or was last when it was interrupted. What was sent then is sent again. */
+static bool ms__text_ends(const ms__projector *p, const ms__group *g,
+                          const ms__group *next)
+{
+    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls)
+        return false;
+    return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
-    size_t fresh = p->opts.fresh, step = p->opts.fresh_step ? p->opts.fresh_step : fresh;
     const ms_profile *profile = p->profile;
-    if (fresh > 0 && p->n_groups > fresh)
-        p->old_results = (p->n_groups - fresh) / step * step;
     if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
@@ -277,11 +393,16 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
     }
-    const ms__group *end = NULL;
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
-        end = *at;
         while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        if (ms__text_ends(p, *at, *next)) {
+            p->report.ended++;
+            ms__text_insert(p, next, MS__ITEM_USER, profile->end_text);
+            if (p->no_memory) return;
+            at = next;
+            continue;
+        }
         if (!(*at)->has_calls) continue;
         ms__group **pictures = next;
         for (ms__item *item = (*at)->first; item; item = item->next) {
@@ -293,10 +414,6 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
-    if (!profile->end_text || !end || end->kind != MS__ITEM_ASSISTANT || end->has_calls)
-        return;
-    p->report.ended = 1;
-    ms__text_insert(p, at, MS__ITEM_USER, profile->end_text);
 }
 
 /* ---- Texts and pictures. */
@@ -368,7 +485,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
 static void ms__out_picture(ms__projector *p, const ms__element *x)
 {
     bool data = x->data.ptr != NULL;
-    const char *form = data ? p->templates->data : p->templates->url;
+    const char *form = data ? p->wire->data : p->wire->url;
     for (; *form; form++) {
         if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
                                                      : data         ? x->data : x->url);
@@ -382,9 +499,9 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
     for (bool some = false; x; some = true) {
         if (some) ms__out(p, ",");
         if (x->text.ptr) {
-            ms__out(p, p->templates->text);
+            ms__out(p, p->wire->text);
             x = ms__out_texts(p, x, false);
-            ms__out(p, *p->templates->text ? "}" : "");
+            ms__out(p, *p->wire->text ? "}" : "");
         } else {
             ms__out_picture(p, x);
             x = x->next;
@@ -410,7 +527,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
 static void ms__out_reply(ms__projector *p, const ms__item *r)
 {
     bool object = r->text.json && ms__is_response(r->text.text);
-    bool wraps = p->templates->signatures && (r->failed || !object); /* gemini */
+    bool wraps = ms__has_rule(p->wire, MS__RESULT_OBJECT) && (r->failed || !object);
     if (wraps) ms__out(p, r->failed ? "{\"error\":" : "{\"result\":");
     if (!r->parts) ms__out_value(p, r->text.text, r->text.json);
     else {
@@ -487,18 +604,18 @@ static void ms__message_begin(ms__projector *p)
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
-        const char *form = templates->call;
+        const char *form = wire->call;
         if (item->kind == MS__ITEM_CALL) {
-            if (templates->signatures && !first && !item->beside.ptr)
-                form = templates->sibling;
+            if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
+                form = wire->sibling;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_ASSISTANT) form = templates->block;
+        else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
-        else form = item->redacted ? templates->redacted : templates->thought;
+        else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
         ms__out_form(p, form, item);
@@ -509,7 +626,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
-    ms__out(p, p->templates->thought);
+    ms__out(p, p->wire->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
     ms__out(p, "\"");
@@ -518,20 +635,22 @@ static void ms__out_reasoning(ms__projector *p, const ms__group *from,
 /* Writes the assistant's message of a run. */
 static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__group *last)
 {
-    const ms__wire_template *templates = p->templates;
-    bool thinks = false, calls = last->has_calls;
+    const ms__wire *wire = p->wire;
+    bool calls = last->has_calls;
+    bool thinks = p->profile->thinking_always && p->thinking && calls &&
+                  ms__group_asked(p, last);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         thinks = thinks || ms__thought_goes(p, item);
-    if (templates->plain && !calls && !thinks) {
-        ms__out_form(p, templates->plain, NULL);
+    if (wire->plain && !calls && !thinks) {
+        ms__out_form(p, wire->plain, NULL);
         return;
     }
-    ms__out_form(p, templates->turn, NULL);
-    if (templates->turn_end) { /* a list of blocks */
+    ms__out_form(p, wire->turn, NULL);
+    if (wire->turn_end) { /* a list of blocks */
         bool texts = !thinks && p->parts;
-        if (texts) ms__out_form(p, templates->texts, NULL);
+        if (texts) ms__out_form(p, wire->texts, NULL);
         ms__out_turns(p, from, last, thinks, texts);
-        ms__out(p, templates->turn_end);
+        ms__out(p, wire->turn_end);
         return;
     }
     if (thinks) ms__out_reasoning(p, from, last);
@@ -553,22 +672,22 @@ static const ms__group *ms__run_last(const ms__group *g)
  * written. */
 static const ms__group *ms__emit_results(ms__projector *p, const ms__group *g)
 {
-    const ms__wire_template *templates = p->templates;
+    const ms__wire *wire = p->wire;
     bool user = g->next && g->next->kind == MS__ITEM_USER, some = false;
     for (const ms__item *call = g->first; call; call = call->next) {
         if (call->kind != MS__ITEM_CALL) continue;
-        if (some && templates->results) ms__out(p, ",");
+        if (some && wire->results) ms__out(p, ",");
         else ms__message_begin(p);
-        if (!some && templates->results) ms__out(p, templates->results);
+        if (!some && wire->results) ms__out(p, wire->results);
         some = true;
-        ms__out_form(p, templates->reply, call);
+        ms__out_form(p, wire->reply, call);
     }
-    const ms__group *last = user && templates->after ? ms__run_last(g->next) : g;
+    const ms__group *last = user && wire->after ? ms__run_last(g->next) : g;
     if (last != g) {
         ms__gather(p, g->next, last);
-        ms__out_form(p, templates->after, NULL);
+        ms__out_form(p, wire->after, NULL);
     }
-    if (templates->results) ms__out(p, "]}");
+    if (wire->results) ms__out(p, "]}");
     return last->next;
 }
 
@@ -583,8 +702,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
     }
-    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->templates->system
-                                                  : p->templates->user,
+    ms__out_form(p, from->kind == MS__ITEM_SYSTEM ? p->wire->system
+                                                  : p->wire->user,
                  NULL);
     return last->next;
 }

@@ -33,6 +33,7 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
@@ -55,6 +56,10 @@ typedef struct ms__group {
     struct ms__group *before, *next;
     ms__item_kind kind;       /* SYSTEM, USER, ASSISTANT */
     bool has_calls, has_results;
+    bool edited;              /* a message of it was amended or redacted */
+    bool turn_calls;          /* the first of a user's turn: a group of it has calls */
+    struct ms__group *begin;  /* the first group of its user's turn */
+    uint64_t sizes[2];        /* messages and cost of all before it, but the pinned */
     ms__item *first, *last;
     ms__item *oldest;         /* start of the search for the oldest open call; NULL: no
                                  call */
@@ -92,7 +97,7 @@ typedef struct ms__name {
 typedef struct ms__projector {
     ms_project_report report;
     const ms_profile *profile;
-    const ms__wire_template *templates;
+    const ms__wire *wire;
     ms_project_opts opts;
     ms_arena *arena;
     uint64_t no_memory;         /* bytes of the allocation that failed; 0: none */
@@ -114,7 +119,11 @@ typedef struct ms__projector {
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
+    ms_thinking thinking;       /* the options' policy, or the profile's */
     size_t running;             /* groups from this number on send their thinking */
+    size_t bound;               /* MS_THINKING_ALL: so do groups from this number on */
+    size_t turn;                /* the first group of the newest turn of the user */
+    size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
 } ms__projector;

@@ -101,6 +101,16 @@ static bool ms__has_word(const char *words, ms_str word)
     return false;
 }
 
+/* Returns whether a text begins with one of some words, separated by spaces. */
+static bool ms__begins_with_word(ms_str s, const char *words)
+{
+    for (size_t len; words && *words; words += len + (words[len] == ' ')) {
+        len = strcspn(words, " ");
+        if (ms__starts_with(s, ms_str_n(words, len))) return true;
+    }
+    return false;
+}
+
 /* Returns whether a text is base64. The letters - and _, which pydantic-ai writes, become
  * + and /. */
 static bool ms__is_base64(ms__projector *p, ms_str *s)
@@ -165,10 +175,7 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
     bool known = ms__has_word(profile->images, x->mime);
     if (x->data.ptr) return known && ms__is_base64(p, &x->data);
     return profile->image_urls && (known || !x->mime.ptr) &&
-           (ms__starts_with(x->url, MS_STR("https://")) ||
-            ms__starts_with(x->url, MS_STR("http://")) ||
-            (profile->wire == MS_WIRE_GEMINI &&
-             ms__starts_with(x->url, MS_STR("gs://"))));
+           ms__begins_with_word(x->url, p->wire->urls);
 }
 
 /* Reads an element of a list into x; false: it is not a part. strings: a string is a

@@ -68,11 +68,16 @@
  *   approval_required, delta                    nothing
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
- * or model signed. With thinking switched on, Anthropic and DeepSeek demand the thinking
- * of the running turn: of all groups after the last user text before the newest results.
- * Words of other agents are not the user's: the turn goes on until its agent answers.
- * Anthropic may see a new turn after them, so thinking that is missing there counts.
- * opts.thinking sends it, unaltered, to the provider and the model family that signed it.
+ * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
+ * profile. With thinking switched on, Anthropic demands that of the running turn,
+ * DeepSeek that of all turns with calls. Words of other agents are not the user's: the
+ * turn goes on until its agent answers. Anthropic may see a new turn after them, so
+ * thinking that is missing there counts.
+ * Newer Claude models bind each block to all before it. For these wires
+ * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
+ * history as it was when the user's turn began. A turn that is over keeps its thinking
+ * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
  * Gemini its signature. `of` is the hash of all messages of the answer: if it differs
@@ -119,7 +124,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
     ms_json_kind kind = ms_json_kind_of(json);
     if (ms__parts_read(p, json, !result, &item->parts)) {
         bool anothers = ms__is_anothers(p, m);
-        bool taken = result ? p->templates->pictures
+        bool taken = result ? ms__has_rule(p->wire, MS__RESULT_PICTURES)
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
         bool pictures = ms__has_pictures(item->parts);
@@ -132,7 +137,7 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
                (kind == MS_JSON_ARRAY && !ms_json_element(json, 0, &first))) {
         item->text.text = MS_STR("");
     } else {
-        item->text.json = result && p->templates->json;
+        item->text.json = result && ms__has_rule(p->wire, MS__RESULT_JSON);
     }
 }
 
@@ -194,7 +199,7 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
     p->report.wrapped++;
-    if (p->profile->wire == MS_WIRE_PYDANTIC) return; /* its reader does it */
+    if (ms__has_rule(p->wire, MS__ARGS_ANY)) return; /* its reader does it */
     ms_json_writer w;
     ms_buf buf;
     ms__json_to(&w, &buf, p->arena);
@@ -269,7 +274,7 @@ static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item 
 {
     item->kind = MS__ITEM_RESULT;
     item->failed = m->type == MS_T_ERROR;
-    if (!p->templates->outcomes) return;
+    if (!ms__has_rule(p->wire, MS__RESULT_OUTCOME)) return;
     ms_str outcome = ms__string_of(m, ms__absent(), "outcome");
     if (item->failed) item->beside = MS_STR("\"failed\"");
     else if (ms_json_string_is(outcome, MS_STR("success")) ||
@@ -285,6 +290,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
+    item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
 }
 
@@ -375,14 +381,13 @@ static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
-    bool chat = p->profile->wire == MS_WIRE_CHAT;
-    bool signs = p->profile->wire == MS_WIRE_ANTHROPIC;
-    bool own = signs && m->source.len > 0 && m->source.ptr[0] == ms__anthropic.letter;
+    const ms__wire *wire = p->wire;
+    bool own = wire->letter && m->source.len > 0 && m->source.ptr[0] == wire->letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
-    if (chat && ms__chat_role(m) == MS_ROLE_ASSISTANT)
-        beside = ms__string_of(m, beside, "reasoning_content");
+    if (wire->thinking && ms__chat_role(m) == MS_ROLE_ASSISTANT)
+        beside = ms__string_of(m, beside, wire->thinking);
     if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
-                        !p->templates->thought || (m->flags & MS_FLAG_UNFINISHED)))
+                        !wire->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
     if (!item) return NULL;
@@ -394,7 +399,15 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
     if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
-    return !signs || item->beside.ptr ? item : NULL;
+    return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
+}
+
+/* Returns whether a message was edited after the model had read it. The end of a stream
+ * amends it, too: an answer's own messages are checked by their hash. */
+static bool ms__is_edited(const ms_envelope *m)
+{
+    if (m->flags & MS_FLAG_REDACTED) return true;
+    return (m->flags & MS_FLAG_AMENDED) && ms__chat_role(m) != MS_ROLE_ASSISTANT;
 }
 
 /* Adds message m to the hash of its answer, if that has thinking. */
@@ -607,7 +620,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
@@ -703,7 +716,7 @@ static ms__item *ms__call_by_place(ms__projector *p, const ms_envelope *m)
 static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 {
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
-    if (p->templates->signatures)
+    if (ms__has_rule(p->wire, MS__CALL_SIGNED))
         call->beside =
             ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
     call->id = ms__id_give(p, own);
@@ -740,7 +753,7 @@ static void ms__result_add(ms__projector *p, const ms_envelope *m, ms__item *ite
                                         : ms__call_by_place(p, m);
     bool object = item->text.json && ms_json_kind_of(item->text.text) == MS_JSON_OBJECT;
     bool brings = !call && !known && m->args.text.ptr;
-    if (p->templates->signatures && !object) p->report.wrapped++;
+    if (ms__has_rule(p->wire, MS__RESULT_OBJECT) && !object) p->report.wrapped++;
     if (!call && !brings && m->call_id.len == 0) {
         ms__observed_add(p, m, item);
         return;
@@ -814,17 +827,9 @@ static void ms__members_read(ms__projector *p, ms_envelope *m)
     m->args = ms_text_n(ms__decoded(p, args));
 }
 
-static void ms__message_add(ms__projector *p, ms_envelope *m)
+/* Adds a message whose item is known: to a call, or to a group. */
+static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
-    p->report.read++;
-    ms__answer_find(p, m);
-    ms__members_read(p, m);
-    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
-    if (thought) ms__item_join(p, m, thought);
-    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
-    if (!item || p->no_memory) return;
-    item->part = thought != NULL;
     if (item->kind == MS__ITEM_NONE || ms__repeats(p, m, item)) {
         p->report.dropped++;
     } else if (item->kind == MS__ITEM_RESULT) {
@@ -839,6 +844,22 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     } else {
         ms__item_join(p, m, item);
     }
+}
+
+static void ms__message_add(ms__projector *p, ms_envelope *m)
+{
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
+    p->report.read++;
+    ms__answer_find(p, m);
+    ms__members_read(p, m);
+    if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
+    if (thought) ms__item_join(p, m, thought);
+    if (thought && thought->group && ms__is_edited(m)) thought->group->edited = true;
+    item = thought && m->type == MS_T_REASONING ? NULL : ms__item_of(p, m);
+    if (!item || p->no_memory) return;
+    item->part = thought != NULL;
+    ms__message_put(p, m, item);
+    if (ms__is_edited(m) && item->group) item->group->edited = true;
 }
 
 /* Adds a message, or a copy of it if the caller's does not stay valid. */

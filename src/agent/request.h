@@ -13,8 +13,10 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
 {
     const ms_profile *profile = desc->profile;
     p->profile = profile;
-    p->templates = &ms__wire_templates[profile->wire];
+    p->wire = &ms__wires[profile->wire];
     p->opts = desc->opts;
+    p->thinking = p->opts.thinking == MS_THINKING_ON ? profile->thinking
+                                                     : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
@@ -79,24 +81,23 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     return code != MS_OK ? code : closed;
 }
 
+/* Fills the template of a member with a string (%s) or JSON (%j). */
+static void ms__out_member(ms__projector *p, const char *form, ms_str value)
+{
+    size_t n = strcspn(form, "%");
+    ms__json_bytes(&p->json, form, n);
+    ms__out_value(p, value, form[n + 1] == 'j');
+    ms__out(p, form + n + 2);
+}
+
 /* Writes the members of a request before the list. */
 static void ms__request_head(ms__projector *p)
 {
-    bool gemini = p->profile->wire == MS_WIRE_GEMINI;
-    ms_str model = p->opts.model, system = p->report.system;
     ms__out(p, "{");
-    if (model.len > 0 && !gemini) {
-        ms__out(p, "\"model\":");
-        ms__out_text(p, model);
-        ms__out(p, ",");
-    }
-    if (system.ptr) {
-        ms__out(p, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
-                          : "\"system\":");
-        ms__out_text(p, system);
-        ms__out(p, gemini ? "}]}," : ",");
-    }
-    ms__out(p, gemini ? "\"contents\":" : "\"messages\":");
+    if (p->opts.model.len > 0 && p->wire->model)
+        ms__out_member(p, p->wire->model, p->opts.model);
+    if (p->report.system.ptr) ms__out_member(p, p->wire->prompt, p->report.system);
+    ms__out(p, p->wire->list);
 }
 
 /* Returns whether extra has the member max_tokens. */
@@ -109,15 +110,11 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
 {
     ms_str value;
     ms_json_iter it = ms_json_iterate(desc->extra);
-    if (desc->tools.ptr) {
-        ms__out(p, ",\"tools\":");
-        ms__out_value(p, desc->tools, true);
-    }
-    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value)) {
-        ms__out(p, ",\"max_tokens\":");
-        p->json.has_item = false;
-        ms_json_put_u64(&p->json, p->profile->max_tokens);
-    }
+    char number[24];
+    size_t len = ms__u64_write(p->profile->max_tokens, number);
+    if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
+    if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
+        ms__out_member(p, p->wire->most, ms_str_n(number, len));
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -181,6 +178,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     }
     ms__turns_divide(p, start);
     ms__running_turn(p, start);
+    ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     ms_json_init(&p->json, write, ctx, false);
@@ -214,21 +212,20 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
     const char *field = NULL, *why = NULL;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
-                           "ms_profile_find knows openai, chat-strict, anthropic, "
-                           "gemini, pydantic-ai and ollama, and no other spelling");
-    if ((unsigned)profile->wire >= sizeof ms__wire_templates /
-        sizeof ms__wire_templates[0])
+                           "ms_profile_find knows no such name, and ms_profile_at "
+                           "lists those that it knows");
+    if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
-    const ms__wire_template *templates = &ms__wire_templates[profile->wire];
+    const ms__wire *wire = &ms__wires[profile->wire];
     if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !templates->system)
+    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
     else if ((unsigned)profile->ids > MS_IDS_ALNUM)
         field = "profile.ids", why = "the form of ids is unknown";
-    else if (profile->images && profile->image_urls && !templates->url)
+    else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
     else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
         field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
@@ -281,51 +278,41 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-#define MS__BIT_OF(wire) (1u << (unsigned)(wire))
-#define MS__CHAT_TOOL                                                                    \
-    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
-#define MS__BOTH_CHATS (MS__BIT_OF(MS_WIRE_CHAT) | MS__BIT_OF(MS_WIRE_OLLAMA))
-
-/* The member that tells the form of a tool, and the wires that take it. */
+/* The member that tells the form of a tool, and whose it is. */
 static const struct ms__tool_form {
-    const char *member;
-    unsigned wires;
-    const char *of;
+    const char *member, *of;
 } ms__tool_forms[] = {
-    {"function", MS__BOTH_CHATS, "chat completions"},
-    {"input_schema", MS__BIT_OF(MS_WIRE_ANTHROPIC), "Anthropic"},
-    {"functionDeclarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
-    {"function_declarations", MS__BIT_OF(MS_WIRE_GEMINI), "Gemini"},
-    {"inputSchema", 0, "MCP"},
-    {"parameters", 0, "the Responses API"},
+    {"function", "chat completions"},
+    {"input_schema", "Anthropic"},
+    {"functionDeclarations", "Gemini"},
+    {"function_declarations", "Gemini"},
+    {"inputSchema", "MCP"},
+    {"parameters", "the Responses API"},
 };
 
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
- * of its own, which have a type. */
-static ms_result ms__tool_check(ms_str tool, ms_wire wire, uint64_t n, ms_error *err)
+ * of its own, which may have a type. */
+static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
+                                ms_error *err)
 {
-    static const char *const takes[] = { /* by ms_wire */
-        MS__CHAT_TOOL, MS__CHAT_TOOL,
-        "{\"name\":...,\"input_schema\":...}",
-        "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}"};
     const char *of = "no known provider";
     ms_str value;
     if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
-    bool fits = wire == MS_WIRE_GEMINI ? !typed : typed && !function;
+    bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && !function : !typed;
     if (function) of = ms__tool_forms[5].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
         if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;
-        fits = (f->wires & MS__BIT_OF(wire)) != 0;
+        fits = ms__has_word(wire->tool_members, ms_str_of(f->member));
         of = f->of;
         break;
     }
     if (fits) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
-                       "provider takes %s", n, of, takes[wire]);
+                       "provider takes %s", n, of, wire->tool);
 }
 
 /* Checks that the request has a bound of its answer, if its provider needs one, and that
@@ -335,7 +322,7 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
     ms_str value;
     uint64_t most = desc->profile->max_tokens, budget = 0;
     bool given = ms__extra_max_tokens(desc, &value);
-    if (desc->profile->wire != MS_WIRE_ANTHROPIC) return MS_OK;
+    if (!ms__has_rule(&ms__wires[desc->profile->wire], MS__MOST_NEEDED)) return MS_OK;
     if (!given && most == 0)
         return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
                            "max_tokens: in extra, or in the profile");
@@ -352,27 +339,26 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
 static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
-    static const char *const own[] = {"model", "system", "systemInstruction", "messages",
-                                      "contents", "tools"};
-    ms_str value;
-    ms_wire wire = desc->profile->wire;
+    const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    if (wire == MS_WIRE_PYDANTIC)
+    ms_str name;
+    if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && ms__wire_templates[wire].system)
+    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
-    for (size_t i = 0; desc->extra.ptr && i < sizeof own / sizeof own[0]; i++)
-        if (ms_json_member(desc->extra, ms_str_of(own[i]), &value))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %s, "
-                            "extra must not have it", own[i]);
-    ms_json_iter it = ms_json_iterate(desc->tools);
+    ms_json_iter it = ms_json_iterate(desc->extra);
+    while (desc->extra.ptr && ms_json_next(&it))
+        if (ms__string_between(it.key, &name) && ms__has_word(wire->own, name))
+            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
+                            "extra must not have it", MS__V(name));
+    it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));
-    if (ms__is_blank(desc->opts.model) && wire != MS_WIRE_GEMINI)
+    if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");
     return ms__max_tokens_check(desc, err);

@@ -18,30 +18,40 @@
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
- * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire,
- * a row of ms__wire_templates, its members of a request in ms__request_head, its places
- * in ms__answer_places, a function beside ms__answer_chat, and a judge in tools/lint.c.
- * Search comparisons of `wire` with a constant for the other differences. */
+ * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
+ * row of ms__wires, a row of ms__answer_wires with the function that reads its events,
+ * and a judge in tools/lint.c. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT, 0},
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
+     MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
-     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL, 0},
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
+     MS_THINKING_RUNNING, false, 0},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL, 0},
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
+     MS_THINKING_RUNNING, false, 0},
+    {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, true, 0},
+    {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_ALL, false, 0},
 };
 
-/* The templates of each wire; ms__out_form explains their placeholders. NULL: the wire
- * has no such item. */
-typedef struct ms__wire_template {
+/* How a wire spells lists and requests. The templates are filled by ms__out_form, which
+ * explains their placeholders; those of a request by ms__out_member: %s is a string, %j
+ * JSON. NULL: the wire has no such item. */
+typedef struct ms__wire {
     const char *system, *user;      /* a message of that role */
     const char *plain;              /* the assistant's message of texts alone */
     const char *turn, *turn_end;    /* around any other message; turn_end NULL:
@@ -53,14 +63,41 @@ typedef struct ms__wire_template {
     const char *call, *sibling;     /* a call; one that is not first, without signature */
     const char *results, *reply;    /* start of the message of all results; a result */
     const char *after;              /* user text in that message */
-    bool json;                      /* a result may be JSON; else it becomes text */
-    bool outcomes;                  /* a result has the member outcome */
-    bool signatures;                /* the first call of a message is signed */
-    bool pictures;                  /* a result may hold pictures */
-} ms__wire_template;
+    /* The request. */
+    const char *model, *prompt;     /* before the list; model NULL: it is in the URL */
+    const char *list;               /* before the messages; NULL: there is no request */
+    const char *tools, *most;       /* after them: the tools, max_tokens */
+    const char *own;                /* members that extra must not have */
+    const char *tool_members;       /* one tells that a tool has this wire's form */
+    const char *tool;               /* this form, for errors */
+    /* What it takes. */
+    const char *urls;               /* how the URL of a picture may begin */
+    const char *thinking;           /* a member of assistant text that is thinking */
+    char letter;                    /* of the format whose thinking it takes; 0: none */
+    unsigned rules;                 /* of the list below */
+} ms__wire;
 
+enum ms__wire_rule {
+    MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
+    MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
+    MS__ARGS_ANY = 8,               /* arguments need not be an object */
+    MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
+    MS__RESULT_OBJECT = 32,         /* it is an object */
+    MS__RESULT_PICTURES = 64,       /* it may hold pictures */
+    MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
+    MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
+    MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
+};
+
+#define MS__OWN "model system systemInstruction messages contents tools"
+#define MS__HTTP "https:// http://"
+#define MS__CHAT_TOOL                                                                    \
+    "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
-static const ms__wire_template ms__wire_templates[] = {
+static const ms__wire ms__wires[] = {
     {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}", NULL,
      "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
      NULL, "{\"type\":\"text\",\"text\":",
@@ -68,13 +105,22 @@ static const ms__wire_template ms__wire_templates[] = {
      ",\"reasoning_content\":\"", NULL,
      "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
      NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
-     false, false, false, false}, /* chat */
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "function",
+     MS__CHAT_TOOL, MS__HTTP,
+     "reasoning_content", 0, MS__TOOLS_TYPED}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
      "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
      NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
      "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
-     NULL, false, false, false, false}, /* ollama */
+     NULL,
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "function",
+     MS__CHAT_TOOL, NULL,
+     NULL, 0, MS__TOOLS_TYPED}, /* ollama */
     {NULL, "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
@@ -87,7 +133,13 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
-     false, false, false, true}, /* anthropic */
+     "\"model\":%s,", "\"system\":%s,", "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "input_schema",
+     "{\"name\":...,\"input_schema\":...}", MS__HTTP,
+     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
+     MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -96,7 +148,12 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
-     true, false, true, false}, /* gemini */
+     NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j",
+     MS__OWN, "functionDeclarations function_declarations",
+     "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
+     "https:// http:// gs://",
+     NULL, 0, MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
     {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
      "}]}",
      "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
@@ -111,8 +168,15 @@ static const ms__wire_template ms__wire_templates[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     true, true, false, true}, /* pydantic-ai */
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
+     MS__RESULT_OUTCOME}, /* pydantic-ai */
 };
+
+static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
+{
+    return (wire->rules & (unsigned)rule) != 0;
+}
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
 {

@@ -45,8 +45,12 @@ struct ms_profile {
     const char *bridge_text;  /* assistant text between results and a user's message, as
                                  Mistral requires it; NULL: none */
     const char *end_text;     /* the user's message that is inserted after assistant text
-                                 that would be last: newer Claude models and Mistral
-                                 refuse to go on with it. NULL: it may be last */
+                                 that would be last, or was when it was interrupted:
+                                 newer Claude models and Mistral refuse to go on with it.
+                                 NULL: it may be last */
+    ms_thinking thinking;     /* what MS_THINKING_ON is */
+    bool thinking_always;     /* with thinking on, a turn with calls that has none gets an
+                                 empty one: DeepSeek refuses a call without it */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
                                  0: none. Anthropic refuses a request without it */
 };

@@ -46,6 +46,21 @@ typedef struct ms_shorten_opts {
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
+/* Whose thinking goes back to its signer, unaltered, in requests with thinking on. A turn
+ * of the user begins with the user's text. The profile has what is right for its
+ * provider: MS_THINKING_ON. */
+typedef enum ms_thinking {
+    MS_THINKING_OFF,          /* none */
+    MS_THINKING_ON,           /* as profile->thinking says */
+    MS_THINKING_RUNNING,      /* of the running turn */
+    MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
+    MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
+                                 all that stood before it. Such thinking is left out if the
+                                 window began elsewhere when its turn began, if other
+                                 results were shortened, or if a message before it was
+                                 edited since */
+} ms_thinking;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -54,9 +69,10 @@ typedef struct ms_project_opts {
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request, which ms_request needs (but for
                                  gemini). Thinking of other models is left out */
-    bool thinking;            /* sends signed thinking of the running turn back to its
-                                 signer, unaltered; for requests with thinking on. With
-                                 it the own block of a memory has REASONING, too */
+    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. With it the
+                                 own block of a memory has REASONING, too. Keep system
+                                 text and tools the same while thinking is on: Anthropic
+                                 binds thinking to them */
     size_t newest;            /* the window: at most so many messages, 0: all. A turn is
                                  here a user's text, or one agent's consecutive texts
                                  and calls with the results; turn_id does not count.
@@ -64,7 +80,9 @@ typedef struct ms_project_opts {
                                  complete. The question before it may be left out (see
                                  start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more */
+                                 when the newest turn alone takes more. Where thinking is
+                                 bound, the window's start stays while a turn of the user
+                                 runs: report->over tells by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
@@ -136,11 +154,15 @@ typedef struct ms_project_report {
     uint64_t merged;          /* * texts added to the message before */
     uint64_t started;         /* * 1: start_text was put first */
     uint64_t bridged;         /* * times that bridge_text was inserted */
-    uint64_t ended;           /* * 1: end_text was put last */
+    uint64_t ended;           /* * times that end_text was inserted: after assistant text
+                                 that would be last, or was interrupted */
     uint64_t thinking_missing;/* * turns of the running loop without the thinking that
                                  the provider requires: it is absent, was edited, or is
                                  of another model. Switch thinking off for this request */
+    uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
+                                 provider would refuse (see there): it is not sent */
     uint64_t cost;            /* of the window, in units of the budget */
+    uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
 } ms_project_report;

@@ -1552,7 +1552,7 @@ controls()
         ms__request_tail '!ms__extra_max_tokens(desc, &value)' 'true'
     control tools_of_another_provider gcc test_request \
         request_is_refused_when_its_tools_have_the_form_of_another_provider 100 \
-        ms__tool_check '(f->wires & MS__BIT_OF(wire)) != 0' 'true'
+        ms__tool_check 'ms__has_word(wire->tool_members, ms_str_of(f->member))' 'true'
     control tool_of_the_responses_api gcc test_request \
         request_is_refused_when_its_tools_have_the_form_of_another_provider 100 \
         ms__tool_check 'typed && !function' 'typed'
@@ -1567,19 +1567,37 @@ controls()
         ms__request_empty 'memory && ms_next(it)' 'false'
     control profile_without_a_place_for_system_text gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__profile_check 'profile->system != MS_SYSTEM_SEPARATE && !templates->system' 'false'
+        ms__profile_check 'profile->system != MS_SYSTEM_SEPARATE && !wire->system' 'false'
     control profile_with_pictures_by_url gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__profile_check 'profile->images && profile->image_urls && !templates->url' 'false'
+        ms__profile_check 'profile->images && profile->image_urls && !wire->url' 'false'
     control system_member_that_a_wire_has_not gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__request_check 'ms__wire_templates[wire].system' 'false'
+        ms__request_check 'MS_SYSTEM_SEPARATE && !wire->prompt' 'false'
     control assistant_text_stays_last gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
-        ms__list_make '!profile->end_text || !end' 'true'
+        ms__text_ends '!p->profile->end_text ||' 'true ||'
     control end_text_behind_results gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
-        ms__list_make '|| end->has_calls' ''
+        ms__text_ends '|| g->has_calls' ''
+    control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__text_ends 'g->last->unfinished &&' 'false &&'
+    control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__window_start 'end = end->begin;' ''
+    control window_that_began_elsewhere gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns '!ms__window_begins(p, start, before) ||' ''
+    control results_shortened_since gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns 'then != old' 'false'
+    control thinking_behind_an_edit gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__bound_turns 'if (edited) p->edited = g->number;' ''
+    control speaker_inside_a_loop gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
+        ms__turns_find 'inside && p->wire->after' 'false'
+    control empty_reasoning_is_left_out gcc test_thinking \
+        reasoning_of_each_turn_with_calls_goes_back 100 \
+        ms__emit_turns 'p->profile->thinking_always' 'false'
+    control reasoning_of_old_turns gcc test_thinking \
+        thinking_of_the_turns_that_the_policy_names_is_sent 100 \
+        ms__group_asked 'p->thinking == MS_THINKING_CALLS' 'false'
     control answered_call_waits gcc test_request \
         calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
         ms__pending_list 'if (w->call->result) continue;' ''
@@ -1738,9 +1756,8 @@ controls()
         message_is_refused_when_its_extra_is_no_object 100 ms_shorten_message \
         'if (m->extra.ptr) MS__TRY(ms__field_check(m, MS_F_EXTRA, err));' ''
     control model_lost_without_memory gcc test_answer \
-        answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_facts \
-        'ms__answer_no_memory(a, v.len);' \
-        '{ if (f->what != MS__MODEL) ms__answer_no_memory(a, v.len); }'
+        answer_has_its_model_or_is_refused_when_memory_ends 100 ms__answer_word \
+        'ms__answer_no_memory(a, v.len);' '(void)0;'
     control call_without_memory_takes_a_number gcc test_format \
         call_gets_the_id_of_its_number_when_it_is_put_again 100 ms__identified \
         'if (code != MS_OK) w->last_id = last;' ''

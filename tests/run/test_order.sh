@@ -67,7 +67,23 @@ beside()
     else echo "FAIL ${name}_lists_its_sections: $listed, but $begun begin"; fi
 }
 
+# Outside of the rows of [wire] and [answer-events] nothing asks which provider or wire it
+# serves. rows_decide FILE ...: counts the places that do.
+rows_decide()
 {
+    local asks
+    asks=$(grep -nE 'wire *[!=]=|switch *\(.*wire\)|MS_WIRE_[A-Z]|profile->name *[!=]=|"(openai|anthropic|gemini|ollama|chat-strict)"' "$@" |
+        grep -vE 'src/agent/(wire|answer-events)\.h:')
+    if [ -z "$asks" ]; then echo "ok no_provider_is_compared_outside_its_row"
+    else echo "FAIL no_provider_is_compared_outside_its_row: $asks"; fi
+}
+
+{
+    rows_decide src/agent/*.h
+    echo 'if (p->profile->wire == MS_WIRE_CHAT) return;' >"$out/compared.h"
+    if rows_decide "$out/compared.h" | grep -q '^FAIL'
+    then echo "ok a_compared_provider_is_found"
+    else echo "FAIL a_compared_provider_is_found"; fi
     beside bindings/msgstore_ffi.h ms_ffi_
     beside backends/msgstore_postgres.h ms__pg
 } | tee "$out/beside"

@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 6
+#define PROFILES 8
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
@@ -283,7 +283,7 @@ static inline void must_be_same(const ms_profile *profile, const history *h, ms_
 }
 
 /* Read in the provider's format and projected again: the same bytes. */
-static inline void must_stay(const ms_profile *profile, bool thinking, ms_str request,
+static inline void must_stay(const ms_profile *profile, ms_thinking thinking, ms_str request,
                              const history *h)
 {
     ms_project_opts opts = everything;
@@ -422,7 +422,11 @@ static inline ms_project_opts row_opts(const table_row *r)
     opts.newest = opt_number(given, "newest");
     opts.step = opt_number(given, "step");
     opts.budget = opt_number(given, "budget");
-    opts.thinking = json_is_true(json_object_get(given, "thinking"));
+    const char *const words[] = {"off", "on", "running", "calls", "all"};
+    const char *thinking = json_string_value(json_object_get(given, "thinking"));
+    if (json_is_true(json_object_get(given, "thinking"))) thinking = "on";
+    for (unsigned i = 0; thinking != NULL && i < COUNT(words); i++)
+        if (strcmp(words[i], thinking) == 0) opts.thinking = (ms_thinking)i;
     if (json_is_true(json_object_get(given, "bytes"))) opts.count = count_bytes;
     return opts;
 }

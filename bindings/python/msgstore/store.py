@@ -287,13 +287,14 @@ class Store:
                 system: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
                 agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
                 newest: Optional[int] = None, budget: Optional[int] = None,
-                thinking: bool = False, text_type: Optional[str] = None,
+                thinking: Union[bool, str] = False, text_type: Optional[str] = None,
                 **extra: Any) -> Dict[str, Any]:
         """Returns the body of the next request: a history that the provider accepts.
 
         With ``agent_key`` it has what that agent reads; what other agents said is user
         text with their names. ``text_type`` is that of ``answer``. ``extra`` are further
-        members of the request, such as max_tokens.
+        members of the request, such as max_tokens. ``thinking`` is True (sent back
+        as the provider wants it), "running", "calls" or "all".
         """
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,

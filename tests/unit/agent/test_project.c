@@ -27,6 +27,7 @@ static void report_words(const ms_project_report *r, char *out, size_t size)
         {"merged", r->merged}, {"started", r->started}, {"bridged", r->bridged},
         {"ended", r->ended},
         {"thinking_missing", r->thinking_missing},
+        {"thinking_left_out", r->thinking_left_out}, {"over", r->over},
     };
     size_t len = 0;
     out[0] = '\0';

@@ -759,7 +759,7 @@ static void add_steps(const ms_request_desc *desc, const char *steps)
                      "\"text\":\"\",\"n\":\"", n,
                      calls ? "\",\"name\":\"f\",\"input\":{}}" : "\"}");
         if (*steps == 'd') by.opts.agent_key = MS_STR("w");
-        by.opts.thinking = false;
+        by.opts.thinking = MS_THINKING_OFF;
         assert_int_equal(ms_answer(&by, ms_str_of(body), NULL, NULL), MS_OK);
     }
 }
@@ -786,7 +786,9 @@ TEST(thinking_of_the_running_turn_is_sent_or_reported)
         {"anthropic", "ucrkrocr", "think2", NULL, 0, 0, 0},
         {"anthropic", "ucrokrocr", "think8", NULL, 0, 0, 0},
         {"anthropic", "ucroa", "tool_use", "think2", 0, 0, 0},
-        {"anthropic", "ucrucr", "think5", "think2", 0, 0, 0},
+        {"anthropic", "ucrucr", "think2", NULL, 0, 0, 0}, /* he adds to the results */
+        {"anthropic", "ucrucr", "think5", NULL, 0, 0, 0},
+        {"anthropic", "ucraucr", "think6", "think2", 0, 0, 0},
         {"openai", "ucrocr", "think2", NULL, 0, 0, 0},
         {"openai", "ucrokr", "think2", NULL, 1, 0, 0},
         {"openai", "ucra", "think2", NULL, 0, 0, 0},
@@ -799,7 +801,7 @@ TEST(thinking_of_the_running_turn_is_sent_or_reported)
         ms_request_desc desc = desc_of(rows[i].provider);
         desc.opts.agent_key = MS_STR("m");
         desc.opts.model = MS_STR("m");
-        desc.opts.thinking = true;
+        desc.opts.thinking = MS_THINKING_RUNNING;
         add_steps(&desc, rows[i].steps);
         desc.opts.newest = rows[i].newest;
         ms_str body = body_of(&desc, &report);
