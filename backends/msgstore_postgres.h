@@ -2245,7 +2245,7 @@ static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena
     if (of->views & MS_VIEW_GLOBAL) ms__pg_say(q, " or type in (9, 15)");
     if ((of->views & MS_VIEW_AGENT) && ms__pg_is_name(of->agent_key)) {
         ms__pg_say_text(q, " or agent = ", of->agent_key);
-        ms__pg_say_number(q, " and (", (int64_t)of->agent_types);
+        ms__pg_say_number(q, " and (", (int64_t)(of->agent_types / MS_BIT(0)));
         ms__pg_say(q, " >> type::int) & 1 = 1");
     }
     if (of->views & MS_VIEW_TEAM) {
@@ -2262,7 +2262,7 @@ static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena
 static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
 {
     if (of->types && of->types != MS_TYPES_ALL) {
-        ms__pg_say_number(q, " and (", (int64_t)of->types);
+        ms__pg_say_number(q, " and (", (int64_t)(of->types / MS_BIT(0)));
         ms__pg_say(q, " >> type::int) & 1 = 1");
     }
     if (of->turn_id.ptr && ms__pg_is_name(of->turn_id))

@@ -379,7 +379,7 @@ static ms_result ms_ffi__set_of(ms_ffi__state *f, const ms_ffi__row *row, ms_str
                       : ms_ffi__place(row->words, list.items[i], NULL);
         if (row->kind == MS_FFI__TYPES && bit == MS_T_NONE) return MS_E_TYPE;
         if (bit < 0) return MS_E_ARGUMENT;
-        *set |= (uint64_t)1 << bit;
+        *set |= row->kind == MS_FFI__TYPES ? MS_BIT(bit) : (uint64_t)1 << bit;
     }
     return MS_OK;
 }

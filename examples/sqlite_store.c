@@ -187,7 +187,7 @@ static char *sq_select(const ms_query *q, uint64_t last)
     if (q->views & MS_VIEW_GLOBAL) sqlite3_str_appendall(s, " OR type IN (9, 15)");
     if (q->views & MS_VIEW_AGENT)
         sqlite3_str_appendf(s, " OR agent_key = %.*Q AND %llu >> type & 1",
-                            SQ_TEXT(q->agent_key), SQ_NUMBER(q->agent_types));
+                            SQ_TEXT(q->agent_key), SQ_NUMBER(q->agent_types / MS_BIT(0)));
     for (size_t i = 0; (q->views & MS_VIEW_TEAM) && i < q->n_agent_keys; i++)
         sqlite3_str_appendf(s, " OR agent_key = %.*Q", SQ_TEXT(q->agent_keys[i]));
     sqlite3_str_appendall(s, ")");
@@ -196,7 +196,7 @@ static char *sq_select(const ms_query *q, uint64_t last)
     if (q->turn_id.ptr != NULL)
         sqlite3_str_appendf(s, " AND turn_id = %.*Q", SQ_TEXT(q->turn_id));
     if (q->types != 0)
-        sqlite3_str_appendf(s, " AND %llu >> type & 1", SQ_NUMBER(q->types));
+        sqlite3_str_appendf(s, " AND %llu >> type & 1", SQ_NUMBER(q->types / MS_BIT(0)));
     if (q->before_seq != 0)
         sqlite3_str_appendf(s, " AND seq < %llu", SQ_NUMBER(q->before_seq));
     if (q->has_since) sqlite3_str_appendall(s, " AND time >= ?1");

@@ -11,25 +11,23 @@
 #include "../msgstore.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct follower {
     ms_store *store;          /* the second handle */
-    uint64_t from;            /* bytes of the text that were printed */
+    ms_stream_text more;      /* how far the text was printed */
 } follower;
 
 /* Prints the text that is new since the last call. */
 static ms_result follow(follower *f, uint64_t seq, ms_error *err)
 {
     ms_arena arena = {0};
-    ms_stream_text more;
     ms_result result = ms_wait(f->store, 0, 0, NULL, err);
     if (result == MS_OK)
-        result = ms_stream_read(f->store, seq, f->from, &arena, &more, err);
-    if (result == MS_OK) {
-        printf("  +\"%.*s\"%s\n", (int)more.text.len, more.text.ptr,
-               more.ended ? ", ended" : "");
-        f->from = more.next;
-    }
+        result = ms_stream_follow(f->store, seq, &arena, &f->more, err);
+    if (result == MS_OK)
+        printf("  +\"%.*s\"%s\n", (int)f->more.text.len, f->more.text.ptr,
+               f->more.ended ? ", ended" : "");
     ms_arena_deinit(&arena);
     return result;
 }
@@ -42,7 +40,7 @@ static ms_result answer(ms_store *store, follower *f, bool dies, uint64_t *seq,
     ms_stream_opts opts = {0};
     ms_envelope m = ms_assistant_message(ms_text(""));
     opts.every_part = true;
-    f->from = 0;
+    memset(&f->more, 0, sizeof f->more);
     ms_result result = ms_stream_begin(&stream, store, MS_STR("chat"), &m, &opts, err);
     if (result != MS_OK) return result;
     *seq = stream.seq;
@@ -83,7 +81,7 @@ static ms_result run(ms_store *store, follower *f, ms_error *err)
 int main(void)
 {
     ms_store *store = NULL;
-    follower f = {NULL, 0};
+    follower f = {0};
     ms_error err;
     ms_log_desc desc = {0};
     desc.path = "streaming.msl";

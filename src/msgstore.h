@@ -133,6 +133,7 @@ extern "C" {
 #include "formats/bedrock.h"
 #include "formats/interactions.h"
 #include "formats/pydantic.h"
+#include "formats/responses.h"
 #include "formats/format-table.h"
 #include "formats/shorten.h"
 

@@ -67,26 +67,29 @@ static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
     return FINE;
 }
 
-/* Finds the messages in the input, in the members that the provider's format names. Of a
- * request's body only the members about messages are checked, unless the provider has
- * rules for others. A list alone is a body without system text. */
+/* Finds the messages in the input. Of a request's body only the members that the rules
+ * look at are checked, of some providers all. A list alone is a body without the
+ * others. */
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
-    const ms_format *f = ms_format_find(ms_str_of(provider->name));
-    ms_str list = ms_str_of(f != NULL && f->list != NULL ? f->list : "messages");
-    ms_str system = ms_str_of(f != NULL && f->system != NULL ? f->system : "system");
+    const char *const *names = lint_members_of(provider->name);
+    size_t last = 0;
     ms_buf buf = {&c->arena, NULL, 0, 0};
     ms_json_writer w;
-    bool alone = is_kind(body, MS_JSON_ARRAY);
-    if (!alone && (!is_object(body) || !ms_json_member(body, list, &value))) return FINE;
+    if (names == NULL) return FINE;
+    while (names[last + 1] != NULL) last++;
+    ms_str list = ms_str_of(names[last]);
+    bool alone = !is_object(body) || !ms_json_member(body, list, &value);
+    if (alone && !is_kind(body, MS_JSON_ARRAY)) return FINE;
     if (!alone && lint_reads_body(provider->name)) return FINE;
     if (!alone) *json = value;
-    if (provider->system != MS_SYSTEM_SEPARATE) return FINE;
+    if (last == 0) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
-    if (!alone && ms_json_member(body, system, &value)) {
-        ms_json_key(&w, system);
+    for (size_t i = 0; i < last; i++) {
+        if (alone || !ms_json_member(body, ms_str_of(names[i]), &value)) continue;
+        ms_json_key(&w, ms_str_of(names[i]));
         ms_json_put_raw(&w, value);
     }
     ms_json_key(&w, list);

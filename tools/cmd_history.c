@@ -42,7 +42,12 @@ static void print_report(const ms_project_report *r)
         {r->synthesised, "results made up for calls without one"},
         {r->merged, "texts that went on the message before"},
         {r->started, "messages put in front, so that the user begins"},
+        {r->bridged, "texts put between results and the user's text"},
+        {r->ended, "messages put after assistant text, so that the user ends"},
+        {r->thinking_missing, "turns without the thinking that the provider requires"},
+        {r->thinking_left_out, "pieces of thinking left out that the provider would refuse"},
         {r->cost, "tokens, by estimate, in the window"},
+        {r->over, "of these: over the budget"},
         {r->newest_turn, "of these: the newest turn, with the system text"},
         {r->first_seq, "is the number of the first message in the window"},
     };

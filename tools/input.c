@@ -487,6 +487,36 @@ static bool shows_anthropic(const shape *s)
     return false;
 }
 
+/* Returns whether a value is a list that begins with a part of a message item. */
+static bool has_item_parts(ms_str content)
+{
+    ms_str first, type;
+    return is_kind(content, MS_JSON_ARRAY) && ms_json_element(content, 0, &first) &&
+           ms_json_member(first, MS_STR("type"), &type) &&
+           is_word(type, " input_text input_image input_file output_text refusal ");
+}
+
+/* Returns whether a shape is an item of responses: a message with their parts, reasoning
+ * with a summary, a call or its output, or what the provider has done. */
+static bool shows_responses(const shape *s)
+{
+    if (is_kind(s->role, MS_JSON_STRING)) return has_item_parts(s->content);
+    if (ms_json_string_is(s->type, MS_STR("reasoning"))) {
+        return is_kind(s->summary, MS_JSON_ARRAY) || s->encrypted_content.ptr != NULL;
+    }
+    if (is_word(s->type, " web_search_call file_search_call code_interpreter_call "
+                         "image_generation_call mcp_call mcp_list_tools "
+                         "item_reference ")) {
+        return true;
+    }
+    return is_word(s->type, " function_call function_call_output custom_tool_call "
+                            "custom_tool_call_output shell_call shell_call_output "
+                            "local_shell_call apply_patch_call apply_patch_call_output "
+                            "computer_call computer_call_output tool_search_call "
+                            "tool_search_output ") &&
+           s->call_id.ptr != NULL;
+}
+
 /* Returns whether a list begins with a block of bedrock: an object with one member that
  * names its kind. */
 static bool is_bedrock(ms_str list)
@@ -544,9 +574,9 @@ static const struct {
 } formats[] = {
     {"envelope", shows_envelope},       {"task", shows_task},
     {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
-    {"framework", shows_framework},     {"anthropic", shows_anthropic},
-    {"bedrock", shows_bedrock},         {"gemini-interactions", shows_interactions},
-    {"session", shows_session},
+    {"openai-responses", shows_responses}, {"framework", shows_framework},
+    {"anthropic", shows_anthropic},     {"bedrock", shows_bedrock},
+    {"gemini-interactions", shows_interactions}, {"session", shows_session},
 };
 
 /* Returns the format of a message object, or NULL. An object with a role and no other
@@ -586,16 +616,38 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
     return list->ptr != NULL;
 }
 
-/* Returns the format of a request by its system text beside the messages. */
-static const ms_format *format_of_body(const reader *r, ms_str object)
+/* Returns the format of a request by its list `input`, whose items are steps or items of
+ * responses: the first that shows which counts. A role alone shows it only if it is that
+ * of the model in turns. If none shows it, `otherwise` is the name. */
+static const ms_format *format_of_input(reader *r, ms_str list, const char *otherwise)
 {
-    ms_str value;
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        if (!is_object(it.value)) continue;
+        shape s = shape_of(r, it.value);
+        if (shows_interactions(&s) || is_word(s.role, " model ")) {
+            return ms_format_find(MS_STR("gemini-interactions"));
+        }
+        if (shows_responses(&s) || is_word(s.type, " message reasoning ")) {
+            return ms_format_find(MS_STR("openai-responses"));
+        }
+    }
+    return ms_format_find(ms_str_of(otherwise));
+}
+
+/* Returns the format of a request by its system text beside the messages. */
+static const ms_format *format_of_body(reader *r, ms_str object)
+{
+    ms_str value, system;
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
         return ms_format_find(MS_STR("gemini"));
     }
-    if (ms_json_member(object, MS_STR("system_instruction"), &value)) {
-        return ms_format_find(MS_STR("gemini-interactions"));
+    if (ms_json_member(object, MS_STR("input"), &value) &&
+        !ms_json_member(object, MS_STR("messages"), &system)) {
+        bool steps = ms_json_member(object, MS_STR("system_instruction"), &system);
+        return format_of_input(r, value, steps ? "gemini-interactions"
+                                               : "openai-responses");
     }
     if (ms_json_member(object, MS_STR("system"), &value) && is_bedrock(value)) {
         return ms_format_find(MS_STR("bedrock"));

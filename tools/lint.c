@@ -17,7 +17,8 @@
 enum {
     LINT_TEXT = 512,          /* bytes of a path or a text, longer ones are truncated */
     LINT_SHOWN = 60,          /* bytes of a value or name that a text shows */
-    LINT_MEMBERS = 8          /* members in the longest table, and its last row */
+    LINT_LISTED = 8,          /* shapes that a text names */
+    LINT_MEMBERS = 12         /* members in the longest table, and its last row */
 };
 
 /* Where a value is: a member of this name, or an element, in another value. */
@@ -457,7 +458,8 @@ static void lint_no_shape(lint *l, const lint_path *at, ms_str object,
     for (size_t i = 0; i < of->count; i++) {
         const lint_shape *shape = &of->shapes[i];
         if (strchr(shape->places, place) == NULL) continue;
-        lint_put_word(&words, &count, " or ", shape->tag);
+        if (count < LINT_LISTED) lint_put_word(&words, &count, " or ", shape->tag);
+        else if (count++ == LINT_LISTED) lint_put_text(&words, " or another");
     }
     if (of->tag == NULL) {
         ms_json_iter it = ms_json_iterate(object);
@@ -712,14 +714,35 @@ static void lint_chat_function(lint *l, const lint_path *at, ms_str value, char 
 static const lint_member lint_chat_call_members[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
     {"function", LINT_NEEDED | LINT_OBJECT, lint_chat_function, 0},
+    {"extra_content", LINT_OBJECT, NULL, 0}, /* of Gemini's endpoint */
+    LINT_END,
+};
+
+/* The input of a custom tool is any text. */
+static const lint_member lint_chat_custom_members[] = {
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"input", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_chat_custom(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_chat_custom_members, false);
+}
+
+static const lint_member lint_chat_custom_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
+    {"custom", LINT_NEEDED | LINT_OBJECT, lint_chat_custom, 0},
     LINT_END,
 };
 
 static const lint_shape lint_chat_call_shapes[] = {
     {"function", "a", lint_chat_call_members, NULL},
+    {"custom", "a", lint_chat_custom_call, NULL},
 };
 
-static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 1, false};
+static const lint_choice lint_chat_call = {"type", lint_chat_call_shapes, 2, false};
 
 /* Checks the list of calls, which must not be empty. */
 static void lint_chat_calls(lint *l, const lint_path *at, ms_str value, char place)
@@ -983,7 +1006,10 @@ static void lint_block_content(lint *l, const lint_path *at, ms_str value, char 
 }
 
 static const lint_member lint_block_text[] = {
-    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0}, LINT_END};
+    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0},
+    {"citations", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_END,
+};
 
 static const lint_member lint_block_source[] = {
     {"source", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
@@ -992,6 +1018,9 @@ static const lint_member lint_block_use[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"caller", LINT_OBJECT, NULL, 0},
+    {"toolset_name", LINT_STRING, NULL, 0},
+    {"server_name", LINT_STRING, NULL, 0}, /* of an MCP server */
     LINT_END,
 };
 
@@ -1028,6 +1057,29 @@ static const lint_member lint_block_thinking[] = {
 static const lint_member lint_block_redacted[] = {
     {"data", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
+static const lint_member lint_block_served[] = {
+    {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
+    {"content", LINT_NEEDED | LINT_ANY, NULL, 0},
+    {"caller", LINT_OBJECT, NULL, 0},
+    {"is_error", LINT_BOOL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_compaction[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_NULL, NULL, 0},
+    {"encrypted_content", LINT_STRING | LINT_NULL, NULL, 0},
+    {"signature", LINT_STRING | LINT_NULL, NULL, 0},
+    {"tool_changes", LINT_ANY, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_block_fallback[] = {
+    {"to", LINT_NEEDED | LINT_ANY, NULL, 0},
+    {"from", LINT_ANY, NULL, 0},
+    {"trigger", LINT_ANY, NULL, 0},
+    LINT_END,
+};
+
 static const lint_shape lint_block_shapes[] = {
     {"text", "uars", lint_block_text, NULL},
     {"image", "ur", lint_block_source, NULL},
@@ -1036,6 +1088,18 @@ static const lint_shape lint_block_shapes[] = {
     {"tool_result", "u", lint_block_result, lint_block_failed},
     {"thinking", "a", lint_block_thinking, NULL},
     {"redacted_thinking", "a", lint_block_redacted, NULL},
+    {"server_tool_use", "a", lint_block_use, NULL}, /* blocks of the server's own tools */
+    {"mcp_tool_use", "a", lint_block_use, NULL},
+    {"mcp_tool_result", "a", lint_block_served, NULL},
+    {"web_search_tool_result", "a", lint_block_served, NULL},
+    {"web_fetch_tool_result", "a", lint_block_served, NULL},
+    {"code_execution_tool_result", "a", lint_block_served, NULL},
+    {"bash_code_execution_tool_result", "a", lint_block_served, NULL},
+    {"text_editor_code_execution_tool_result", "a", lint_block_served, NULL},
+    {"tool_search_tool_result", "a", lint_block_served, NULL},
+    {"advisor_tool_result", "a", lint_block_served, NULL},
+    {"compaction", "a", lint_block_compaction, NULL},
+    {"fallback", "a", lint_block_fallback, NULL},
 };
 
 static const lint_choice lint_block = {"type", lint_block_shapes,
@@ -1238,6 +1302,16 @@ static const lint_member lint_gemini_call_part[] = {
 static const lint_member lint_gemini_response_part[] = {
     {"functionResponse", LINT_NEEDED | LINT_OBJECT, lint_gemini_response, 0}, LINT_END};
 
+/* Code that the server ran, and calls of its own tools. */
+#define LINT_GEMINI_SERVED(name)                                                         \
+    {{name, LINT_NEEDED | LINT_OBJECT, NULL, 0},                                         \
+     {"thoughtSignature", LINT_STRING, NULL, 0},                                         \
+     LINT_END}
+static const lint_member lint_gemini_code[] = LINT_GEMINI_SERVED("executableCode");
+static const lint_member lint_gemini_ran[] = LINT_GEMINI_SERVED("codeExecutionResult");
+static const lint_member lint_gemini_tool[] = LINT_GEMINI_SERVED("toolCall");
+static const lint_member lint_gemini_done[] = LINT_GEMINI_SERVED("toolResponse");
+
 /* A part has exactly one member of these, in a role that allows it. */
 static const lint_shape lint_gemini_shapes[] = {
     {"text", "um", lint_gemini_text, NULL},
@@ -1246,6 +1320,10 @@ static const lint_shape lint_gemini_shapes[] = {
     {"fileData", "um", lint_gemini_file, NULL},
     {"functionCall", "m", lint_gemini_call_part, NULL},
     {"functionResponse", "u", lint_gemini_response_part, NULL},
+    {"executableCode", "m", lint_gemini_code, NULL},
+    {"codeExecutionResult", "m", lint_gemini_ran, NULL},
+    {"toolCall", "m", lint_gemini_tool, NULL},
+    {"toolResponse", "m", lint_gemini_done, NULL},
 };
 
 static const lint_choice lint_gemini_part = {NULL, lint_gemini_shapes,
@@ -2246,43 +2324,690 @@ static void lint_pydantic(lint *l, char place)
 }
 
 
+/* ---- openai-responses: the shape of an item ----
+ * Places of items: s nothing is stored at the provider, p the items are. Places of parts:
+ * u in input, a in an assistant's output. A type that no table has is not judged. */
+
+/* Checks a word of a list. */
+static void lint_one_of(lint *l, const lint_path *at, ms_str value, char place)
+{
+    const char *words = place == 's'   ? "in_progress or completed or incomplete"
+                        : place == 'e' ? "completed or failed"
+                        : place == 'x' ? "client or server"
+                                       : "commentary or final_answer";
+    ms_str word = lint_decode(l, value);
+    const char *p = words, *end;
+    if (word.ptr == NULL) return; /* null, where it is allowed */
+    for (; *p != '\0'; p = *end != '\0' ? end + 4 : end) {
+        end = strstr(p, " or ");
+        if (end == NULL) end = p + strlen(p);
+        if (ms_str_equal(word, ms_str_n(p, (size_t)(end - p)))) return;
+    }
+    lint_say(l, at, value, "must be %w, is %v", words, value);
+}
+
+/* Checks an id of an item or a call: at most 64 characters. */
+static void lint_item_id(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str id = lint_decode(l, value);
+    size_t count = 0;
+    for (size_t i = 0; i < id.len; i++) {
+        count += ((unsigned char)id.ptr[i] & 0xC0) != 0x80;
+    }
+    lint_not_empty(l, at, value, place);
+    if (count <= 64) return;
+    lint_say(l, at, value, "must have at most 64 characters, has %n", count);
+}
+
+/* Reports an object that has none of the members in `names`. */
+static void lint_needs_one(lint *l, const lint_path *at, ms_str object,
+                           const char *const names[3])
+{
+    lint_text words = {"", 0};
+    size_t count = 0;
+    for (size_t i = 0; i < 3 && names[i] != NULL; i++) {
+        unsigned kind = lint_kind(lint_get(object, names[i]));
+        if (kind != 0 && kind != LINT_NULL) return;
+        lint_put_word(&words, &count, " or ", names[i]);
+    }
+    lint_say(l, at, object, "must have %w", words.text);
+}
+
+static void lint_item_image(lint *l, const lint_path *at, ms_str part, char place)
+{
+    static const char *const names[3] = {"image_url", "file_id", NULL};
+    (void)place;
+    lint_needs_one(l, at, part, names);
+}
+
+static void lint_item_file(lint *l, const lint_path *at, ms_str part, char place)
+{
+    static const char *const names[3] = {"file_data", "file_id", "file_url"};
+    (void)place;
+    lint_needs_one(l, at, part, names);
+}
+
+#define LINT_BREAKPOINT {"prompt_cache_breakpoint", LINT_OBJECT | LINT_NULL, NULL, 0}
+
+static const lint_member lint_item_input_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_BREAKPOINT, LINT_END};
+
+static const lint_member lint_item_input_image[] = {
+    {"detail", LINT_STRING, NULL, 0},
+    {"image_url", LINT_STRING | LINT_NULL, NULL, 0},
+    {"file_id", LINT_STRING | LINT_NULL, NULL, 0},
+    LINT_BREAKPOINT,
+    LINT_END,
+};
+
+static const lint_member lint_item_input_file[] = {
+    {"file_data", LINT_STRING, NULL, 0},
+    {"file_id", LINT_STRING | LINT_NULL, NULL, 0},
+    {"file_url", LINT_STRING, NULL, 0},
+    {"filename", LINT_STRING, NULL, 0},
+    {"detail", LINT_STRING, NULL, 0},
+    LINT_BREAKPOINT,
+    LINT_END,
+};
+
+static const lint_member lint_item_output_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"annotations", LINT_LIST, NULL, 0},
+    {"logprobs", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_refusal[] = {
+    {"refusal", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_item_parts[] = {
+    {"input_text", "u", lint_item_input_text, NULL},
+    {"input_image", "u", lint_item_input_image, lint_item_image},
+    {"input_file", "u", lint_item_input_file, lint_item_file},
+    {"output_text", "a", lint_item_output_text, NULL},
+    {"refusal", "a", lint_item_refusal, NULL},
+};
+
+static const lint_choice lint_item_part = {"type", lint_item_parts,
+                                           LINT_COUNT(lint_item_parts), false};
+
+/* Checks content: a string, or a list of parts. */
+static void lint_item_content(lint *l, const lint_path *at, ms_str value, char place)
+{
+    if (lint_kind(value) == LINT_LIST)
+        lint_each(l, at, value, &lint_item_part, place, place);
+}
+
+#define LINT_STATUS {"status", LINT_STRING, lint_one_of, 's'}
+#define LINT_ITEM_ID {"id", LINT_STRING, lint_item_id, 0}
+#define LINT_CALL_ID {"call_id", LINT_NEEDED | LINT_STRING, lint_item_id, 0}
+#define LINT_CALLER {"caller", LINT_OBJECT | LINT_NULL, NULL, 0}
+
+static const lint_member lint_item_user[] = {
+    {"type", LINT_STRING, NULL, 0},
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_item_content, 'u'},
+    LINT_ITEM_ID,
+    LINT_STATUS,
+    LINT_END,
+};
+
+static const lint_member lint_item_assistant[] = {
+    {"type", LINT_STRING, NULL, 0},
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_item_content, 'a'},
+    {"phase", LINT_STRING | LINT_NULL, lint_one_of, 'p'},
+    LINT_ITEM_ID,
+    LINT_STATUS,
+    LINT_END,
+};
+
+static const lint_shape lint_item_messages[] = {
+    {"user", "sp", lint_item_user, NULL},
+    {"system", "sp", lint_item_user, NULL},
+    {"developer", "sp", lint_item_user, NULL},
+    {"assistant", "sp", lint_item_assistant, NULL},
+};
+
+static const lint_choice lint_item_message = {"role", lint_item_messages,
+                                              LINT_COUNT(lint_item_messages), false};
+
+static const lint_member lint_item_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_item_summaries[] = {
+    {"summary_text", "s", lint_item_text, NULL},
+    {"reasoning_text", "c", lint_item_text, NULL},
+};
+
+static const lint_choice lint_item_summary = {"type", lint_item_summaries,
+                                              LINT_COUNT(lint_item_summaries), false};
+
+static void lint_item_thoughts(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_each(l, at, value, &lint_item_summary, place, place);
+}
+
+/* Without a store at the provider, reasoning is nothing but its encrypted content. */
+static void lint_item_reasoning(lint *l, const lint_path *at, ms_str item, char place)
+{
+    lint_path path = lint_in(at, "encrypted_content");
+    ms_str value = lint_get(item, "encrypted_content");
+    if (place != 's' || (lint_kind(value) == LINT_STRING && value.len > 2)) return;
+    lint_say(l, &path, value.ptr != NULL ? value : item,
+             "must be a text where nothing is stored, is %v", value);
+}
+
+static void lint_item_reference(lint *l, const lint_path *at, ms_str item, char place)
+{
+    if (place == 's') lint_say(l, at, item, "refers to an item where nothing is stored");
+}
+
+static const lint_member lint_item_thinking[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    {"summary", LINT_NEEDED | LINT_LIST, lint_item_thoughts, 's'},
+    {"content", LINT_LIST, lint_item_thoughts, 'c'},
+    {"encrypted_content", LINT_STRING | LINT_NULL, NULL, 0},
+    LINT_STATUS,
+    LINT_END,
+};
+
+static const lint_member lint_item_call[] = {
+    LINT_CALL_ID,
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"arguments", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"namespace", LINT_STRING, NULL, 0},
+    {"async", LINT_BOOL | LINT_NULL, NULL, 0},
+    LINT_ITEM_ID,
+    LINT_STATUS,
+    LINT_CALLER,
+    LINT_END,
+};
+
+static const lint_member lint_item_custom[] = {
+    LINT_CALL_ID,
+    {"name", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    {"input", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"namespace", LINT_STRING, NULL, 0},
+    LINT_ITEM_ID,
+    LINT_STATUS,
+    LINT_CALLER,
+    LINT_END,
+};
+
+static const lint_member lint_item_output[] = {
+    LINT_CALL_ID,
+    {"output", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_item_content, 'u'},
+    {"name", LINT_STRING | LINT_NULL, NULL, 0},
+    LINT_ITEM_ID,
+    LINT_STATUS,
+    LINT_CALLER,
+    LINT_END,
+};
+
+/* The items of which all members are known. */
+static const lint_shape lint_closed_items[] = {
+    {"reasoning", "sp", lint_item_thinking, lint_item_reasoning},
+    {"function_call", "sp", lint_item_call, NULL},
+    {"function_call_output", "sp", lint_item_output, NULL},
+    {"custom_tool_call", "sp", lint_item_custom, NULL},
+    {"custom_tool_call_output", "sp", lint_item_output, NULL},
+};
+
+static const lint_choice lint_closed_item = {"type", lint_closed_items,
+                                             LINT_COUNT(lint_closed_items), false};
+
+static const lint_member lint_item_commands[] = {
+    {"commands", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"timeout_ms", LINT_NUMBER | LINT_NULL, NULL, 0},
+    {"max_output_length", LINT_NUMBER | LINT_NULL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_exec[] = {
+    {"type", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"command", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"env", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+/* Checks what a shell is to do. Place: s shell, l local_shell. */
+static void lint_item_action(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_object(l, at, value, NULL, place == 's' ? lint_item_commands : lint_item_exec,
+                true);
+}
+
+static const lint_member lint_item_exit[] = {
+    {"exit_code", LINT_NEEDED | LINT_NUMBER, NULL, 0}, LINT_END};
+
+static const lint_member lint_item_nothing[] = {LINT_END};
+
+static const lint_shape lint_item_outcomes[] = {
+    {"exit", "o", lint_item_exit, NULL},
+    {"timeout", "o", lint_item_nothing, NULL},
+};
+
+static const lint_choice lint_item_outcome = {"type", lint_item_outcomes, 2, true};
+
+static void lint_item_ended(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_choose(l, at, value, &lint_item_outcome, 'o');
+}
+
+static const lint_member lint_item_printed[] = {
+    {"stdout", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"stderr", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"outcome", LINT_NEEDED | LINT_OBJECT, lint_item_ended, 0},
+    LINT_END,
+};
+
+/* Checks what the commands of a shell have printed. */
+static void lint_item_prints(lint *l, const lint_path *at, ms_str list, char place)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path item = lint_nth(at, i);
+        if (lint_kind(it.value) == LINT_OBJECT)
+            lint_object(l, &item, it.value, NULL, lint_item_printed, true);
+        else lint_say(l, &item, it.value, "must be an object, is %v", it.value);
+    }
+}
+
+static const lint_member lint_item_diff[] = {
+    {"path", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"diff", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_path[] = {
+    {"path", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_shape lint_item_operations[] = {
+    {"create_file", "o", lint_item_diff, NULL},
+    {"update_file", "o", lint_item_diff, NULL},
+    {"delete_file", "o", lint_item_path, NULL},
+};
+
+static const lint_choice lint_item_operation = {"type", lint_item_operations, 3, false};
+
+static void lint_item_operates(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_choose(l, at, value, &lint_item_operation, 'o');
+}
+
+static const lint_member lint_item_shell[] = {
+    LINT_CALL_ID,
+    {"action", LINT_NEEDED | LINT_OBJECT, lint_item_action, 's'},
+    LINT_STATUS,
+    LINT_END,
+};
+
+static const lint_member lint_item_shell_output[] = {
+    LINT_CALL_ID, {"output", LINT_NEEDED | LINT_LIST, lint_item_prints, 0}, LINT_END};
+
+static const lint_member lint_item_local[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    LINT_CALL_ID,
+    {"action", LINT_NEEDED | LINT_OBJECT, lint_item_action, 'l'},
+    {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 's'},
+    LINT_END,
+};
+
+static const lint_member lint_item_local_output[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    {"output", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_patch[] = {
+    LINT_CALL_ID,
+    {"operation", LINT_NEEDED | LINT_OBJECT, lint_item_operates, 0},
+    {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 's'},
+    LINT_END,
+};
+
+static const lint_member lint_item_patch_output[] = {
+    LINT_CALL_ID,
+    {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 'e'},
+    {"output", LINT_STRING | LINT_NULL, NULL, 0},
+    LINT_END,
+};
+
+static void lint_item_computer(lint *l, const lint_path *at, ms_str item, char place)
+{
+    static const char *const names[3] = {"action", "actions", NULL};
+    (void)place;
+    lint_needs_one(l, at, item, names);
+}
+
+static const lint_member lint_item_computer_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    LINT_CALL_ID,
+    {"pending_safety_checks", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"status", LINT_NEEDED | LINT_STRING, lint_one_of, 's'},
+    LINT_END,
+};
+
+static const lint_member lint_item_computer_output[] = {
+    LINT_CALL_ID, {"output", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_item_search[] = {
+    {"arguments", LINT_NEEDED | LINT_ANY, NULL, 0},
+    {"call_id", LINT_STRING | LINT_NULL, lint_item_id, 0},
+    {"execution", LINT_STRING, lint_one_of, 'x'},
+    LINT_END,
+};
+
+static const lint_member lint_item_found[] = {
+    {"tools", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"call_id", LINT_STRING | LINT_NULL, lint_item_id, 0},
+    {"execution", LINT_STRING, lint_one_of, 'x'},
+    LINT_END,
+};
+
+static const lint_shape lint_item_roles[] = {{"developer", "d", NULL, NULL}};
+
+static const lint_choice lint_item_role = {"role", lint_item_roles, 1, true};
+
+/* Tools come from a developer. */
+static void lint_item_tools(lint *l, const lint_path *at, ms_str item, char place)
+{
+    if (lint_shape_of(item, &lint_item_role, 'd') == NULL)
+        lint_no_shape(l, at, item, &lint_item_role, 'd');
+    (void)place;
+}
+
+static const lint_member lint_item_more_tools[] = {
+    {"tools", LINT_NEEDED | LINT_LIST, NULL, 0}, LINT_END};
+
+static const lint_member lint_item_compaction[] = {
+    {"encrypted_content", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_item_program[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    LINT_CALL_ID,
+    {"code", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"fingerprint", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_item_program_output[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_item_id, 0},
+    LINT_CALL_ID,
+    {"result", LINT_NEEDED | LINT_STRING, NULL, 0},
+    LINT_STATUS,
+    LINT_END,
+};
+
+static const lint_member lint_item_refers[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+/* Items that may have further members. */
+static const lint_shape lint_open_items[] = {
+    {"shell_call", "sp", lint_item_shell, NULL},
+    {"shell_call_output", "sp", lint_item_shell_output, NULL},
+    {"local_shell_call", "sp", lint_item_local, NULL},
+    {"local_shell_call_output", "sp", lint_item_local_output, NULL},
+    {"apply_patch_call", "sp", lint_item_patch, NULL},
+    {"apply_patch_call_output", "sp", lint_item_patch_output, NULL},
+    {"computer_call", "sp", lint_item_computer_call, lint_item_computer},
+    {"computer_call_output", "sp", lint_item_computer_output, NULL},
+    {"tool_search_call", "sp", lint_item_search, NULL},
+    {"tool_search_output", "sp", lint_item_found, NULL},
+    {"additional_tools", "sp", lint_item_more_tools, lint_item_tools},
+    {"compaction", "sp", lint_item_compaction, NULL},
+    {"program", "sp", lint_item_program, NULL},
+    {"program_output", "sp", lint_item_program_output, NULL},
+    {"item_reference", "sp", lint_item_refers, lint_item_reference},
+};
+
+static const lint_choice lint_open_item = {"type", lint_open_items,
+                                           LINT_COUNT(lint_open_items), true};
+
+static void lint_item(lint *l, const lint_path *at, ms_str item, char place)
+{
+    lint_path path = lint_in(at, "type");
+    ms_str type = lint_get(item, "type");
+    unsigned kind = lint_kind(type);
+    bool refers = (kind == 0 || kind == LINT_NULL) && lint_has(item, "id") &&
+                  !lint_has(item, "role");
+    if (lint_kind(item) != LINT_OBJECT)
+        lint_say(l, at, item, "must be an object, is %v", item);
+    else if (refers) lint_item_reference(l, at, item, place);
+    else if (kind == 0 || ms_json_string_is(type, MS_STR("message")))
+        lint_choose(l, at, item, &lint_item_message, place);
+    else if (kind != LINT_STRING)
+        lint_say(l, &path, type, "must be a string, is %v", type);
+    else if (lint_shape_of(item, &lint_closed_item, place) != NULL)
+        lint_choose(l, at, item, &lint_closed_item, place);
+    else if (lint_shape_of(item, &lint_open_item, place) != NULL)
+        lint_choose(l, at, item, &lint_open_item, place);
+}
+
+
+/* ---- openai-responses: calls and outputs, reasoning, ids ---- */
+
+/* A call and its output, and the member with the id by which they are a pair. Each pair
+ * is a scope of its own. A search may have the output of a function. */
+static const struct {
+    const char *call, *output, *id;
+} lint_item_pairs[] = {
+    {"function_call", "function_call_output", "call_id"},
+    {"custom_tool_call", "custom_tool_call_output", "call_id"},
+    {"shell_call", "shell_call_output", "call_id"},
+    {"local_shell_call", "local_shell_call_output", "id"},
+    {"apply_patch_call", "apply_patch_call_output", "call_id"},
+    {"computer_call", "computer_call_output", "call_id"},
+    {"tool_search_call", "tool_search_output", "call_id"},
+    {"program", "program_output", "call_id"},
+};
+
+enum {
+    LINT_ITEM_FUNCTION = 0,   /* scopes: of functions, of searches, of the ids of items */
+    LINT_ITEM_SEARCH = 6,
+    LINT_ITEM_IDS = LINT_COUNT(lint_item_pairs)
+};
+
+/* Returns whether the provider answers a call itself: a shell of its own, a search, a
+ * program and the calls that it makes. */
+static bool lint_item_is_hosted(ms_str item)
+{
+    ms_str environment = lint_get(item, "environment");
+    bool local = environment.ptr == NULL || lint_kind(environment) == LINT_NULL ||
+                 lint_is(environment, "type", "local");
+    return !local || lint_is(item, "type", "program") ||
+           lint_is(item, "execution", "server") ||
+           lint_is(lint_get(item, "caller"), "type", "program");
+}
+
+/* Adds the call or the output of an item. An id may come again when its call is
+ * answered. */
+static void lint_item_pair(lint *l, const lint_path *at, ms_str item)
+{
+    for (size_t i = 0; i < LINT_COUNT(lint_item_pairs); i++) {
+        bool output = lint_is(item, "type", lint_item_pairs[i].output);
+        if (!output && !lint_is(item, "type", lint_item_pairs[i].call)) continue;
+        lint_path path = lint_in(at, lint_item_pairs[i].id);
+        ms_str value = lint_get(item, lint_item_pairs[i].id), id = lint_decode(l, value);
+        if (id.ptr == NULL) return;
+        lint_call *call = lint_call_of(l, i, id);
+        if (output && call == NULL && i == LINT_ITEM_FUNCTION)
+            call = lint_call_of(l, LINT_ITEM_SEARCH, id);
+        bool open = call != NULL && call->answers == 0;
+        if (output && !open)
+            lint_say(l, &path, value, "output %v without an open %w before it", value,
+                     lint_item_pairs[i].call);
+        if (output && open) call->answers = 1;
+        if (output) return;
+        if (open) lint_say(l, &path, value, "call id %v is used while it is open", value);
+        if (!open && call == NULL) call = lint_new_call(l, i, id);
+        if (!open) lint_wait(l, &path, call, value);
+        if (call != NULL && lint_item_is_hosted(item)) call->where = ms_str_of(NULL);
+        return;
+    }
+}
+
+/* Checks that the id of an item comes once. An output of local_shell has that of its
+ * call. */
+static void lint_item_once(lint *l, const lint_path *at, ms_str item)
+{
+    lint_path path = lint_in(at, "id");
+    ms_str value = lint_get(item, "id"), id = lint_decode(l, value);
+    if (id.ptr == NULL || lint_is(item, "type", "local_shell_call_output")) return;
+    if (lint_call_of(l, LINT_ITEM_IDS, id) != NULL)
+        lint_say(l, &path, value, "id %v is not unique", value);
+    else (void)lint_new_call(l, LINT_ITEM_IDS, id);
+}
+
+/* Returns whether the model has made an item. */
+static bool lint_item_is_models(lint *l, ms_str item)
+{
+    static const char *const others[] = {"mcp_approval_response", "additional_tools",
+                                         "configuration_update", "compaction_trigger"};
+    static const char end[] = "_output";
+    ms_str type = lint_decode(l, lint_get(item, "type"));
+    for (size_t i = 0; i < LINT_COUNT(others); i++) {
+        if (ms_str_equal(type, ms_str_of(others[i]))) return false;
+    }
+    if (type.ptr == NULL || ms_str_equal(type, MS_STR("message")))
+        return lint_is(item, "role", "assistant") || !lint_has(item, "role");
+    size_t n = sizeof end - 1;
+    return type.len < n || memcmp(type.ptr + type.len - n, end, n) != 0;
+}
+
+/* Checks the order: reasoning belongs to the next item of the model. A trigger of a
+ * compaction is last. */
+static void lint_item_order(lint *l, const lint_path *at, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str thought = ms_str_of(NULL), last = ms_str_of(NULL);
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path before = lint_nth(at, i - 1);
+        bool reasoning = lint_is(it.value, "type", "reasoning");
+        if (thought.ptr != NULL && !lint_item_is_models(l, it.value))
+            lint_say(l, &before, thought, "reasoning without its following item");
+        if (last.ptr != NULL) lint_say(l, &before, last, "must be the last item");
+        thought = reasoning ? it.value : ms_str_of(NULL);
+        last = lint_is(it.value, "type", "compaction_trigger") ? it.value
+                                                               : ms_str_of(NULL);
+        before = lint_nth(at, i);
+        lint_item_once(l, &before, it.value);
+    }
+    if (thought.ptr == NULL) return;
+    size_t count = 0;
+    it = ms_json_iterate(list);
+    while (ms_json_next(&it)) count++;
+    lint_path end = lint_nth(at, count - 1);
+    lint_say(l, &end, thought, "reasoning without its following item");
+}
+
+static const lint_member lint_responses_members[] = {
+    {"instructions", LINT_STRING | LINT_NULL, NULL, 0},
+    {"store", LINT_BOOL | LINT_NULL, NULL, 0},
+    {"previous_response_id", LINT_STRING | LINT_NULL, NULL, 0},
+    {"conversation", LINT_STRING | LINT_OBJECT | LINT_NULL, NULL, 0},
+    {"input", LINT_NEEDED | LINT_STRING | LINT_LIST, NULL, 0},
+    LINT_END,
+};
+
+static bool lint_is_set(ms_str object, const char *name)
+{
+    unsigned kind = lint_kind(lint_get(object, name));
+    return kind != 0 && kind != LINT_NULL;
+}
+
+/* Checks the list of items alone, or a body. What came before may have the other half
+ * of a pair. */
+static void lint_responses(lint *l, char place)
+{
+    lint_path at = lint_in(NULL, "input");
+    bool body = lint_kind(l->json) == LINT_OBJECT;
+    ms_str list = body ? lint_get(l->json, "input") : l->json;
+    bool goes_on = body && lint_is_set(l->json, "previous_response_id");
+    bool talks = body && lint_is_set(l->json, "conversation");
+    if (body && lint_kind(lint_get(l->json, "store")) == LINT_BOOL)
+        place = ms_json_kind_of(lint_get(l->json, "store")) == MS_JSON_TRUE ? 'p' : 's';
+    if (body) lint_object(l, NULL, l->json, NULL, lint_responses_members, false);
+    else if (lint_kind(list) != LINT_LIST)
+        lint_say(l, &at, list, "must be a list, is %v", list);
+    if (goes_on && talks)
+        lint_say(l, NULL, l->json, "must not have conversation and previous_response_id");
+    ms_json_iter it = ms_json_iterate(list);
+    for (size_t i = 0; lint_kind(list) == LINT_LIST && ms_json_next(&it); i++) {
+        lint_path item = lint_nth(&at, i);
+        lint_item(l, &item, it.value, place);
+        if (!goes_on && !talks) lint_item_pair(l, &item, it.value);
+    }
+    if (lint_kind(list) != LINT_LIST) return;
+    lint_unanswered(l, " has no output after it");
+    lint_item_order(l, &at, list);
+}
+
+
 /* ---- all of them ---- */
+
+/* The members of a body that the rules look at, the list last. */
+static const char *const lint_of_chat[] = {"messages", NULL};
+static const char *const lint_of_anthropic[] = {"system", "messages", NULL};
+static const char *const lint_of_gemini[] = {"systemInstruction", "contents", NULL};
+static const char *const lint_of_responses[] = {
+    "instructions", "store", "previous_response_id", "conversation", "input", NULL};
+static const char *const lint_of_bedrock[] = {"system", "messages", NULL};
+static const char *const lint_of_interactions[] = {"system_instruction", "input", NULL};
 
 static const struct lint_provider {
     const char *name;
     void (*check)(lint *l, char place);
     char place;               /* of the messages */
+    const char *const *body;
+    bool whole;               /* the rules look at all its members */
 } lint_providers[] = {
-    {"openai", lint_chat, 'o'},
-    {"chat-strict", lint_chat, 's'},
-    {"anthropic", lint_anthropic, 0},
-    {"gemini", lint_gemini, 0},
-    {"pydantic-ai", lint_pydantic, 'p'},
-    {"ollama", lint_chat, 'l'},
-    {"deepseek", lint_chat, 'o'},
-    {"glm", lint_chat, 'o'},
-    {"bedrock", lint_bedrock, 0},
-    {"gemini-interactions", lint_interactions, 0},
+    {"openai", lint_chat, 'o', lint_of_chat, false},
+    {"chat-strict", lint_chat, 's', lint_of_chat, false},
+    {"anthropic", lint_anthropic, 0, lint_of_anthropic, false},
+    {"gemini", lint_gemini, 0, lint_of_gemini, false},
+    {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false},
+    {"ollama", lint_chat, 'l', lint_of_chat, false},
+    {"deepseek", lint_chat, 'o', lint_of_chat, false},
+    {"glm", lint_chat, 'o', lint_of_chat, false},
+    {"openrouter", lint_chat, 'o', lint_of_chat, false},
+    {"openai-responses", lint_responses, 's', lint_of_responses, false},
+    {"bedrock", lint_bedrock, 0, lint_of_bedrock, true},
+    {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true},
 };
+
+static const struct lint_provider *lint_provider_of(const char *name)
+{
+    for (size_t i = 0; i < LINT_COUNT(lint_providers); i++) {
+        if (strcmp(lint_providers[i].name, name) == 0) return &lint_providers[i];
+    }
+    return NULL;
+}
+
+const char *const *lint_members_of(const char *provider)
+{
+    const struct lint_provider *p = lint_provider_of(provider);
+    return p != NULL ? p->body : NULL;
+}
 
 bool lint_reads_body(const char *provider)
 {
-    return strcmp(provider, "bedrock") == 0 ||
-           strcmp(provider, "gemini-interactions") == 0;
+    const struct lint_provider *p = lint_provider_of(provider);
+    return p != NULL && p->whole;
 }
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),
                  void *ctx)
 {
-    const struct lint_provider *p = lint_providers;
-    const struct lint_provider *end = p + LINT_COUNT(lint_providers);
+    const struct lint_provider *p = lint_provider_of(provider);
     lint l;
     memset(&l, 0, sizeof l);
     l.json = json;
     l.arena = arena;
-    while (p < end && strcmp(p->name, provider) != 0) p++;
-    if (p == end) return -1;
+    if (p == NULL) return -1;
     p->check(&l, p->place);
     if (l.no_memory || l.n_findings > INT_MAX) return -2;
     if (l.n_findings > 0)

@@ -10,6 +10,8 @@
  *     openai, chat-strict, ollama, pydantic-ai   [message, ...]
  *     anthropic    {"system": text or text blocks, "messages": [...]}
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
+ *     openai-responses   [item, ...], or {"instructions": text, "input": [...]} with
+ *                  store (false if it is missing) and previous_response_id
  *     bedrock      {"system": [blocks], "messages": [...]}, or the whole request
  *     gemini-interactions
  *                  {"system_instruction": text, "input": [steps]}, or the whole request
@@ -41,8 +43,13 @@ int lint_request(const char *provider, ms_str json, ms_arena *arena,
                  void (*report)(void *ctx, const char *path, const char *text),
                  void *ctx);
 
-/* Returns whether the rules of a provider are also about other members of a request than
- * its messages and its system text, so that lint_request takes the body as it is. */
+/* Returns the names of the members of a body that the rules of a provider look at, NULL
+ * after the last. The last one is the list: where it is the only one, a request is the
+ * list itself. NULL: no such provider. */
+const char *const *lint_members_of(const char *provider);
+
+/* Returns whether the rules of a provider look at all members of a body, also at those
+ * that lint_members_of does not name, so that lint_request takes the body as it is. */
 bool lint_reads_body(const char *provider);
 
 #endif /* LINT_H */

@@ -779,6 +779,34 @@ static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
     return put != FINE ? put : code;
 }
 
+/* Returns whether the newest record of what the log notes of a file says that it has not
+ * changed. The older ones, one or two for each time that it had grown, are not read then:
+ * a folder has many files that stay as they are. Beside damage all are read, since one of
+ * them may be gone. */
+static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
+{
+    static const json_key names[] = {KEY("size"), KEY("changed")};
+    ms_cursor it;
+    ms_query q = {0};
+    ms_stat stat;
+    ms_str v[2] = {{NULL, 0}, {NULL, 0}};
+    int64_t changed = 0;
+    bool same = false;
+    if (u->size == 0 || s->in.whole) return false; /* the rest of the state matters */
+    if (ms_store_stat(s->in.store, &stat, NULL) != MS_OK || stat.damaged > 0) return false;
+    q.location = name;
+    q.raw = MS_RAW_LOCATIONS;
+    q.limit = 1;
+    ms_query_open(s->in.store, &q, &it, NULL);
+    const ms_msg *msg = ms_next(&it);
+    if (msg != NULL) {
+        pick(ms_content(msg).text, names, 2, v);
+        same = v[0].ptr != NULL && count_of(v[0]) == u->size && v[1].ptr != NULL &&
+               ms_json_i64(v[1], &changed) == MS_OK && changed == u->changed;
+    }
+    return ms_cursor_close(&it, NULL) == MS_OK && same;
+}
+
 int sync_unit(syncing *s, const unit *u)
 {
     state st;
@@ -786,15 +814,17 @@ int sync_unit(syncing *s, const unit *u)
     const char *path = real != NULL ? real : u->path;
     ms_str name = state_name("file", path, false, text);
     ms_error err;
-    ms_result result = read_state(s, name, &st, &err);
-    if (result == MS_OK && !st.known) {
+    bool same = is_as_noted(s, name, u);
+    memset(&st, 0, sizeof st);
+    ms_result result = same ? MS_OK : read_state(s, name, &st, &err);
+    if (result == MS_OK && !same && !st.known) {
         free_state(&st);
         name = state_name("file", path, true, text);
         result = read_state(s, name, &st, &err);
         if (!st.known) name = state_name("file", path, false, text);
     }
     int code = FINE;
-    bool same = st.known && st.size == u->size && st.changed == u->changed;
+    same = same || (st.known && st.size == u->size && st.changed == u->changed);
     if (st.early && s->in.whole) same = false;
     if (result != MS_OK) code = complain_of_state(u->path, result, &err);
     else if (same) s->unchanged++; /* (SY1) */

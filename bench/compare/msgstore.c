@@ -68,7 +68,8 @@ static inline void take(const ms_msg *msg, bench_reader *reader)
 {
     ms_value fields[MS_FIELD_COUNT];
     bench_row row;
-    memset(&row, 0, sizeof row);
+    row.time_ns = 0; /* memset of so few bytes takes as long as 15 of their stores */
+    for (int i = 0; i < COLUMNS; i++) row.column[i] = ms_str_n(NULL, 0);
     for (uint32_t set = ms_fields(msg, fields); set != 0; set &= set - 1) {
         unsigned field = (unsigned)__builtin_ctz(set);
         if (column_of[field] < COLUMNS)

@@ -4,6 +4,40 @@
  * parts, and a row of the places where its model, usage and reason to stop are.
  * ================================================================================== */
 
+/* Returns whether a block has another member than those of `held` that is not null or
+ * empty. */
+static bool ms__answer_has_more(ms_str block, const char *held)
+{
+    ms_json_iter it = ms_json_iterate(block);
+    ms_str name;
+    while (it.object && ms_json_next(&it))
+        if (ms__string_between(it.key, &name) && !ms__has_word(held, name) &&
+            ms_json_kind_of(it.value) != MS_JSON_NULL && it.value.len > 2)
+            return true;
+    return false;
+}
+
+/* Adds the members that only its maker takes to a part. */
+static void ms__answer_keeps(ms_answer_stream *a, ms__answer_part_kind kind,
+                             int64_t index, ms_str block, const char *held)
+{
+    if (a->code == MS_OK && ms__answer_has_more(block, held))
+        ms__answer_part_members(a, ms__answer_part_at(a, kind, index), block, held);
+}
+
+/* Keeps the reasoning_details of OpenRouter, which a stream sends in parts. */
+static void ms__answer_details(ms_answer_stream *a, ms_str details)
+{
+    ms_json_iter it = ms_json_iterate(details);
+    while (ms_json_next(&it) && a->code == MS_OK) {
+        ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_THOUGHT, 0);
+        if (!part) return;
+        bool begins = !ms__answer_part_filled(part);
+        ms__answer_part_listed(a, part, it.value);
+        if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    }
+}
+
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
  * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
  * for DeepSeek's reasoning_content, or send both. */
@@ -24,6 +58,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
+    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
     if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
@@ -33,6 +68,10 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
+        ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
+        if (part && ms__json_path(it.value, "custom").ptr) part->custom = true;
+        ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
+                         "id type index function custom");
     }
 }
 
@@ -43,7 +82,8 @@ static void ms__answer_chat(ms_answer_stream *a, ms_str event)
     (void)event;
     ms_str m = ms__json_path(a->choice, "message"),
                delta = ms__json_path(a->choice, "delta");
-    a->whole = a->whole || (m.ptr && !delta.ptr);
+    a->at_once = a->at_once || (m.ptr && !delta.ptr);
+    a->whole = a->whole || a->at_once;
     ms__answer_said(a, delta);
     if (!delta.ptr || !a->begun) ms__answer_said(a, m);
 }
@@ -53,11 +93,13 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str type = ms__json_path(block, "type");
     if (ms_json_string_is(type, MS_STR("text"))) {
+        ms__answer_keeps(a, MS__ANSWER_TEXT, index, block, "type text");
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
     } else if (ms_json_string_is(type, MS_STR("tool_use"))) {
         ms_json_iter it = ms_json_iterate(ms__json_path(block, "input"));
         bool has = ms_json_next(&it); /* {}: deltas may follow */
         ms__answer_call(a, index, block, "name", has ? "input" : "-");
+        ms__answer_keeps(a, MS__ANSWER_CALL, index, block, "type id name input");
     } else if (ms_json_string_is(type, MS_STR("thinking")) ||
                ms_json_string_is(type, MS_STR("redacted_thinking"))) {
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, block,
@@ -83,6 +125,11 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, delta, "thinking");
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, delta,
                         "signature");
+    ms_str citation = ms__json_path(delta, "citation");
+    if (citation.ptr && a->code == MS_OK) {
+        ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_TEXT, index);
+        if (part) ms__answer_part_listed(a, part, citation);
+    }
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
@@ -91,13 +138,28 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
                             "partial_json");
 }
 
+/* Adds to the newest call of gemini, whose arguments a stream sends by their paths. */
+static void ms__answer_gemini_more(ms_answer_stream *a, ms_str call)
+{
+    ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, a->n_parts);
+    ms_json_iter it = ms_json_iterate(ms__json_path(call, "partialArgs"));
+    if (!part) return;
+    while (ms_json_next(&it)) ms__answer_part_listed(a, part, it.value);
+    part->open = ms_json_kind_of(ms__json_path(call, "willContinue")) == MS_JSON_TRUE;
+}
+
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
     (void)event;
     ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
     while (ms_json_next(&it)) {
-        bool call = ms__json_path(it.value, "functionCall").ptr != NULL;
+        ms_str called = ms__json_path(it.value, "functionCall");
+        bool call = called.ptr != NULL;
+        if (call && !ms__json_path(called, "name").ptr) {
+            ms__answer_gemini_more(a, called);
+            continue;
+        }
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
         ms__answer_part_kind kind = call                   ? MS__ANSWER_CALL
@@ -108,12 +170,18 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         a->last_kind = kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
+        if (kind == MS__ANSWER_TEXT)
+            ms__answer_keeps(a, kind, a->n_parts, it.value, "text thought");
+        if (kind == MS__ANSWER_THOUGHT)
+            ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_SIGNATURE, it.value,
+                                "thoughtSignature");
         if (kind == MS__ANSWER_OTHER) ms__answer_other(a, a->n_parts, it.value);
         if (kind != MS__ANSWER_CALL) continue;
         ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_ID, it.value,
                             "functionCall.id");
         ms__answer_call(a, a->n_parts, it.value, "functionCall.name",
                         "functionCall.args");
+        ms__answer_gemini_more(a, called);
     }
 }
 
@@ -136,37 +204,40 @@ typedef struct ms__answer_wire {
     void (*read)(ms_answer_stream *a, ms_str event); /* NULL: there are no answers */
     const char *of;           /* whose, as in ms__answer_marks */
     const char *choices;      /* the list of answers; NULL: there is one */
-    const char *inner;        /* member of an event that has the answer; NULL: none */
+    const char *inner;        /* member of the first event, which has the rest; NULL:
+                                 none. A second one begins the answer anew */
+    const char *beside;       /* member that has the usage instead; NULL: none */
     const char *holds;        /* a member of each whole answer, for errors */
     const char *model, *stop, *stop_else;
     const char *counts[MS__COUNTS];
     bool cached_apart;        /* the input is counted without cached tokens */
     bool thoughts_apart;      /* the output is counted without thinking */
+    bool ends_with_done;      /* a stream may end with "[DONE]" alone */
 } ms__answer_wire;
 
 static const ms__answer_wire ms__answer_wires[] = {
-    {ms__answer_chat, "chat completions", "choices", NULL, "choices", "model",
+    {ms__answer_chat, "chat completions", "choices", NULL, "x_groq", "choices", "model",
      ".finish_reason", NULL,
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false},
-    {ms__answer_ollama, "Ollama", NULL, NULL, "message", "model", "done_reason", NULL,
-     {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false},
-    {ms__answer_anthropic, "Anthropic", NULL, "message", "content", "model",
+     false, false, true},
+    {ms__answer_ollama, "Ollama", NULL, NULL, NULL, "message", "model", "done_reason",
+     NULL, {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
+     false, false, false},
+    {ms__answer_anthropic, "Anthropic", NULL, "message", NULL, "content", "model",
      "stop_reason", "delta.stop_reason",
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
-     true, false},
-    {ms__answer_gemini, "Gemini", "candidates", NULL, "candidates", "modelVersion",
-     ".finishReason", NULL,
+     true, false, false},
+    {ms__answer_gemini, "Gemini", "candidates", NULL, NULL, "candidates",
+     "modelVersion", ".finishReason", NULL,
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
-     false, true},
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {NULL, NULL, NULL, NULL, NULL, NULL},
-     false, false}, /* pydantic-ai */
+     false, true, false},
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -328,9 +399,11 @@ static void ms__answer_event(ms_answer_stream *a)
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
     ms__answer_mark_of(a, event);
     inner = wire->inner ? ms__json_path(event, wire->inner) : ms__absent();
+    if (inner.ptr && a->parts) ms__answer_void(a);
     if (inner.ptr) event = inner;
     ms__answer_choose(a, wire->choices ? ms__json_path(event, wire->choices)
                                        : ms__absent());
     ms__answer_facts(a, event);
+    if (wire->beside) ms__answer_facts(a, ms__json_path(event, wire->beside));
     wire->read(a, event);
 }

@@ -20,6 +20,8 @@ typedef enum ms__answer_part_buf {
     MS__ANSWER_ID,
     MS__ANSWER_SIGNATURE,
     MS__ANSWER_DATA,
+    MS__ANSWER_MEMBERS, /* that only its maker takes: "name":value, with commas between */
+    MS__ANSWER_LIST,    /* citations, which a stream sends one by one */
     MS__ANSWER_BUFS
 } ms__answer_part_buf;
 
@@ -29,6 +31,8 @@ typedef struct ms__answer_part {
     ms__answer_part_kind kind;
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
+    bool custom;        /* a call whose input is any text */
+    bool open;          /* a call of which more is to come */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -130,16 +134,255 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     const ms_buf *bufs = part->bufs;
     if (part->kind == MS__ANSWER_CALL) return bufs[MS__ANSWER_NAME].len > 0;
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
-           bufs[MS__ANSWER_DATA].len;
+           bufs[MS__ANSWER_DATA].len +
+           (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
 }
 
-/* Returns the extra members of a part: `signed` of thinking and of a signed call, with
- * the hash of the answer unless it is 0; apart: `answer`, the number of the first
- * message, where others wrote between. */
+/* Returns whether a part has what only its maker takes. */
+static bool ms__answer_part_own(const ms__answer_part *part)
+{
+    return part->kind == MS__ANSWER_THOUGHT || part->kind == MS__ANSWER_OTHER ||
+           part->custom ||
+           part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0;
+}
+
+/* Adds to a part the members of a block without those of `held`, words, whose values
+ * fields have, and without null. */
+static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
+                                    ms_str block, const char *held)
+{
+    ms_json_iter it = ms_json_iterate(block);
+    ms_str name;
+    while (part && it.object && ms_json_next(&it)) {
+        ms_buf *buf = &part->bufs[MS__ANSWER_MEMBERS];
+        if (!ms__string_between(it.key, &name) || ms__has_word(held, name) ||
+            ms_json_kind_of(it.value) == MS_JSON_NULL)
+            continue;
+        if (buf->len > 0) ms__answer_put(a, buf, MS_STR(","));
+        ms__answer_put(a, buf, it.key);
+        ms__answer_put(a, buf, MS_STR(":"));
+        ms__answer_put(a, buf, it.value);
+    }
+}
+
+/* Adds an element to the list of a part. */
+static void ms__answer_part_listed(ms_answer_stream *a, ms__answer_part *part,
+                                   ms_str element)
+{
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    if (list->len > 0) ms__answer_put(a, list, MS_STR(","));
+    ms__answer_put(a, list, element);
+}
+
+/* The details of thinking that is being joined: the texts of three members go on. */
+typedef struct ms__answer_detail {
+    ms_str first, others[2];
+    ms_buf texts[3];
+} ms__answer_detail;
+
+static const char *const ms__answer_detail_names[] = {"text", "summary", "data",
+                                                      "signature", "id"};
+
+/* Writes a joined detail after those before it. */
+static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_buf *out)
+{
+    ms_str values[5], joined;
+    if (!d->first.ptr) return;
+    for (size_t i = 0; i < 5; i++) {
+        values[i] = i < 3 ? ms__absent() : d->others[i - 3];
+        if (i >= 3 || d->texts[i].len == 0) continue;
+        ms__answer_put(a, &d->texts[i], MS_STR("\""));
+        values[i] = ms_buf_text(&d->texts[i]);
+    }
+    if (ms__members_set(d->first, ms__answer_detail_names, values, 5, ms__answer_arena(a),
+                        &joined, NULL) != MS_OK) {
+        ms__answer_no_memory(a, d->first.len);
+        return;
+    }
+    if (out->len > 0) ms__answer_put(a, out, MS_STR(","));
+    ms__answer_put(a, out, joined);
+    memset(d, 0, sizeof *d);
+}
+
+/* Joins the details that a stream sent in parts: those of one index and type. */
+static void ms__answer_details_join(ms_answer_stream *a, ms_buf *list)
+{
+    ms__answer_detail d;
+    ms_buf out, all;
+    memset(&d, 0, sizeof d);
+    memset(&out, 0, sizeof out);
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+        if (d.first.ptr && (!ms_str_equal(ms__json_path(d.first, "index"),
+                                          ms__json_path(it.value, "index")) ||
+                            !ms_str_equal(ms__json_path(d.first, "type"),
+                                          ms__json_path(it.value, "type"))))
+            ms__answer_detail_put(a, &d, &out);
+        if (!d.first.ptr) d.first = it.value;
+        for (size_t i = 0; i < 5; i++) {
+            ms_str text, v = ms__json_path(it.value, ms__answer_detail_names[i]);
+            if (!ms__string_between(v, &text)) continue;
+            if (i >= 3) d.others[i - 3] = v;
+            if (i >= 3) continue;
+            if (d.texts[i].len == 0) ms__answer_put(a, &d.texts[i], MS_STR("\""));
+            ms__answer_put(a, &d.texts[i], text);
+        }
+    }
+    ms__answer_detail_put(a, &d, &out);
+    *list = out;
+}
+
+/* Makes one member of the list of a part: citations of a text, details of thinking. */
+static void ms__answer_part_cited(ms_answer_stream *a, ms__answer_part *part)
+{
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    if (list->len == 0) return;
+    if (part->kind == MS__ANSWER_THOUGHT && !a->at_once) ms__answer_details_join(a, list);
+    if (members->len > 0) ms__answer_put(a, members, MS_STR(","));
+    ms__answer_put(a, members, part->kind == MS__ANSWER_THOUGHT
+                               ? MS_STR("\"reasoning_details\":[")
+                               : MS_STR("\"citations\":["));
+    ms__answer_put(a, members, ms_buf_text(list));
+    ms__answer_put(a, members, MS_STR("]"));
+    list->len = 0;
+}
+
+/* ---- Arguments that a stream sends by their paths. */
+
+#define MS__PATH_STEPS 64
+
+/* The steps of a path, "$.name['name'][3]": where each begins and ends. */
+typedef struct ms__args_path {
+    ms_str text;
+    size_t n, at[MS__PATH_STEPS + 1];
+} ms__args_path;
+
+/* Divides a path into steps; false: it is none, or too deep. */
+static bool ms__args_path_read(ms__args_path *path, ms_str text)
+{
+    path->text = text;
+    path->n = 0;
+    for (size_t i = 1; i < text.len; path->n++) {
+        if (path->n == MS__PATH_STEPS || text.ptr[0] != '$') return false;
+        path->at[path->n] = i;
+        bool bracket = text.ptr[i] == '[';
+        if (!bracket && text.ptr[i] != '.') return false;
+        char quote = bracket && i + 1 < text.len ? text.ptr[i + 1] : 0;
+        bool quoted = quote == '\'' || quote == '"';
+        i += quoted ? 2 : 1;
+        while (i < text.len && (quoted    ? text.ptr[i] != quote
+                                : bracket ? text.ptr[i] != ']'
+                                          : text.ptr[i] != '.' && text.ptr[i] != '['))
+            i++;
+        i += quoted ? 2u : bracket ? 1u : 0u;
+        if (i > text.len) return false;
+        path->at[path->n + 1] = i;
+    }
+    return path->n > 0;
+}
+
+static ms_str ms__args_path_step(const ms__args_path *path, size_t n)
+{
+    return ms_str_n(path->text.ptr + path->at[n], path->at[n + 1] - path->at[n]);
+}
+
+static bool ms__args_path_is_index(ms_str step)
+{
+    return step.len > 1 && step.ptr[0] == '[' && ms__is_digit(step.ptr[1]);
+}
+
+/* Ends and begins objects and lists, so that a value at `path` follows one at `before`.
+ * False: it cannot, since one of the two is inside of the other. */
+static bool ms__args_path_go(ms_json_writer *w, const ms__args_path *before,
+                             const ms__args_path *path)
+{
+    size_t same = 0;
+    while (same < before->n && same < path->n &&
+           ms_str_equal(ms__args_path_step(before, same), ms__args_path_step(path, same)))
+        same++;
+    if (before->n > 0 && (same == before->n || same == path->n)) return false;
+    for (size_t i = same + 1; i < before->n; i++) ms_json_end(w);
+    for (size_t i = same; i < path->n; i++) {
+        ms_str step = ms__args_path_step(path, i);
+        size_t quoted = step.ptr[0] == '[' ? 2 : 0;
+        if (!ms__args_path_is_index(step))
+            ms_json_key(w, quoted ? ms_str_n(step.ptr + 2, step.len - 4)
+                                  : ms_str_n(step.ptr + 1, step.len - 1));
+        if (i + 1 < path->n)
+            ms_json_begin(w, ms__args_path_is_index(ms__args_path_step(path, i + 1))
+                             ? MS_JSON_ARRAY : MS_JSON_OBJECT);
+    }
+    return true;
+}
+
+/* Writes the value of one part of arguments; a text may go on. */
+static void ms__args_path_value(ms_json_writer *w, ms_str part, bool begins)
+{
+    ms_str text, v = ms__json_path(part, "numberValue");
+    if (!v.ptr) v = ms__json_path(part, "boolValue");
+    if (!ms__string_between(ms__json_path(part, "stringValue"), &text)) {
+        ms_json_put_raw(w, v.ptr ? v : MS_STR("null"));
+        return;
+    }
+    if (begins) ms_json_value_follows(w);
+    if (begins) ms__json_byte(w, '"');
+    ms__json_bytes(w, text.ptr, text.len);
+}
+
+/* Makes the arguments of a call of the values that a stream sent for their paths, in the
+ * order of the text. */
+static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
+{
+    ms_buf all, *list = &part->bufs[MS__ANSWER_LIST];
+    ms__args_path paths[2];
+    ms_str text;
+    ms_json_writer w;
+    unsigned n = 0;
+    bool in_text = false, fine = true;
+    if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
+    memset(&all, 0, sizeof all);
+    memset(paths, 0, sizeof paths);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    part->bufs[MS__ANSWER_BODY].len = 0;
+    ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+        ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
+        ms_str v = ms__json_path(it.value, "jsonPath");
+        fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
+        if (!fine) break;
+        bool goes_on = in_text && ms_str_equal(before->text, text);
+        if (in_text && !goes_on) ms__json_byte(&w, '"');
+        if (!goes_on)
+            fine = ms__args_path_read(path, text) && ms__args_path_go(&w, before, path);
+        n += !goes_on;
+        in_text = fine && ms__json_path(it.value, "stringValue").ptr;
+        if (fine) ms__args_path_value(&w, it.value, !goes_on);
+    }
+    if (in_text) ms__json_byte(&w, '"');
+    for (size_t i = 1; fine && i < paths[n % 2].n; i++) ms_json_end(&w);
+    if (fine) ms_json_end(&w);
+    list->len = 0;
+    if ((!fine || ms_json_finish(&w) != MS_OK) && a->code == MS_OK)
+        a->code = ms__fail(a->err, MS_E_SYNTAX, "the arguments of call '%v' come in "
+                           "parts that do not fit together",
+                           MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
+}
+
+/* Returns the extra members of a part: `signed` of what only its maker takes, with the
+ * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
+ * number of the first message, where others wrote between. */
 static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *part,
                                     uint64_t of, bool is_signed, bool apart)
 {
-    bool data = part->bufs[MS__ANSWER_DATA].len > 0;
+    const ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    bool data = part->kind == MS__ANSWER_THOUGHT && part->bufs[MS__ANSWER_DATA].len > 0;
     const ms_buf *text = &part->bufs[data ? MS__ANSWER_DATA : MS__ANSWER_SIGNATURE];
     ms_json_writer w;
     ms_buf buf;
@@ -157,6 +400,15 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         if (of != 0) ms_json_put_u64(&w, of);
         if (text->len > 0) ms_json_key(&w, data ? MS_STR("data") : MS_STR("signature"));
         if (text->len > 0) ms_json_put_string(&w, ms_buf_text(text));
+        if (part->custom) ms_json_key(&w, MS_STR("kind"));
+        if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
+        if (members->len > 0) {
+            ms_json_key(&w, MS_STR("members"));
+            ms_json_value_follows(&w);
+            ms__json_byte(&w, '{');
+            ms__json_bytes(&w, members->ptr, members->len);
+            ms__json_byte(&w, '}');
+        }
         ms_json_end(&w);
     }
     if (apart) ms_json_key(&w, MS_STR("answer"));
@@ -318,4 +570,25 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_part_block(a, part, block);
     if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
+}
+
+/* Begins an answer anew: a proxy made a second request, and what came of the first is
+ * void. Messages that were begun are hidden. */
+static void ms__answer_void(ms_answer_stream *a)
+{
+    ms_error *err = a->err;
+    for (ms__answer_part *part = a->parts; part; part = part->next) {
+        if (part->seq == 0 || a->code != MS_OK) continue;
+        a->code = ms_stream_feed(&part->stream, ms__absent(), err);
+        if (a->code == MS_OK)
+            a->code = ms_stream_recover(a->desc.store, part->seq, ms__answer_arena(a),
+                                        err);
+        if (a->code == MS_OK) a->code = ms_hide(a->desc.store, part->seq, err);
+    }
+    a->parts = a->last = NULL;
+    memset(a->tries, 0, sizeof a->tries);
+    a->n_parts = 0;
+    a->out.first_seq = 0;
+    a->last_kind = MS__ANSWER_OTHER;
+    a->whole = a->begun = false;
 }

@@ -97,6 +97,12 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
         else if (c == '"') a->in_string = false;
         return false;
     }
+    static const char done[] = "[DONE]"; /* a server may end with it alone */
+    if (a->depth > 0 || c != done[a->done]) a->done = c == '[';
+    else if (++a->done == sizeof done - 1) {
+        a->done = 0;
+        a->whole = a->whole || (a->begun && ms__answer_wire_of(a)->ends_with_done);
+    }
     bool begins = !a->in_line;
     a->in_line = c != '\n' && c != '\r';
     if (begins) { /* a line that begins with ':' is a comment of the stream */
@@ -143,6 +149,9 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     if (!all) return NULL;
     for (ms__answer_part *part = a->parts; part; part = part->next, m++) {
         ms__answer_part_input(a, part);
+        ms__answer_part_args(a, part);
+        ms__answer_part_cited(a, part);
+        a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
@@ -152,10 +161,13 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
-        bool is_signed = thought || part->bufs[MS__ANSWER_SIGNATURE].len > 0;
+        bool is_signed = ms__answer_part_own(part);
+        bool members = !thought && part->bufs[MS__ANSWER_MEMBERS].len > 0;
         apart = apart || (before != 0 && part->seq > before + 1);
         if (is_signed || apart)
-            m->extra = ms__answer_part_extra(a, part, thought ? of : 0, is_signed, apart);
+            m->extra = ms__answer_part_extra(a, part, thought   ? of
+                                                     : members ? ms__answer_sum(0, m) : 0,
+                                             is_signed, apart);
         if (part->seq != 0) before = part->seq;
     }
     a->out.messages = n;
@@ -240,6 +252,10 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     const ms_envelope *m = a->streams || a->whole ? ms__answer_messages(a) : NULL;
     code = a->code;
     a->code = MS_OK;
+    if (!a->streams && !a->whole) { /* a call of it is not complete */
+        m = NULL;
+        a->out.messages = a->out.calls = 0;
+    }
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, first);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);

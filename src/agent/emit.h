@@ -372,7 +372,8 @@ static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
 static bool ms__text_ends(const ms__projector *p, const ms__group *g,
                           const ms__group *next)
 {
-    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls)
+    if (!p->profile->end_text || g->kind != MS__ITEM_ASSISTANT || g->has_calls ||
+        g->last->kind == MS__ITEM_RAW) /* it pauses: its maker goes on by itself */
         return false;
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
@@ -445,6 +446,7 @@ static void ms__gather_item(ms__projector *p, const ms__item *item)
     if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
     if (!x) return;
     if (!item->parts) x->text = item->text.text;
+    if (!item->parts) x->glued = item->glued;
     if (p->parts) p->report.merged++;
     else p->parts_end = &p->parts;
     *p->parts_end = x;
@@ -474,7 +476,7 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
     ms__out(p, "\"");
     for (; x && (all || x->text.ptr); x = x->next) {
         if (!x->text.ptr) continue;
-        if (some) ms__out(p, "\\n\\n");
+        if (some && !x->glued) ms__out(p, "\\n\\n");
         some = true;
         ms__json_escaped(&p->json, x->text);
     }
@@ -545,6 +547,7 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature
+ *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
@@ -570,6 +573,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 's':
             if (item->beside.ptr) ms__out_value(p, item->beside, true);
             else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case '+':
+            if (item->members.len > 0) ms__out(p, ",");
+            ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
         case 'e':
@@ -611,8 +618,10 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         if (item->kind == MS__ITEM_CALL) {
             if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
                 form = wire->sibling;
+            if (item->custom) form = wire->custom;
             first = false;
         } else if (!ordered) continue;
+        else if (item->kind == MS__ITEM_RAW) form = "%o";
         else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
         else form = item->redacted ? wire->redacted : wire->thought;
@@ -622,10 +631,16 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
     }
 }
 
-/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it. */
+/* Writes all thinking of the turns as one text, as DeepSeek and Ollama accept it, or the
+ * member of OpenRouter in which it came. */
 static void ms__out_reasoning(ms__projector *p, const ms__group *from,
                               const ms__group *last)
 {
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
+        if (!ms__thought_goes(p, item) || item->members.len == 0) continue;
+        ms__out_form(p, "%+", item);
+        return;
+    }
     ms__out(p, p->wire->thought);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (ms__thought_goes(p, item)) ms__json_escaped(&p->json, item->text.text);
@@ -639,17 +654,22 @@ static void ms__emit_turns(ms__projector *p, const ms__group *from, const ms__gr
     bool calls = last->has_calls;
     bool thinks = p->profile->thinking_always && p->thinking && calls &&
                   ms__group_asked(p, last);
-    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+    bool ordered = false;
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         thinks = thinks || ms__thought_goes(p, item);
-    if (wire->plain && !calls && !thinks) {
+        ordered = ordered || item->kind == MS__ITEM_RAW ||
+                  (item->kind == MS__ITEM_ASSISTANT && item->members.len > 0);
+    }
+    ordered = wire->block && (ordered || thinks);
+    if (wire->plain && !calls && !ordered) {
         ms__out_form(p, wire->plain, NULL);
         return;
     }
     ms__out_form(p, wire->turn, NULL);
     if (wire->turn_end) { /* a list of blocks */
-        bool texts = !thinks && p->parts;
+        bool texts = !ordered && p->parts;
         if (texts) ms__out_form(p, wire->texts, NULL);
-        ms__out_turns(p, from, last, thinks, texts);
+        ms__out_turns(p, from, last, ordered, texts);
         ms__out(p, wire->turn_end);
         return;
     }

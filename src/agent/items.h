@@ -13,6 +13,7 @@ typedef enum ms__item_kind {
     MS__ITEM_USER,
     MS__ITEM_ASSISTANT,
     MS__ITEM_THOUGHT,
+    MS__ITEM_RAW,  /* blocks that only their maker takes, as it wrote them */
     MS__ITEM_CALL,
     MS__ITEM_RESULT
 } ms__item_kind;
@@ -21,6 +22,7 @@ typedef enum ms__item_kind {
 typedef struct ms__element {
     struct ms__element *next;
     ms_str text, mime, data, url;
+    bool glued;    /* it goes on with the text before it, as one sentence */
 } ms__element;
 
 /* The model's answer to which thinking belongs. */
@@ -33,6 +35,9 @@ typedef struct ms__item {
     ms__item_kind kind;
     bool failed, final, delegation;
     bool joined;              /* it continues the answer of the message before */
+    bool cited, glued;        /* text with citations; text that goes on with it, or before
+                                 it, as one sentence */
+    bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool part;                /* another item of its message was counted */
@@ -47,6 +52,8 @@ typedef struct ms__item {
     ms__element *parts;          /* the parts, if text is a JSON list with pictures */
     ms__element *pictures;       /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
+    size_t trimmed;  /* bytes of white space that were cut off its end */
+    ms_str members;  /* that only its maker takes: "name":value, with commas between */
     ms_str beside;   /* a JSON string: signature of thinking and of a call, outcome of a
                         result */
     ms__thinking_check *thinking_check; /* of thinking */

@@ -87,6 +87,12 @@
  * Gemini 3 demands it. If it is missing, each first call has a documented placeholder, so
  * that the beginning of the list stays the same when a turn ends.
  *
+ * What else only its maker takes has `signed`, too: a message of blocks that have no
+ * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
+ * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
+ * are sent as they came, in their place; elsewhere they are left out, and blocks are
+ * counted.
+ *
  * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
  * call, one for a turn_id), 80 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
@@ -114,6 +120,153 @@ static bool ms__is_anothers(const ms__projector *p, const ms_envelope *m)
         return ms__chat_role(m) == MS_ROLE_ASSISTANT;
     return true;
 }
+
+/* ---- What only its maker takes back. */
+
+/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
+static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
+{
+    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
+    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
+    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
+    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
+    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
+}
+
+/* Returns a model's name without the prefix of a router. */
+static ms_str ms__model_name(ms_str s)
+{
+    size_t i = s.len;
+    while (i > 0 && s.ptr[i - 1] != '/') i--;
+    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
+}
+
+/* Returns whether two models are of one family: their names differ at most by a date, a
+ * build number, a tag, or "latest". An absent name matches any. */
+static bool ms__same_model(ms_str a, ms_str b)
+{
+    a = ms__model_name(a);
+    b = ms__model_name(b);
+    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
+    if (shorter.len == 0) return true;
+    if (!ms__starts_with(longer, shorter)) return false;
+    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
+    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
+    size_t digits = 1, n;
+    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
+    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
+        n++;
+    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
+    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
+        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
+    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
+}
+
+/* Returns the member `signed`, if this provider and model signed it, or an absent
+ * view. */
+static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, name, model;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
+        !ms_json_string_is(name, ms_str_of(p->profile->name)))
+        return ms__absent();
+    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
+        !ms__same_model(model, p->opts.model))
+        return ms__absent();
+    return all;
+}
+
+/* Returns whether only the reader's provider takes the blocks of a message: it made them,
+ * or its own format's reader has read them. */
+static bool ms__is_own(const ms__projector *p, const ms_envelope *m)
+{
+    if (m->source.len > 0 && p->wire->letter && m->source.ptr[0] == p->wire->letter)
+        return true;
+    return ms__signed(p, m).ptr != NULL;
+}
+
+/* Makes an item of a provider's blocks as they are. For another provider, or model, only
+ * the texts among them remain. */
+static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str list = m->content.text, member;
+    ms_buf texts;
+    ms_result code = MS_OK;
+    memset(&texts, 0, sizeof texts);
+    texts.arena = p->arena;
+    if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
+        !ms__is_anothers(p, m)) {
+        item->kind = MS__ITEM_RAW;
+        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        return;
+    }
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) {
+        const ms__part_form *f = ms__part_form_of(it.value, &member);
+        if (f && f->kind == MS__PART_TEXT) {
+            if (texts.len > 0) ms__buf_add(&texts, &code, MS_STR("\n\n"));
+            ms__buf_add(&texts, &code, ms__decoded(p, member));
+        } else {
+            p->report.raw_left_out++;
+        }
+    }
+    if (code != MS_OK) p->no_memory = texts.len + 1;
+    item->text = ms_text_n(ms_buf_text(&texts));
+}
+
+/* Adds a member to those that go back to the maker of an item. */
+static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_str value)
+{
+    ms_str head = ms__concat3(p, item->members, item->members.len ? MS_STR(",\"")
+                                                                 : MS_STR("\""), name);
+    item->members = ms__concat3(p, head, MS_STR("\":"), value);
+}
+
+/* Finds the members of a text or a call that only its maker takes, if the message is as
+ * it was. */
+static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *item)
+{
+    ms_str all, of, members, value;
+    uint64_t sum = 0;
+    bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
+               ms_json_member(all, MS_STR("members"), &members) &&
+               ms_json_kind_of(members) == MS_JSON_OBJECT;
+    item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
+                  ms_member(m, MS_STR("citations"), &value);
+    const char *kept = p->wire->kept;
+    if (has) {
+        bool checked = m->type != MS_T_REASONING &&
+                       ms_json_member(all, MS_STR("of"), &of) &&
+                       ms_json_u64(of, &sum) == MS_OK;
+        if (ms__signed(p, m).ptr && (!checked || sum == ms__answer_sum(0, m)))
+            item->members = ms__trim(ms_str_n(members.ptr + 1, members.len - 2));
+        return;
+    }
+    if (!kept || !m->source.len || m->source.ptr[0] != p->wire->letter) return;
+    for (size_t len; *kept; kept += len + (kept[len] == ' ')) {
+        len = strcspn(kept, " ");
+        ms_str name = ms_str_n(kept, len);
+        if (ms_member(m, name, &value) && ms_json_kind_of(value) != MS_JSON_NULL)
+            ms__members_add(p, item, name, value);
+    }
+}
+
+/* Returns whether a message has blocks that are no parts of a text. */
+static bool ms__is_raw(const ms_envelope *m)
+{
+    ms_str member;
+    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT ||
+        !ms__value_is(m->content, MS_JSON_ARRAY))
+        return false;
+    if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
+    for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
+        if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
+            !ms__part_form_of(it.value, &member))
+            return true;
+    return false;
+}
+
+/* ---- Items of each type. */
 
 /* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -194,10 +347,15 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
     item->named = m->tool;
     item->turn = m->turn_id;
     item->text = m->args;
+    ms__item_members(p, m, item);
+    ms_str kind;
+    item->custom = p->wire->custom &&
+                   ms_json_member(ms__signed(p, m), MS_STR("kind"), &kind) &&
+                   ms_json_string_is(kind, MS_STR("custom"));
     if (ms__is_blank(m->args.text) ||
         ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
         item->text = ms_json(MS_STR("{}"));
-    if (ms__value_is(item->text, MS_JSON_OBJECT)) return;
+    if (ms__value_is(item->text, MS_JSON_OBJECT) || item->custom) return;
     p->report.wrapped++;
     if (ms__has_rule(p->wire, MS__ARGS_ANY)) return; /* its reader does it */
     ms_json_writer w;
@@ -263,11 +421,16 @@ static void ms__item_as_assistant(ms__projector *p, const ms_envelope *m, ms__it
 {
     item->kind = MS__ITEM_ASSISTANT;
     item->final = m->type == MS_T_FINAL;
+    ms__item_members(p, m, item);
     if (p->opts.shorten) {
         size_t len = p->key ? p->opts.key(p->opts.key_ctx, m, p->key) : 0;
         item->text.text = ms__shorter(p, item->text.text, ms_str_n(p->key, len));
     }
+    size_t len = item->text.text.len;
+    if (len != m->content.text.len && !m->content.json)
+        item->members = ms__absent(); /* citations are of the text as it was */
     if (p->profile->trim) item->text.text = ms__trim_end(item->text.text);
+    item->trimmed = len - item->text.text.len;
 }
 
 static void ms__item_as_result(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -303,7 +466,9 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
         m->type == MS_T_REASONING)
         return item;
     item->text.text = m->content.text;
-    if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (ms__is_raw(m)) ms__item_as_raw(p, m, item);
+    else if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
+    if (item->kind == MS__ITEM_RAW) return item;
     if (ms__is_anothers(p, m)) ms__item_as_anothers(p, m, item);
     else if (m->type == MS_T_ACTION) ms__item_as_call(p, m, item);
     else if (m->type == MS_T_DELEGATION) ms__item_as_delegation(p, m, item);
@@ -319,61 +484,7 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
     return item;
 }
 
-/* ---- Thinking, and what else only its signer takes back. */
-
-/* Adds message m to the hash `of` an answer, which begins at its first thinking. */
-static uint64_t ms__answer_sum(uint64_t sum, const ms_envelope *m)
-{
-    static const uint64_t key[2] = {0x6d73677374, 0x616e7377};
-    sum = ms__hash(key, sum, m->content.text.ptr, m->content.text.len);
-    sum = ms__hash(key, sum, m->tool.ptr, m->tool.len);
-    sum = ms__hash(key, sum, m->call_id.ptr, m->call_id.len);
-    return ms__hash(key, sum, m->args.text.ptr, m->args.text.len);
-}
-
-/* Returns a model's name without the prefix of a router. */
-static ms_str ms__model_name(ms_str s)
-{
-    size_t i = s.len;
-    while (i > 0 && s.ptr[i - 1] != '/') i--;
-    return i > 0 ? ms_str_n(s.ptr + i, s.len - i) : s;
-}
-
-/* Returns whether two models are of one family: their names differ at most by a date, a
- * build number, a tag, or "latest". An absent name matches any. */
-static bool ms__same_model(ms_str a, ms_str b)
-{
-    a = ms__model_name(a);
-    b = ms__model_name(b);
-    ms_str shorter = a.len < b.len ? a : b, longer = a.len < b.len ? b : a, rest;
-    if (shorter.len == 0) return true;
-    if (!ms__starts_with(longer, shorter)) return false;
-    rest = ms_str_n(longer.ptr + shorter.len, longer.len - shorter.len);
-    if (rest.len == 0 || ms_str_equal(rest, MS_STR("-latest"))) return true;
-    size_t digits = 1, n;
-    while (digits < rest.len && ms__is_digit(rest.ptr[digits])) digits++;
-    for (n = digits; n < rest.len && (ms__is_digit(rest.ptr[n]) || rest.ptr[n] == '-');)
-        n++;
-    if ((rest.ptr[0] != '-' && rest.ptr[0] != '@') || digits <= 3) return false;
-    if (n < rest.len && rest.ptr[n] == 'v' && rest.ptr[n - 1] == '-')
-        while (++n < rest.len && ms__is_digit(rest.ptr[n])) {}
-    return n == rest.len || rest.ptr[n] == ':'; /* a version, and a router's tag */
-}
-
-/* Returns the member `signed`, if this provider and model signed it, or an absent
- * view. */
-static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
-{
-    ms_str all, name, model;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
-        !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
-        !ms_json_string_is(name, ms_str_of(p->profile->name)))
-        return ms__absent();
-    if (ms_json_member(all, MS_STR("model"), &name) && ms__string_between(name, &model) &&
-        !ms__same_model(model, p->opts.model))
-        return ms__absent();
-    return all;
-}
+/* ---- Thinking. */
 
 /* Returns the thinking of a message that this provider accepts, with its signature or the
  * data of redacted thinking, which has no text. In chat completions it may be in the
@@ -382,11 +493,10 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
 {
     if (ms__is_anothers(p, m)) return NULL;
     const ms__wire *wire = p->wire;
-    bool own = wire->letter && m->source.len > 0 && m->source.ptr[0] == wire->letter;
     ms_str all = ms__signed(p, m), beside = ms__absent();
     if (wire->thinking && ms__chat_role(m) == MS_ROLE_ASSISTANT)
         beside = ms__string_of(m, beside, wire->thinking);
-    if (!beside.ptr && (m->type != MS_T_REASONING || (!all.ptr && !own) ||
+    if (!beside.ptr && (m->type != MS_T_REASONING || !ms__is_own(p, m) ||
                         !wire->thought || (m->flags & MS_FLAG_UNFINISHED)))
         return NULL;
     ms__item *item = ms__item_new(p, m, MS__ITEM_THOUGHT);
@@ -396,9 +506,12 @@ static ms__item *ms__thought_of(ms__projector *p, const ms_envelope *m)
         return item;
     }
     item->text = m->content;
+    ms__item_members(p, m, item);
     item->beside = ms__string_of(m, all, "data");
     item->redacted = item->beside.ptr != NULL;
-    if (!item->redacted) item->beside = ms__string_of(m, all, "signature");
+    if (item->redacted && !wire->redacted) return NULL;
+    if (!item->redacted)
+        item->beside = ms__string_of(m, all, all.ptr ? "signature" : wire->signature);
     return !ms__has_rule(wire, MS__THOUGHT_SIGNED) || item->beside.ptr ? item : NULL;
 }
 
@@ -620,13 +733,19 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
-             (g->last->unfinished && !item->joined) || !ms_str_equal(g->agent, agent))
+             (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
+              !item->joined) ||
+             !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
     if (turn && p->answer) p->answer->turn = g;
     if (!turn && !item->aside) p->asked = p->n_groups;
     if (p->no_memory) return;
-    if (g->last) g->last->next = item;
+    ms__item *before = g->last;
+    item->glued = before && item->joined && before->kind == MS__ITEM_ASSISTANT &&
+                  item->kind == MS__ITEM_ASSISTANT && (before->cited || item->cited);
+    if (item->glued) before->text.text.len += before->trimmed;
+    if (before) before->next = item;
     else g->first = item;
     g->last = item;
     ms__item_count(p, g, item);
@@ -657,8 +776,9 @@ static void ms__item_join(ms__projector *p, const ms_envelope *m, ms__item *item
 
 /* ---- Step 2: pairs. */
 
-/* Returns the nearest call of a name without a result, of several in one turn the oldest,
- * or NULL. any: calls of any agent. */
+/* Returns the nearest call of a name without a result, of several in one turn the oldest
+ * that was not interrupted, since none of those was run; or NULL. any: calls of any
+ * agent. */
 static ms__item *ms__call_open(ms__name *name, bool any)
 {
     ms__item *call = name->call;
@@ -666,10 +786,9 @@ static ms__item *ms__call_open(ms__name *name, bool any)
     name->call = call; /* later ones have their final result */
     if (call->result) return NULL;
     ms__item *at = call->before[any];
-    for (unsigned looked = 0; at && looked < MS__LOOK_AT;
-         looked++, at = at->before[any]) {
+    for (unsigned n = 0; at && n < MS__LOOK_AT; n++, at = at->before[any]) {
         if (at->result || at->group != call->group) break;
-        call = at;
+        if (!at->unfinished || call->unfinished) call = at;
     }
     return call;
 }
@@ -718,7 +837,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
     ms_str own = ms__id_own(p, m), from = ms__signed(p, m);
     if (ms__has_rule(p->wire, MS__CALL_SIGNED))
         call->beside =
-            ms__string_of(m, from, from.ptr ? "signature" : "thoughtSignature");
+            ms__string_of(m, from, from.ptr ? "signature" : p->wire->signature);
     call->id = ms__id_give(p, own);
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;

@@ -174,6 +174,8 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
+        if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
+            p->no_memory = p->report.system.len;
         p->report.merged = 0; /* the system prompt is not a message */
     }
     ms__turns_divide(p, start);

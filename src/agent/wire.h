@@ -29,7 +29,7 @@ static const ms_profile ms__profiles[] = {
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
      MS_THINKING_RUNNING, false, 0},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
-     true, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
@@ -46,6 +46,9 @@ static const ms_profile ms__profiles[] = {
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
+    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
+     MS_THINKING_CALLS, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -61,6 +64,7 @@ typedef struct ms__wire {
     const char *data, *url;         /* picture: %m its media type, %d its data or URL */
     const char *thought, *redacted; /* thinking */
     const char *call, *sibling;     /* a call; one that is not first, without signature */
+    const char *custom;             /* a call whose input is any text */
     const char *results, *reply;    /* start of the message of all results; a result */
     const char *after;              /* user text in that message */
     /* The request. */
@@ -73,7 +77,9 @@ typedef struct ms__wire {
     /* What it takes. */
     const char *urls;               /* how the URL of a picture may begin */
     const char *thinking;           /* a member of assistant text that is thinking */
-    char letter;                    /* of the format whose thinking it takes; 0: none */
+    const char *signature;          /* the member of a signed block */
+    const char *kept;               /* other members that its own blocks get back */
+    char letter;                    /* of the format whose blocks are its own; 0: none */
     unsigned rules;                 /* of the list below */
 } ms__wire;
 
@@ -81,6 +87,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
@@ -103,49 +110,52 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"type\":\"text\",\"text\":",
      MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
      ",\"reasoning_content\":\"", NULL,
-     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
-     NULL, NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}%+}",
+     NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
+     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
-     "reasoning_content", 0, MS__TOOLS_TYPED}, /* chat */
+     "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
     {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%t%m}", NULL,
      "{\"role\":\"assistant\",\"content\":%t", NULL, NULL,
      NULL, NULL, NULL, NULL, ",\"thinking\":\"", NULL,
-     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL,
+     "{\"id\":%i,\"function\":{\"name\":%n,\"arguments\":%o}}", NULL, NULL,
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
-     NULL, 0, MS__TOOLS_TYPED}, /* ollama */
+     NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
     {NULL, "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
-     "{\"type\":\"text\",\"text\":%x}", "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
      "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"%m\","
      "\"data\":\"%d\"}}",
      "{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"%d\"}}",
      "{\"type\":\"thinking\",\"thinking\":%x,\"signature\":%s}",
      "{\"type\":\"redacted_thinking\",\"data\":%s}",
-     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o}", NULL,
+     "{\"type\":\"tool_use\",\"id\":%i,\"name\":%n,\"input\":%o%+}", NULL, NULL,
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
      ",\"tools\":%j", ",\"max_tokens\":%j",
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
-     NULL, 'a', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     NULL, "signature", "citations caller toolset_name", 'a',
+     MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
      MS__TOOLS_TYPED}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
-     "{\"role\":\"model\",\"parts\":[", "]}", "%b", NULL, "{\"text\":",
+     "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
-     "{\"fileData\":{\"fileUri\":\"%d\"}}", NULL, NULL,
+     "{\"fileData\":{\"fileUri\":\"%d\"}}",
+     "{\"text\":%x,\"thought\":true,\"thoughtSignature\":%s}", NULL,
      "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i},\"thoughtSignature\":%s}",
-     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}",
+     "{\"functionCall\":{\"name\":%n,\"args\":%o,\"id\":%i}}", NULL,
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
@@ -153,7 +163,8 @@ static const ms__wire ms__wires[] = {
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
-     NULL, 0, MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
+     NULL, "thoughtSignature", "thoughtSignature", 'g', MS__THOUGHT_SIGNED |
+     MS__RAW_BLOCKS | MS__CALL_SIGNED | MS__RESULT_JSON | MS__RESULT_OBJECT}, /* gemini */
     {"{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"system-prompt\",\"content\":%t"
      "}]}",
      "{\"kind\":\"request\",\"parts\":[{\"part_kind\":\"user-prompt\",\"content\":%c"
@@ -163,13 +174,13 @@ static const ms__wire ms__wires[] = {
      "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}",
      "{\"url\":\"%d\",\"kind\":\"image-url\"}", NULL, NULL,
      "{\"part_kind\":\"tool-call\",\"tool_name\":%n,\"args\":%p,\"tool_call_id\":%i}",
-     NULL,
+     NULL, NULL,
      "{\"kind\":\"request\",\"parts\":[",
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
-     NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
+     NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_OUTCOME}, /* pydantic-ai */
 };
 

@@ -36,8 +36,8 @@ MS_API void ms_arena_deinit(ms_arena *a);   /* returns the blocks; NULL is allow
 typedef ms_result (*ms_write_fn)(void *ctx, const char *bytes, size_t len);
 
 /* A growing text in an arena: set `arena`, zero the rest. ms_buf_write is its ms_write_fn
- * (ctx is the ms_buf). The view that ms_buf_text returns is valid until the next write or
- * the arena's reset. */
+ * (ctx is the ms_buf); without `arena` it returns MS_E_ARENA. The view that ms_buf_text
+ * returns is valid until the next write or the arena's reset. */
 typedef struct ms_buf {
     ms_arena *arena;
     char *ptr;

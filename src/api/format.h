@@ -13,6 +13,8 @@
  *   anthropic      {"role": "user" or "assistant", "content": s or [blocks]}
  *   gemini         {"role": "user" or "model", "parts": [...]}
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
+ *   openai-responses  {"type": "message", "role": s, "content": s or [parts]},
+ *                  {"type": "function_call", ...}, and all other items
  *   bedrock        {"role": "user" or "assistant", "content": [blocks of Converse]}
  *   gemini-interactions
  *                  steps {"type": "user_input", "content": [...]}, {"type":
@@ -62,8 +64,9 @@ MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opt
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects, or the body of a request that holds one (anthropic,
  * bedrock: system and messages; gemini: systemInstruction and contents;
- * gemini-interactions: system_instruction and input; elsewhere: messages). Paths begin
- * with "messages[3].". */
+ * openai-responses: instructions and input; gemini-interactions: system_instruction and
+ * input; elsewhere: messages). An input may be the user's text. Paths begin with
+ * "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);

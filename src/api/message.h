@@ -96,10 +96,12 @@ typedef enum ms_type {
     MS_TYPE_COUNT /* one more than the largest number */
 } ms_type;
 
-/* A set of types, one bit each: MS_BIT(MS_T_TASK) | MS_BIT(MS_T_FINAL). */
+/* A set of types, one bit each: MS_BIT(MS_T_TASK) | MS_BIT(MS_T_FINAL). A type is no set:
+ * queries refuse the low seven bits, of which a type's number has at least one. In
+ * types / MS_BIT(0), the bit of a type is 1 << type. */
 typedef uint64_t ms_type_set;
-#define MS_BIT(type) ((ms_type_set)1 << (unsigned)(type))
-#define MS_TYPES_ALL (((ms_type_set)1 << (unsigned)MS_TYPE_COUNT) - 2)
+#define MS_BIT(type) ((ms_type_set)1 << ((unsigned)(type) + 6))
+#define MS_TYPES_ALL (MS_BIT(MS_TYPE_COUNT) - MS_BIT(1))
 #define MS_TYPES_CONVERSATION (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE))
 #define MS_TYPES_GLOBAL (MS_BIT(MS_T_GLOBAL_OBSERVATION) | MS_BIT(MS_T_SYNTHESIS))
 /* The agent view of the framework's guide: what an agent did. */

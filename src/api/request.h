@@ -55,7 +55,7 @@ typedef enum ms_thinking {
     MS_THINKING_RUNNING,      /* of the running turn */
     MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
     MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
-                                 all that stood before it. Such thinking is left out if the
+                                 all before it. Such thinking is left out if the
                                  window began elsewhere when its turn began, if other
                                  results were shortened, or if a message before it was
                                  edited since */
@@ -161,6 +161,7 @@ typedef struct ms_project_report {
                                  of another model. Switch thinking off for this request */
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
+    uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */

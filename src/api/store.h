@@ -62,7 +62,7 @@ typedef struct ms_query {
     unsigned views;           /* MS_VIEW_*; 0: TIMELINE, or with agent_key or agent_keys
                                  what these agents wrote */
     ms_type_set types;        /* only these; 0: all of the views. A set is made of
-                                 MS_BIT(MS_T_...): one with bit 0 is MS_E_ARGUMENT */
+                                 MS_BIT(MS_T_...): a type itself is MS_E_ARGUMENT */
     ms_type_set agent_types;  /* types of the AGENT view; 0: MS_TYPES_AGENT; 0 without
                                  views: all */
     ms_str agent_key;         /* for AGENT, or without views */

@@ -48,13 +48,20 @@ typedef struct ms_stream_text {
     uint64_t next;            /* `from` of the next call */
     bool ended;               /* text is of the final message, which may differ from
                                  the text so far; empty if that is shorter than `from` */
+    uint64_t place;           /* private: the parts before it are read */
 } ms_stream_text;
 
 /* Reads the text of a stream from byte `from` on (0: all). Any process that has the store
- * open may call it. Each call reads all parts so far: ask a few times a second.
- * MS_E_RANGE: the text is shorter. */
+ * open may call it. Each call reads all parts so far. MS_E_RANGE: the text is shorter. */
 MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
                                 ms_arena *arena, ms_stream_text *out, ms_error *err);
+/* The same from text->next on, for a reader that asks after each part: a call reads the
+ * parts since the last one. Zero the struct before the first call, and do not change it
+ * between two. For another handle of the log zero all of it but `next`. A damaged part is
+ * reported once, unless it may be a change of the message. On failure `next` stays. A
+ * ring that has dropped messages since, and a store of your own, read all parts. */
+MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena,
+                                  ms_stream_text *text, ms_error *err);
 /* Ends a stream whose writer has died: the text so far becomes the message, which keeps
  * MS_FLAG_UNFINISHED. MS_E_CLOSED: the stream has ended. */
 MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *arena,

@@ -22,7 +22,8 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, a
+                                 multiple of 8 */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -33,14 +34,17 @@ typedef struct ms__list_iter {
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
     uint32_t which;           /* an item of the heap, not of this iterator: the number of
-                                 one */
+                                 one, */
+    uint64_t due;             /* and its place, turned round where reading goes backward:
+                                 the next one has the least */
 } ms__list_iter;
 
-/* Records to be returned: a ring of those read ahead, or all that the query returns. */
+/* Records to be returned: those that are next, and a ring of those read ahead. */
 #define MS__AHEAD 16u
 #define MS__KEPT 20u
 typedef struct ms__queue {
-    const unsigned char *record[MS__KEPT];
+    const unsigned char *ready[MS__KEPT]; /* the cursor's `next` to `ready` */
+    const unsigned char *record[MS__AHEAD];
     ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
@@ -131,7 +135,7 @@ struct ms_cursor {
     uint64_t words[4];        /* for backends */
     uint64_t now;             /* records from this position on are ignored */
     uint64_t damaged_ranges;  /* of `damaged`: ranges whose kinds are unknown */
-    bool kept;                /* of.merge.queue has all messages, the newest first */
+    uint8_t next, ready;      /* of.merge.queue: messages that were found valid */
     ms__history history;
     union {                   /* by the kind of store */
         ms__merge merge;
@@ -205,7 +209,8 @@ struct ms_answer_stream {
     ms_buf model;
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
-    bool in_line, in_comment, begun;
+    bool in_line, in_comment, begun, at_once;
+    unsigned char done;        /* letters of "[DONE]" that were read */
     bool framed;               /* the line of the event is "data: ..." */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */

@@ -141,6 +141,12 @@ static ms_result ms__member_read(ms__reader *r, const ms__object_form *s,
                              e->value);
     if (!ph) return ms__member_keep(r, e);
     r->seen |= (uint64_t)1 << (ph - s->placeholders);
+    if (ph->flags & MS__TEXTS) {
+        ms_str spelled = ms__absent();
+        if (!ms__texts_are_plain(e->value, ms__texts_type(ph)))
+            MS__TRY(ms__read_json(r, e->value, &spelled));
+        return ms__placeholder_keep(r, ph, spelled);
+    }
     if (ph->field != MS__F_TIME) return ms__placeholder_keep(r, ph, ms__absent());
     char own[MS__SPELLED_MAX];
     bool same = ms_str_equal(e->value, ms__time_spell(ph, m, own));
@@ -330,8 +336,14 @@ static ms_result ms__element_add(ms__reader *r, const ms__format_tables *f,
 {
     ms_result code = ms__object_read(r, s, base, m);
     *fits = code == MS_OK &&
-            !(f->lists == MS__LISTS_ALL && ms__is_misplaced(m, role));
+            !(f->lists >= MS__LISTS_ALL && ms__is_misplaced(m, role));
     return *fits ? ms__block_add(r, f, s, m) : code;
+}
+
+/* Returns whether the elements of the list are the object's messages. */
+static bool ms__lists_all(const ms__format_tables *f)
+{
+    return f->lists >= MS__LISTS_ALL;
 }
 
 /* Adds the message of one element of the list, in an object of that role. An element that
@@ -342,7 +354,7 @@ static ms_result ms__element_read(ms__reader *r, const ms__format_tables *f, ms_
 {
     size_t base;
     ms_envelope m;
-    bool keeps = f->lists == MS__LISTS_ALL && r->keeps;
+    bool keeps = ms__lists_all(f) && r->keeps;
     if (ms_json_kind_of(value) != MS_JSON_OBJECT) {
         if (keeps) return ms__block_keep(r, role, value, &m);
         return ms__fail(r->err, MS_E_KIND, "the element is '%v', an object was expected",
@@ -372,13 +384,13 @@ static ms_result ms__items_read(ms__reader *r, const ms__format_tables *f,
     const ms__placeholder *ph = ms__list_placeholder(s);
     ms_json_iter it = ms_json_iterate(r->list);
     bool null = !m->content.text.ptr || ms__value_is(m->content, MS_JSON_NULL);
-    if (!r->list.ptr || f->lists != MS__LISTS_ALL) MS__TRY(ms__reader_add(r, m));
+    if (!r->list.ptr || !ms__lists_all(f)) MS__TRY(ms__reader_add(r, m));
     if (!r->list.ptr) return MS_OK;
     for (uint64_t i = 0; ms_json_next(&it); i++) {
         ms_result code = ms__element_read(r, f, ms__chat_role(m), it.value);
         if (code != MS_OK) return ms__fail_in(r->err, code, "%s[%u]", ph->name, i);
     }
-    if (f->lists != MS__LISTS_ALL && null) { /* the first call takes the content */
+    if (!ms__lists_all(f) && null) { /* the first call takes the content */
         r->items[first + 1].content = m->content;
         stbds_arrdel(r->items, first);
     }
@@ -403,8 +415,8 @@ static ms_result ms__outer_close(ms__reader *r, const ms__format_tables *f,
     return ms__source_set(r, f, m, s->letter, tokens, form->letter, block);
 }
 
-/* Takes the members of r->json. A message that is no call, without content and without a
- * list, lacks it. */
+/* Takes the members of r->json. A message that needs content lacks it, if there is no
+ * list. */
 static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_envelope *m,
                                 const ms__object_form **form)
 {
@@ -412,7 +424,8 @@ static ms_result ms__outer_read(ms__reader *r, const ms__format_tables *f, ms_en
     MS__TRY(ms__object_begin(r, &r->outer, r->json, &base));
     MS__TRY(f->begin(r, base, m, form));
     MS__TRY(ms__object_read(r, *form, base, m));
-    if (m->content.text.ptr || r->list.ptr || m->type == MS_T_ACTION) return MS_OK;
+    if (m->content.text.ptr || r->list.ptr) return MS_OK;
+    if (!(ms__type_row_of(m->type)->required >> MS_F_CONTENT & 1)) return MS_OK;
     if (!r->lenient) return ms__read_missing(r, "content");
     m->content = ms_json(MS_STR("null"));
     return MS_OK;
@@ -445,7 +458,7 @@ static ms_result ms__format_read(ms__reader *r, const ms__format_tables *f)
     ms_error *err = r->err;
     r->keeps = r->lenient;
     if (r->keeps) r->err = NULL;
-    r->lenient = r->keeps && f->lists != MS__LISTS_ALL; /* else it keeps elements */
+    r->lenient = r->keeps && !ms__lists_all(f); /* else it keeps elements */
     ms_result code = ms__outer_read(r, f, &m, &form);
     if (code == MS_OK) code = ms__items_read(r, f, form, &m);
     r->err = err;
@@ -561,7 +574,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
     ms_json_iter it = ms_json_iterate(o->m->extra);
     while (it.object && ms_json_next(&it)) {
         const ms__placeholder *ph = ms__placeholder_named(o->form, 0, it.key);
-        if (ph && (ph->field || (ph->flags & MS__HOLDS) ||
+        if (ph && (ph->field || ph->as == &ms__as_word || (ph->flags & MS__HOLDS) ||
                    (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
@@ -614,6 +627,9 @@ static void ms__placeholder_fill(ms_writer *w, ms__object *o, const ms__placehol
         bool source = spelled.ptr && ms__json_time(spelled, &ns) && ns == o->m->time_ns &&
                       (ph->as->kinds >> ms_json_kind_of(spelled) & 1);
         ms_json_put_raw(&w->json, source ? spelled : ms__time_spell(ph, o->m, own));
+    } else if ((ph->flags & MS__TEXTS) && spelled.ptr && !o->m->content.json &&
+               ms__texts_mean(spelled, o->m->content.text)) {
+        ms_json_put_raw(&w->json, spelled);
     } else {
         ms__value_put(w, ph, o->m);
     }
@@ -774,12 +790,18 @@ static ms_result ms__block_put(ms_writer *w, const ms__format_tables *f,
     return MS_OK;
 }
 
+/* Returns whether a call has content to write before it. */
+static bool ms__call_says(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION && m->content.text.len > 0 &&
+           !ms__value_is(m->content, MS_JSON_NULL);
+}
+
 /* Writes the content of a call as an element before it. */
 static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
                                    const ms_envelope *m, uint32_t *covered, ms_error *err)
 {
-    if (f->lists != MS__LISTS_ALL || m->type != MS_T_ACTION) return MS_OK;
-    if (m->content.text.len == 0 || ms__value_is(m->content, MS_JSON_NULL)) return MS_OK;
+    if (f->lists != MS__LISTS_ALL || !ms__call_says(m)) return MS_OK;
     ms_envelope text = ms_assistant_message(m->content);
     return ms__block_put(w, f, &text, covered, err);
 }
@@ -787,6 +809,7 @@ static ms_result ms__call_text_put(ms_writer *w, const ms__format_tables *f,
 /* Returns whether a message is an element of its object's list. */
 static bool ms__stands_in_list(const ms__format_tables *f, const ms_envelope *m)
 {
+    if (f->lists == MS__LISTS_TEXTS) return m->type != MS_T_ACTION && !ms__is_answer(m);
     return f->lists == MS__LISTS_ALL ||
            (f->lists == MS__LISTS_CALLS && m->type == MS_T_ACTION);
 }
@@ -800,6 +823,17 @@ static ms_result ms__unit_put(ms_writer *w, const ms__format_tables *f,
     ms__object o;
     const ms__placeholder *list;
     uint32_t first = 0;
+    if (f->lists == MS__LISTS_TEXTS && ms__call_says(m)) { /* an object before it */
+        own = ms_assistant_message(m->content);
+        own.location = m->location;
+        own.agent_key = m->agent_key;
+        ms__object_open(&o, f, true, &own, &own, 1);
+        ms_json_begin(&w->json, MS_JSON_OBJECT);
+        (void)ms__object_fill(w, &o);
+        ms_json_end(&w->json);
+        if (!w->array) ms_json_separator(&w->json, '\n');
+        first = MS__ONE(CONTENT);
+    }
     own = *m;
     if (!ms__stands_in_list(f, m)) MS__TRY(ms__identified(w, f, m, &own, derived, err));
     ms__object_open(&o, f, true, m, &own, n);
@@ -826,12 +860,14 @@ static ms_result ms__format_write(ms_writer *w, const ms__format_tables *f,
                                   const ms_envelope *m, size_t n, ms_error *err)
 {
     for (size_t i = 0, unit = 1; i < n; i += unit) {
-        bool raw = f->unit && ms__is_raw_message(&m[i]);
+        bool raw = f->unit && (ms__is_raw_message(&m[i]) || !ms__outer_form(f, &m[i], 1));
         if (i > 0 && !w->array) ms_json_separator(&w->json, '\n');
         for (unit = 1; !raw && f->unit && i + unit < n; unit++)
             if (!f->unit(&m[i], &m[i + unit]) || ms__is_raw_message(&m[i + unit])) break;
-        if (raw) ms_json_put_raw(&w->json, m[i].content.text);
-        else MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+        if (!raw) MS__TRY(ms__unit_put(w, f, m + i, unit, err));
+        if (!raw) continue;
+        ms_json_put_raw(&w->json, m[i].content.text);
+        ms__left_count(w, f, &m[i], MS__ONE(CONTENT) | MS__ONE(TYPE_NAME));
     }
     return MS_OK;
 }

@@ -24,6 +24,8 @@ static const ms__format_row ms__formats[] = {
     {{"anthropic", NULL, "system", false}, NULL, NULL, &ms__anthropic},
     {{"gemini", "contents", "systemInstruction", true}, NULL, NULL, &ms__gemini},
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
+    {{"openai-responses", "input", "instructions", false}, ms__responses_read, NULL,
+     &ms__responses},
     {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
     {{"gemini-interactions", "input", "system_instruction", false},
      ms__interactions_read, ms__interactions_write, &ms__steps},
@@ -75,10 +77,10 @@ static ms_result ms__read_one(ms__reader *r, const ms_format *format, ms_str val
     return MS_OK;
 }
 
-/* Makes a message of role system with a content, or with the members of an object: SDKs
- * put the role "user" into it. */
-static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_str value,
-                                                 ms_str *out)
+/* Makes a message of a role with a content, or with the members of an object: SDKs put
+ * the role "user" into that of the system. */
+static MS__NOINLINE ms_result ms__body_message(ms__reader *r, ms_str role, bool parts,
+                                               ms_str value, ms_str *out)
 {
     ms_buf text;
     ms_json_writer w;
@@ -86,7 +88,7 @@ static MS__NOINLINE ms_result ms__system_message(ms__reader *r, bool parts, ms_s
     ms__json_to(&w, &text, r->arena);
     ms_json_begin(&w, MS_JSON_OBJECT);
     ms_json_key(&w, MS_STR("role"));
-    ms_json_put_string(&w, MS_STR("system"));
+    ms_json_put_string(&w, role);
     if (!parts) {
         ms_json_key(&w, MS_STR("content"));
         ms_json_put_raw(&w, value);
@@ -113,7 +115,7 @@ static ms_result ms__read_system(ms__reader *r, const ms_format *d, ms_str value
         return ms__read_kind(r, d->system, d->system_parts ? "an object with parts"
                                                            : "a text or a list of blocks",
                              value);
-    MS__TRY(ms__system_message(r, d->system_parts, value, &message));
+    MS__TRY(ms__body_message(r, MS_STR("system"), d->system_parts, value, &message));
     ms_result code = ms__read_one(r, d, message);
     return code == MS_OK ? MS_OK : ms__fail_in(r->err, code, "%s", d->system);
 }
@@ -131,6 +133,13 @@ static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
             has = ms_json_member(body, MS_STR("system_instruction"), &system);
         if (has && ms_json_kind_of(system) != MS_JSON_NULL)
             MS__TRY(ms__read_system(r, d, system));
+        bool text = d->list && !d->system_parts; /* the user's text may be all of it */
+        if (text && ms_json_kind_of(*value) == MS_JSON_STRING) {
+            MS__TRY(ms__body_message(r, MS_STR("user"), false, *value, &system));
+            MS__TRY(ms__read_one(r, d, system));
+            r->items[stbds_arrlenu(r->items) - 1].source = ms__absent(); /* no object */
+            *value = MS_STR("[]");
+        }
     }
     if (ms_json_kind_of(*value) == MS_JSON_ARRAY) return MS_OK;
     return ms__fail(r->err, MS_E_KIND,

@@ -15,10 +15,11 @@
  *             | key, ":", value, ","                       a member without a field
  *
  * Bytes 1 and 2 cannot occur in JSON. A spelling is used while it means what the field
- * holds (times). Stored templates have the letters of placeholders, forms and formats: a
- * letter never gets another meaning. A template may come from a hostile file. The engine
- * checks each token, ends the template at the first wrong one, and goes on with the
- * fields. It does not use the template of a block that has a list of messages.
+ * holds (times, lists of texts). Stored templates have the letters of placeholders, forms
+ * and formats: a letter never gets another meaning. A template may come from a hostile
+ * file. The engine checks each token, ends the template at the first wrong one, and goes
+ * on with the fields. It does not use the template of a block that has a list of
+ * messages.
  *
  * How to write a format:
  *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
@@ -43,7 +44,8 @@ enum {
     MS__HOLDS = 32,     /* the list of the joined messages */
     MS__NOT_EMPTY = 64, /* empty text is not the field's, unless the type requires it */
     MS__FOREIGN = 128,  /* read and written again, but not the writer's own form */
-    MS__ALWAYS = 256    /* written even if the template lacks it */
+    MS__ALWAYS = 256,   /* written even if the template lacks it */
+    MS__TEXTS = 512     /* a list of objects with a text; the field has their texts */
 };
 
 typedef struct ms__placeholder ms__placeholder;
@@ -180,15 +182,16 @@ typedef enum ms__pairing {
 typedef enum ms__listing {
     MS__LISTS_NOTHING,
     MS__LISTS_CALLS,
-    MS__LISTS_ALL     /* elements of no known kind stay as they are */
+    MS__LISTS_ALL,    /* elements of no known kind stay as they are */
+    MS__LISTS_TEXTS   /* the same, but calls and results are objects of their own */
 } ms__listing;
 
 typedef struct ms__format_tables {
     char letter;
     const ms__object_form *forms;
     size_t n_forms;
-    /* Returns the writer's own form of an object with n messages. NULL: the first
-     * form. */
+    /* Returns the writer's own form of an object with n messages; NULL: the content is
+     * such an object. NULL: the first form. */
     const ms__object_form *(*outer)(const ms_envelope *m, size_t n);
     /* Returns the writer's own form of an element of the list. NULL: the content is a
      * list of such objects. */
@@ -302,6 +305,15 @@ static void ms__word_put(ms_writer *w, const ms_envelope *m)
 static const ms__as ms__as_word = {
     MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
 
+/* The word of an object form that implies the tool: "shell_call" the tool shell. */
+static const ms__as ms__as_kind = {
+    MS__JSON(STRING), "a word", ms__word_read, ms__has_always, ms__word_put};
+
+static ms_str ms__kind_word(const char *word)
+{
+    return ms_str_n(word, strlen(word) - (sizeof "_call" - 1));
+}
+
 /* Reads a time: a number of seconds, or an RFC 3339 text. */
 static bool ms__json_time(ms_str value, int64_t *ns)
 {
@@ -394,6 +406,74 @@ static void ms__words_put(ms_writer *w, const ms_envelope *m, bool prefix,
     if (v.json) ms__json_unquoted(w, v.text);
     else ms__json_escaped(&w->json, v.text);
     ms__json_byte(&w->json, '"');
+}
+
+/* Finds the text of an element of a list of texts. */
+static bool ms__element_text(ms_str element, ms_str *text)
+{
+    return ms_json_member(element, MS_STR("text"), text) &&
+           ms_json_kind_of(*text) == MS_JSON_STRING;
+}
+
+/* Returns whether a list of texts, with blank lines between, has this text. */
+static bool ms__texts_mean(ms_str list, ms_str text)
+{
+    const char *at = text.ptr, *end = at + text.len;
+    bool first = true;
+    ms_json_iter it = ms_json_iterate(list);
+    if (it.object) return false;
+    for (ms_str value; ms_json_next(&it); first = false) {
+        char one[4];
+        if (!ms__element_text(it.value, &value) || !ms__string_between(value, &value))
+            return false;
+        if (!first && (end - at < 2 || memcmp(at, "\n\n", 2) != 0)) return false;
+        if (!first) at += 2;
+        for (const char *p = value.ptr, *stop = p + value.len; p < stop;) {
+            unsigned len = ms__string_char(&p, stop, one);
+            if ((size_t)(end - at) < len || memcmp(at, one, len) != 0) return false;
+            at += len;
+        }
+    }
+    return at == end;
+}
+
+/* The type of the texts in a list. */
+static ms_str ms__texts_type(const ms__placeholder *ph)
+{
+    return ph->len == 7 ? MS_STR("summary_text") : MS_STR("reasoning_text");
+}
+
+/* Returns whether the writer spells a list of texts so: one text, not an empty one, that
+ * has nothing beside its type, or no text at all. */
+static bool ms__texts_are_plain(ms_str list, ms_str type)
+{
+    ms_str element, word, text;
+    size_t n = 0;
+    if (!ms_json_element(list, 0, &element)) return true;
+    ms_json_iter it = ms_json_iterate(element);
+    while (ms_json_next(&it)) n++;
+    return n == 2 && !ms_json_element(list, 1, &text) &&
+           ms_json_member(element, MS_STR("type"), &word) &&
+           ms_json_string_is(word, type) && ms__element_text(element, &text) &&
+           text.len > 2;
+}
+
+/* Reads a list of texts, with blank lines between. */
+static ms_result ms__texts_read(ms__fit *f)
+{
+    ms_str text;
+    ms_buf all = {f->r->arena, NULL, 0, 0};
+    ms_json_iter it = ms_json_iterate(f->value);
+    for (bool first = true; f->fits && ms_json_next(&it); first = false) {
+        f->fits = ms__element_text(it.value, &text);
+        if (!f->fits) return ms__fit_refuse(f);
+        MS__TRY(ms__read_text(f->r, text, &text));
+        if ((!first && ms_buf_write(&all, "\n\n", 2) != MS_OK) ||
+            ms_buf_write(&all, text.ptr, text.len) != MS_OK)
+            return ms__no_arena(f->r->err, f->r->arena, text.len);
+    }
+    f->m->content = ms_text_n(all.len > 0 ? ms_buf_text(&all) : MS_STR(""));
+    return MS_OK;
 }
 
 /* Stores the list of the joined messages; ms__items_read reads it later. An empty list
@@ -667,7 +747,11 @@ static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool
     *tokens = ms_str_n(part.ptr + 1, part.len - 1);
     for (size_t i = 0; i < f->n_forms; i++)
         if (f->forms[i].letter == part.ptr[0]) {
+            const ms__placeholder *first = f->forms[i].placeholders;
             *form = &f->forms[i];
+            if (first->as == &ms__as_kind &&
+                !ms_str_equal(m->tool, ms__kind_word((*form)->word)))
+                return false; /* it calls another tool now */
             return outer || !ms__list_placeholder(*form);
         }
     return false;

@@ -678,6 +678,7 @@ MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len)
             if (cap > SIZE_MAX / 2) return MS_E_TOO_LARGE;
             cap *= 2;
         }
+        if (!b->arena) return MS_E_ARENA;
         char *bigger = (char *)ms_arena_alloc(b->arena, cap);
         if (!bigger) return b->arena->buffer ? MS_E_ARENA : MS_E_NO_MEMORY;
         if (b->len) memcpy(bigger, b->ptr, b->len);

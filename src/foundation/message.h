@@ -86,7 +86,7 @@ static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
 
 /* A tag has five bits in a record, see [record]. */
 MS__STATIC_ASSERT(fields_fit_a_tag, MS_FIELD_COUNT <= 32);
-MS__STATIC_ASSERT(types_fit_a_byte, MS_TYPE_COUNT <= 64);
+MS__STATIC_ASSERT(types_fit_a_set, MS_TYPE_COUNT <= 57);
 
 static ms_str ms__field_text(const ms_envelope *m, unsigned field)
 {

@@ -118,9 +118,11 @@
 #define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #if MS__SMALL
 #define MS__ONCE /* the compiler inlines what that makes smaller */
+#define MS__CALLED __attribute__((noinline)) /* but it errs: a call is smaller */
 #define MS__RARE
 #else
 #define MS__ONCE __attribute__((noinline)) /* many call it: compiled once, not in each */
+#define MS__CALLED
 #define MS__RARE __attribute__((cold, noinline)) /* compiled for size, apart */
 #endif
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
@@ -146,6 +148,7 @@ static MS__UNUSED void ms__prefetch_write(const void *p)
 #define MS__UNUSED
 #define MS__NOINLINE
 #define MS__ONCE
+#define MS__CALLED
 #define MS__RARE
 #define MS__LIKELY(x) (x)
 #define MS__UNLIKELY(x) (x)

@@ -9,7 +9,7 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
 {
     if (!store) return ms__fail(err, MS_E_CLOSED, "the store is missing");
     if (store->open != MS_STORE_OPEN || !store->backend)
-        return ms__fail(err, MS_E_CLOSED, "the store is closed or was never opened");
+        return ms__fail(err, MS_E_CLOSED, "the store is not open");
     return MS_OK;
 }
 
@@ -39,14 +39,14 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
-    if ((q->types | q->agent_types) & 1)
+    if ((q->types | q->agent_types) & (MS_BIT(1) - 1))
         field = "types", why = "types: use MS_BIT(MS_T_...)";
     else if ((q->views & MS_VIEW_AGENT) && ms__is_empty(q->agent_key))
         field = "agent_key", why = "the agent view needs an agent key";
     else if (team && q->n_agent_keys > 0 && !q->agent_keys)
         field = "agent_keys", why = "agent_keys is missing";
     else if (q->raw && (q->views != MS_VIEW_TIMELINE || q->by_time))
-        field = "raw", why = "a raw query needs the timeline, in order of sequence";
+        field = "raw", why = "raw needs the timeline, in order of sequence";
     else if (q->about_seq && (!q->raw || ms__is_empty(q->location)))
         field = "about_seq", why = "about_seq needs raw and a location";
     return field ? ms__fail_at(err, MS_E_ARGUMENT, field, "%s", why) : MS_OK;
@@ -97,10 +97,11 @@ static bool ms__in_views(const ms_query *q, unsigned views, const ms_msg *msg)
     return (views & MS_VIEW_TEAM) && ms__among(agent, q->agent_keys, q->n_agent_keys);
 }
 
-/* Applies the filters that need the content of a record. */
+/* Applies the filters by type, and those that need the content of a record. */
 static bool ms__passes(const ms_query *q, const ms_msg *msg)
 {
     int64_t t = 0;
+    if (!(MS_BIT(ms_type_of(msg)) & q->types)) return false;
     if (q->turn_id.ptr) {
         ms_str turn = ms_get(msg, MS_F_TURN_ID).text;
         if (!turn.ptr || !ms_str_equal(turn, q->turn_id)) return false;
@@ -152,8 +153,7 @@ static bool ms__raw_passes(const ms_query *q, const ms_msg *msg)
     if (!ms__is_empty(q->location) && !ms_str_equal(ms__location(msg), q->location))
         return false;
     if (q->about_seq && !ms__is_about(msg, q->about_seq)) return false;
-    if (bit != MS_RAW_MESSAGES) return true;
-    return (MS_BIT(ms_type_of(msg)) & q->types) && ms__passes(q, msg);
+    return bit != MS_RAW_MESSAGES || ms__passes(q, msg);
 }
 
 MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
@@ -162,7 +162,6 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
     uint64_t seq = ms_seq(msg);
     ms__resolve(&q);
     if (q.raw) return ms__raw_passes(&q, msg);
-    if (!(MS_BIT(ms_type_of(msg)) & q.types)) return false;
     if (seq <= q.after_seq && q.after_seq > 0) return false;
     if (q.before_seq > 0 && seq >= q.before_seq) return false;
     if (!ms__is_empty(q.location) && !ms_str_equal(ms__location(msg), q.location))

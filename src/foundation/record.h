@@ -303,7 +303,7 @@ static ms__field_iter ms__field_iter_of(const unsigned char *r)
 }
 
 /* Returns the length of the value of a directory entry, and moves to the next entry. */
-static uint32_t ms__entry_length(const unsigned char **dir)
+static inline uint32_t ms__entry_length(const unsigned char **dir)
 {
     const unsigned char *at = *dir;
     unsigned code = at[0] >> 6;
@@ -316,7 +316,7 @@ static uint32_t ms__entry_length(const unsigned char **dir)
     return len;
 }
 
-static bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
+static inline bool ms__field_iter_next(ms__field_iter *w, ms__entry *e)
 {
     if (w->dir >= w->dir_end) return false;
     unsigned tag = w->dir[0];

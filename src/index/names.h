@@ -133,6 +133,7 @@ typedef struct ms__range {
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
     uint32_t reach;     /* number of ranges from this one to before `jump` */
+    uint32_t n_sorted;  /* of them as many stand behind the struct, see ms__ranges_join */
 } ms__range;
 
 /* A damaged range between records: what stood there, as far as its header tells. */

@@ -7,9 +7,12 @@
 /* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
  * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
  * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
- * checks these from the newest back, and jumps over series of them that lie
- * elsewhere. That takes some log(ranges) steps if ranges were made in an order, up or
- * down, nested or not. A walk over messages skips a range at once. */
+ * checks these from the newest back, and jumps over series of them that lie elsewhere. In
+ * a series that the reader sees whole it searches the ranges by their numbers. That takes
+ * some log(ranges)^2 steps. In a buffer, and in code compiled for size, series are not
+ * sorted: ranges made at random places are checked one by one there, those made in an
+ * order, up or down, nested or not, are jumped over. A walk over messages skips a range
+ * at once. */
 
 #define MS__LEAP 15u /* the numbers of a range are more than these and one */
 
@@ -28,12 +31,67 @@ static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
     return NULL;
 }
 
+/* Returns ranges of a series from index i on, in order of their first numbers. */
+static const ms__range *ms__range_sorted(const ms__range *range, uint32_t i)
+{
+    return range->n_sorted ? ((const ms__range *const *)(const void *)(range + 1))[i]
+                           : range;
+}
+
+/* Sorts the series of a range, which consists of the range and of the next two series,
+ * behind the struct. Leaves out ranges within another one, so that the last numbers rise,
+ * too. */
+static void ms__ranges_join(ms__range *range)
+{
+    const ms__range **out = (const ms__range **)(void *)(range + 1), *from[3];
+    uint32_t at[3] = {0, 0, 0}, n = 0, which = 0;
+    range->n_sorted = 0;
+    from[0] = range;
+    from[1] = range->before;
+    from[2] = range->before->jump;
+    for (;;) {
+        const ms__range *least = NULL, *r;
+        for (unsigned i = 0; i < 3; i++) {
+            if (at[i] >= from[i]->n_sorted + !from[i]->n_sorted) continue;
+            r = ms__range_sorted(from[i], at[i]);
+            if (least && (r->first > least->first ||
+                          (r->first == least->first && r->last <= least->last)))
+                continue;
+            least = r;
+            which = i;
+        }
+        if (!least) break;
+        at[which]++;
+        if (n == 0 || least->last > out[n - 1]->last) out[n++] = least;
+    }
+    range->n_sorted = n;
+}
+
+/* Returns the range of a sorted series that hides a number, or NULL. */
+static const ms__range *ms__range_find(const ms__range *range, uint64_t seq)
+{
+    uint32_t low = 0, high = range->n_sorted;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ms__range_sorted(range, middle)->first <= seq) low = middle + 1;
+        else high = middle;
+    }
+    const ms__range *r = low > 0 ? ms__range_sorted(range, low - 1) : NULL;
+    return r && seq <= r->last ? r : NULL;
+}
+
 /* Returns the range that hides message number seq from a reader whose end is `end`; NULL:
  * none does. */
 static const ms__range *ms__hidden_by(const ms__edits *c, uint64_t seq, uint64_t end)
 {
     const ms__range *range = (const ms__range *)ms__load_ptr(&c->ranges);
     while (range) {
+        if (!MS__SMALL && range->n_sorted && range->place < end) {
+            const ms__range *found = ms__range_find(range, seq);
+            if (found) return found;
+            range = range->jump;
+            continue;
+        }
         if (range->place < end && range->first <= seq && seq <= range->last) return range;
         bool all_later = range->jump && range->jump->place >= end;
         range = all_later || seq < range->low || seq > range->high ? range->jump
@@ -82,20 +140,32 @@ static bool ms__is_range(const ms__tail_names *names, const ms__span *span)
     return span->last - span->first > (names->buffer ? 0 : MS__LEAP);
 }
 
+/* Returns the `reach` that ms__range_link will give the next range. */
+static uint32_t ms__range_reach(const ms__edits *c)
+{
+    const ms__range *before = (const ms__range *)c->ranges;
+    const ms__range *next = before ? before->jump : NULL;
+    return next && before->reach == next->reach ? 2 * next->reach + 1 : 1;
+}
+
 /* Returns the memory of one edit, which is allocated before its record is written: of a
- * range, or of a version for each number, and then a message for each number that was not
- * changed before. NULL: no memory. */
+ * range with its sorted series, or of a version for each number, and then a message for
+ * each number that was not changed before. NULL: no memory. */
 static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
                               const ms__span *span)
 {
-    size_t size = sizeof(ms__range);
+    size_t size = sizeof(ms__range), sorted = 0;
     uint64_t more = span->last - span->first;
+    if (!MS__SMALL && !names->buffer) sorted = ms__range_reach(c);
     if (!ms__is_range(names, span))
-        for (size = 0; more <= MS__LEAP; more--) {
+        for (size = sorted = 0; more <= MS__LEAP; more--) {
             size += sizeof(ms__version);
             if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
         }
-    return ms__tail_names_zeroed(names, size);
+    if (sorted > 1) size += sorted * sizeof(ms__range *);
+    void *room = ms__tail_names_zeroed(names, size);
+    if (room && sorted > 1) ((ms__range *)room)->n_sorted = 1; /* there is room */
+    return room;
 }
 
 /* Links a range into the list. If the next two jumps have one length, its jump spans both
@@ -118,6 +188,7 @@ static void ms__range_link(ms__edits *c, ms__range *range, const ms__span *span,
             if (r->high > range->high) range->high = r->high;
             if (r == next) break;
         }
+        if (!MS__SMALL && range->n_sorted > 0) ms__ranges_join(range);
     }
     ms__store_ptr(&c->ranges, range);
 }

@@ -121,6 +121,7 @@ typedef struct ms__run_soon {
 /* Returns whether all blocks of n bytes of a segment index were found valid. */
 static bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
 {
+    if (ms__load32(&l->whole)) return true;
     size_t at = (size_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK), last = (uint32_t)((at + n - 1) / MS__BLOCK);
     while (b < last && ms__bit_get(l->sound, b)) b++;
@@ -184,7 +185,8 @@ static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         uint64_t offset = ms__segment_offset(l, entry);
         if (offset == 0) continue;
-        MS__PREFETCH(ms__log_address(log, offset));
+        const unsigned char *home = l->home;
+        MS__PREFETCH(home ? home + (offset - l->base) : ms__log_address(log, offset));
     }
 }
 
@@ -344,6 +346,21 @@ static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_
     ms__log_populate(log, from, upto - from);
 }
 
+/* Makes the header of a record readable that was not checked. */
+static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
+                                            uint64_t offset, bool all)
+{
+    if (all) ms__block_populate(log, l, offset);
+    ms__log_populate(log, offset, MS__HEADER);
+    ms__log_first_look(log, offset);
+}
+
+/* Returns how many bytes a record known to be right may have, of those of its segment. */
+static inline uint32_t ms__known_room(uint64_t left)
+{
+    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
+}
+
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -354,16 +371,12 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
 {
     *unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     *known = 0;
-    uint64_t offset = l->base + (uint64_t)*unit * 8, left = l->offset - offset;
-    if (offset >= l->offset) return log->map.super; /* it is counted as damaged */
-    if (ms__bit_get(l->checked, entry)) {
-        *known = (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX);
-    } else {
-        if (all) ms__block_populate(log, l, offset);
-        ms__log_populate(log, offset, MS__HEADER);
-        ms__log_first_look(log, offset);
-    }
-    return ms__log_address(log, offset);
+    uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
+    if (at >= size) return log->map.super; /* it is counted as damaged */
+    if (MS__LIKELY(ms__bit_get(l->checked, entry)))
+        *known = ms__known_room(size - at);
+    else ms__entry_populate(log, l, l->base + at, all);
+    return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
 
 static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uint32_t i)
@@ -415,29 +428,38 @@ static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
     ms__log *log = ms__log_in(core);
     ms__queue *q = &merge->queue;
     const ms__segment *l = li->index;
-    const unsigned char *run = (const unsigned char *)li->run;
+    const unsigned char *run = (const unsigned char *)li->run, *places = l->record;
     uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
-    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi;
+    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi, count = l->n;
     uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
+    const uint64_t size = l->offset - l->base, begin = ms__place(l->number, 0);
+    const bool clustered = l->clustered;
+    bool each = log->map.n_looked > 0 && log->os->populate_each && !clustered;
     if (n > most - merge->n_queue) n = most - merge->n_queue;
     at += merge->n_queue;
     li->pos += step * n;
-    if (log->map.n_looked > 0 && log->os->populate_each && !l->clustered)
-        ms__run_populate(log, li, i, step, n);
     merge->n_queue = (uint8_t)(merge->n_queue + n);
     for (; n > 0; n--, i += step, at++) {
         uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
         uint32_t entry = ms__posting(run, i, width);
         if (soon < hi)
-            MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = ms__log_entry(log, l, entry, false, &unit,
-                                                &q->known[k]);
+            MS__PREFETCH(places + (size_t)ms__posting(run, soon, width) * 4);
+        const unsigned char *r = l->home;
+        uint64_t from = entry < count ? (uint64_t)ms__segment_unit(l, entry) * 8 : size;
+        if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
+            unit = (uint32_t)(from / 8);
+            r += from;
+            q->known[k] = ms__known_room(size - from);
+        } else {
+            if (each) ms__run_populate(log, li, i, step, n);
+            each = false;
+            r = ms__log_entry(log, l, entry, false, &unit, &q->known[k]);
+        }
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
         q->index[k] = l;
-        if (l->clustered) unit = ms__segment_place(l, entry);
-        q->place[k] = ms__place(l->number, unit);
+        q->place[k] = begin + (clustered ? ms__segment_place(l, entry) : unit);
         q->entry[k] = entry;
         q->which[k] = 0;
     }

@@ -481,8 +481,11 @@ typedef struct ms__segment {
     const unsigned char *number_of, *order; /* clustered */
     unsigned char *own; /* made in memory: the record itself, else NULL */
     uint32_t own_size;
+    const unsigned char *home; /* the bytes at base, if one mapping has all of the
+                                  segment, else NULL */
     uint32_t *checked; /* a bit for each record that was found valid */
-    uint32_t *sound;   /* a bit for each block that was */
+    uint32_t *sound;   /* a bit for each block that was, */
+    uint32_t whole;    /* all were; atomic */
     uint32_t *ranks;   /* messages before each 256th record, and all; atomic */
     uint32_t ranked;   /* they were counted; atomic */
     uint32_t placed;   /* all blocks of the array `record` were; atomic */

@@ -504,6 +504,9 @@ static ms__segment *ms__segment_new(ms__log *log, const ms__segment *from)
     l->sound = l->checked + l->n / 32 + 1;
     l->ranks = l->sound + l->blocks / 32 + 1;
     memset(l->checked, 0, bits);
+    const ms__mapping *m = ms__mapping_of(log, l->base);
+    if (l->offset > l->base && l->offset - m->start <= m->size)
+        l->home = m->base + (l->base - m->start);
     return l;
 }
 

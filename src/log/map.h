@@ -721,10 +721,18 @@ static const unsigned char *ms__segment_record(const ms__log *log, const ms__seg
     return r;
 }
 
-/* Returns whether the blocks of n bytes of a segment index match their checks. Each is
- * checked once. */
-static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
-                              const unsigned char *p, uint64_t n)
+/* Notes that a block of a segment index matches its check. */
+static void ms__block_note(const ms__segment *l, uint32_t b)
+{
+    uint32_t n = 0, last = l->blocks / 32;
+    ms__or32(&l->sound[b / 32], (uint32_t)1 << b % 32);
+    while (n < last && ms__load32(&l->sound[n]) == UINT32_MAX) n++;
+    if (n == last && ms__load32(&l->sound[n]) == ((uint32_t)1 << l->blocks % 32) - 1)
+        ms__store32((uint32_t *)(uintptr_t)&l->whole, 1);
+}
+
+static MS__NOINLINE bool ms__blocks_sound(const ms__log *log, const ms__segment *l,
+                                          const unsigned char *p, uint64_t n)
 {
     uint64_t at = (uint64_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK);
@@ -738,9 +746,17 @@ static bool ms__segment_sound(const ms__log *log, const ms__segment *l,
             ms__log_populate(log, l->offset + (uint64_t)(l->numbers - l->directory) +
                                   MS__SEGMENT_FIXED + (uint64_t)b * MS__BLOCK, MS__BLOCK);
         if (ms__get32(l->checks + (size_t)b * 4) != ms__segment_block(l, b)) return false;
-        ms__or32(&l->sound[b / 32], (uint32_t)1 << b % 32);
+        ms__block_note(l, b);
     }
     return true;
+}
+
+/* Returns whether the blocks of n bytes of a segment index match their checks. Each is
+ * checked once. */
+static inline bool ms__segment_sound(const ms__log *log, const ms__segment *l,
+                                     const unsigned char *p, uint64_t n)
+{
+    return ms__load32(&l->whole) || ms__blocks_sound(log, l, p, n);
 }
 
 #define MS__BESIDE 1024u /* entries whose places are checked together */

@@ -329,6 +329,8 @@ static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
     uint64_t *as_of = &it->query.as_of;
     if (*as_of && *as_of >> 32 != m->drops) return ms__ring_moved(m, err);
     *as_of = (uint32_t)*as_of;
+    uint64_t *as_from = &it->query.as_from;
+    *as_from = *as_from >> 32 == m->drops ? (uint32_t)*as_from : 0;
     MS__TRY(ms__mem_query(store, it, err));
     it->now |= (uint64_t)m->drops << 32;
     return MS_OK;

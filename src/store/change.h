@@ -506,6 +506,12 @@ static ms_envelope ms__redacted(const ms_msg *msg)
     return e;
 }
 
+static MS__NOINLINE bool ms__is_usage(const ms_msg *msg)
+{
+    return ms_kind_of(msg) == MS_KIND_NOTE &&
+           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+}
+
 /* Returns whether a redaction keeps a record: the redacted content itself, or a usage
  * note. */
 static bool ms__redact_keeps(const ms_msg *msg)
@@ -513,8 +519,7 @@ static bool ms__redact_keeps(const ms_msg *msg)
     if (ms_kind_of(msg) == MS_KIND_AMEND)
         return (ms_flags(msg) & MS_FLAG_REDACTED) && ms_str_equal(ms_content(msg).text,
                                                                   MS_STR(MS__REDACTED));
-    return ms_kind_of(msg) == MS_KIND_NOTE &&
-           ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE));
+    return ms__is_usage(msg);
 }
 
 /* Does one step for all records that the query finds. */
@@ -742,7 +747,7 @@ static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
     ms__appended *f;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !final_message) {
-        code = ms__appended_read(store, msg, 0, rest, arena ? arena : &own, &f, err);
+        code = ms__appended_read(store, msg, 0, 0, &rest, arena ? arena : &own, &f, err);
         if (code == MS_OK) final_message = &f->e;
     }
     flags |= (uint32_t)MS_FLAG_AMENDED;
@@ -769,51 +774,70 @@ MS_API ms_result ms_stream_recover(ms_store *store, uint64_t seq, ms_arena *aren
                             err);
 }
 
-MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
-                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena,
+                                  ms_stream_text *text, ms_error *err)
 {
     const ms_msg *msg;
     ms_result code = MS_OK;
-    memset(out, 0, sizeof *out);
+    uint64_t from = text->next, place = text->place, before = 0;
+    text->text = ms__absent();
+    text->ended = false;
+    text->place = 0;
     MS__TRY(ms__can_change(store, err));
     if (!arena) return ms__no_arena(err, NULL, sizeof(ms_cursor));
     ms_result known = ms__get_known(store, seq, arena, &msg, err);
     if (known != MS_OK && known != MS__UNSURE) return known;
-    ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
-    out->ended = !ms__is_streaming(msg);
-    if (!out->ended) {
+    ms_str all = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
+    text->ended = !ms__is_streaming(msg);
+    if (!text->ended) {
         ms__appended *f;
-        code = ms__appended_read(store, msg, 0, ms__absent(), arena, &f, err);
+        code = ms__appended_read(store, msg, place, 0, NULL, arena, &f, err);
         if (code != MS_OK && code != MS_E_DAMAGED) return code;
-        text = ms_buf_text(&f->buf);
-        if (from > text.len)
+        all = ms_buf_text(&f->buf);
+        if (f->it.query.as_from) before = from;
+        else if (from > all.len)
             return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
-                            (uint64_t)text.len, from);
+                            (uint64_t)all.len, from);
+        text->place = f->it.now ? f->it.now : place;
     }
-    size_t skip = from < text.len ? (size_t)from : text.len;
-    out->text = ms_str_n(text.ptr ? text.ptr + skip : "", text.len - skip);
-    out->next = text.len;
+    size_t skip = from - before < all.len ? (size_t)(from - before) : all.len;
+    text->text = ms_str_n(all.ptr ? all.ptr + skip : "", all.len - skip);
+    text->next = before + all.len;
     return code == MS_OK ? ms__get_unsure(known, seq, err) : code;
+}
+
+MS_API ms_result ms_stream_read(ms_store *store, uint64_t seq, uint64_t from,
+                                ms_arena *arena, ms_stream_text *out, ms_error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->next = from;
+    return ms_stream_follow(store, seq, arena, out, err);
 }
 
 /* ---- Usage. */
 
 static const char *const ms__usage_names[] = {"input_tokens", "output_tokens",
                                               "cached_tokens", "reasoning_tokens"};
+static const unsigned char ms__usage_at[] = {
+    offsetof(ms_usage, input_tokens), offsetof(ms_usage, output_tokens),
+    offsetof(ms_usage, cached_tokens), offsetof(ms_usage, reasoning_tokens)};
 #define MS__USAGE_COUNTS 4
+
+static uint64_t *ms__usage_member(const ms_usage *usage, unsigned i)
+{
+    return (uint64_t *)(void *)((char *)(uintptr_t)usage + ms__usage_at[i]);
+}
 
 static MS__NOINLINE void ms__usage_spell(const ms_usage *usage, ms_buf *out)
 {
     ms_json_writer w;
-    const uint64_t counts[MS__USAGE_COUNTS] = {
-        usage->input_tokens, usage->output_tokens, usage->cached_tokens,
-        usage->reasoning_tokens};
     ms_json_init(&w, ms_buf_write, out, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (unsigned i = 0; i < MS__USAGE_COUNTS; i++) {
-        if (counts[i] == 0) continue;
+        uint64_t count = *ms__usage_member(usage, i);
+        if (count == 0) continue;
         ms_json_key(&w, ms_str_of(ms__usage_names[i]));
-        ms_json_put_u64(&w, counts[i]);
+        ms_json_put_u64(&w, count);
     }
     if (usage->duration_ns > 0) {
         ms_json_key(&w, MS_STR("seconds"));
@@ -856,19 +880,15 @@ static uint64_t ms__usage_count(ms_str note, ms_str name)
 MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
 {
     ms_str value;
-    uint64_t *const counts[MS__USAGE_COUNTS] = {&out->input_tokens, &out->output_tokens,
-                                                &out->cached_tokens,
-                                                &out->reasoning_tokens};
     memset(out, 0, sizeof *out);
-    if (ms_kind_of(note) != MS_KIND_NOTE ||
-        !ms_str_equal(ms_get(note, MS_F_TYPE_NAME).text, MS_STR(MS__USAGE)))
-        return false;
+    if (!ms__is_usage(note)) return false;
     ms_value v = ms_content(note);
-    if (!v.json || ms_json_kind_of(v.text) != MS_JSON_OBJECT) return true;
+    if (!v.json) return true;
     for (unsigned i = 0; i < MS__USAGE_COUNTS; i++)
-        *counts[i] = ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
-    if (!ms_json_member(v.text, MS_STR("seconds"), &value) ||
-        ms_seconds_read(value, &out->duration_ns) != MS_OK || out->duration_ns < 0)
-        out->duration_ns = 0;
+        *ms__usage_member(out, i) =
+            ms__usage_count(v.text, ms_str_of(ms__usage_names[i]));
+    if (ms_json_member(v.text, MS_STR("seconds"), &value))
+        (void)ms_seconds_read(value, &out->duration_ns);
+    if (out->duration_ns < 0) out->duration_ns = 0;
     return true;
 }

@@ -155,7 +155,7 @@ MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err)
     if (it->store && it->store->backend->cursor_close)
         it->store->backend->cursor_close(it->store, it);
     it->store = NULL;
-    it->kept = false;
+    it->next = it->ready = 0;
     if (it->result == MS_E_DAMAGED)
         return ms__fail(err, MS_E_DAMAGED, "%u records were skipped: their checksums do "
                         "not match", it->damaged);
@@ -176,7 +176,7 @@ static MS__NOINLINE ms_result ms__cursor_open(ms_store *store, const ms_query *q
 }
 
 /* Closes a cursor. The result of reading, code, has precedence. */
-static ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
+static MS__CALLED ms_result ms__cursor_end(ms_cursor *it, ms_result code, ms_error *err)
 {
     ms_result end = ms_cursor_close(it, code == MS_OK ? err : NULL);
     return code == MS_OK ? end : code;
@@ -213,12 +213,13 @@ static void ms__appended_set(ms_envelope *e, ms_str text)
     else e->content = ms_text_n(text);
 }
 
-/* Reads an unfinished message into *appended, in the arena: the text from parts before
- * the place as_of, then rest. */
+/* Reads an unfinished message into *appended, in the arena: its text, that of parts
+ * before the place as_of, then rest. as_from: of the parts from that place on alone;
+ * unless the query's is 0 then, since the store has moved its records. */
 static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
-                                                uint64_t as_of, ms_str rest,
-                                                ms_arena *arena, ms__appended **appended,
-                                                ms_error *err)
+                                                uint64_t as_from, uint64_t as_of,
+                                                const ms_str *rest, ms_arena *arena,
+                                                ms__appended **appended, ms_error *err)
 {
     const ms_msg *part;
     ms_str text = ms_get(msg, ms__appended_field(ms_type_of(msg))).text;
@@ -232,15 +233,17 @@ static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *m
     f->q.raw = MS_RAW_PARTS;
     f->q.about_seq = f->e.seq;
     f->q.as_of = as_of;
-    ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
+    f->q.as_from = as_from;
     MS__TRY(ms_query_open(store, &f->q, &f->it, err));
+    if (f->it.query.as_from) text.len = 0;
+    ms_result code = ms_buf_write(&f->buf, text.ptr, text.len);
     while (code == MS_OK && (part = store->backend->next(store, &f->it)) != NULL) {
         text = ms_content(part).text;
         code = ms_buf_write(&f->buf, text.ptr, text.len);
     }
     if (f->it.damaged > 0 && f->it.result == MS_OK)
         f->it.result = MS_E_DAMAGED; /* a union only counts */
-    if (code == MS_OK) code = ms_buf_write(&f->buf, rest.ptr, rest.len);
+    if (code == MS_OK && rest) code = ms_buf_write(&f->buf, rest->ptr, rest->len);
     ms_result end = ms_cursor_close(&f->it, code == MS_OK ? err : NULL);
     if (code != MS_OK) return ms__no_arena(err, arena, text.len);
     ms__appended_set(&f->e, ms_buf_text(&f->buf));
@@ -256,7 +259,7 @@ static MS__NOINLINE ms_result ms__appended_message(ms_store *store, const ms_msg
     *out = msg;
     if (!store->backend->change) return MS_OK;
     ms__appended *f;
-    ms_result code = ms__appended_read(store, msg, as_of, ms__absent(), arena, &f, err);
+    ms_result code = ms__appended_read(store, msg, 0, as_of, NULL, arena, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     if (f->buf.len == ms_get(msg, ms__appended_field(f->e.type)).text.len) return code;
     MS__TRY(ms__encode_loose(&f->e, MS__KIND_MESSAGE, f->e.flags, arena, out,
@@ -276,15 +279,14 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. The newest few are kept at the opening, and all
- * that belongs to them was reported there. */
+/* Returns the next message as stored. Of those that are ready all was reported when they
+ * were found valid. */
 static inline const ms_msg *ms__next_stored(ms_cursor *it)
 {
-    ms__merge *merge = &it->of.merge;
-    if (!MS__SMALL && it->kept && !it->history.memory && it->result == MS_OK) {
-        if (merge->left == 0) return NULL;
+    if (!MS__SMALL && it->next < it->ready && it->result == MS_OK &&
+        !it->history.memory) {
         it->returned++;
-        return ms__msg(merge->queue.record[--merge->left]);
+        return ms__msg(it->of.merge.queue.ready[it->next++]);
     }
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);

@@ -25,7 +25,7 @@
  * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
 
-static unsigned char ms__fold(unsigned char c)
+static MS__CALLED unsigned char ms__fold(unsigned char c)
 {
     return (unsigned char)(c - 'A') < 26 ? (unsigned char)(c | 0x20) : c;
 }

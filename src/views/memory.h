@@ -283,7 +283,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (!some) return MS_OK;
     it->query = q;
     it->ctx = NULL;
-    it->kept = false;
+    it->next = it->ready = 0;
     memset(it->words, 0, sizeof it->words);
     memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(s->store->backend->query(s->store, it, NULL));

@@ -173,6 +173,13 @@ static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_r
     return NULL;
 }
 
+/* Returns whether the records of a store do not stay where they are. */
+static bool ms__union_moves(const ms__union *u, size_t which)
+{
+    const ms__hooks *hooks = u->stores[which]->backend->hooks;
+    return !hooks || hooks->stands;
+}
+
 /* Collects the record of the lane, a copy unless it stays where it is. False: no
  * memory. */
 static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query *q,
@@ -181,8 +188,7 @@ static bool ms__run_keep(const ms__union *u, ms__union_run *run, const ms_query 
     ms__sorted *s = &run->sorted;
     void *items =
         ms__list_room(&run->arena, s->items, s->to, &run->cap, sizeof *s->items);
-    const ms__hooks *hooks = u->stores[run->which]->backend->hooks;
-    if (!hooks || hooks->stands) {
+    if (ms__union_moves(u, run->which)) {
         void *copy = ms_arena_alloc(&run->arena, ms_size(msg));
         if (!copy) return false;
         msg = (const ms_msg *)memcpy(copy, msg, ms_size(msg));
@@ -228,7 +234,7 @@ static void ms__run_free(const ms__union *u, ms__union_run *run)
 static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     const ms__union *u = ms__union_of(store);
-    const ms_query *q = &it->query;
+    ms_query *q = &it->query;
     ms_result code = MS_OK;
     size_t size = sizeof(ms__union_run) + (u->bounds ? 0 : u->n * sizeof(ms__now));
     ms__union_run *run = (ms__union_run *)ms__resize(&u->alloc, NULL, 0, size);
@@ -238,6 +244,8 @@ static ms_result ms__union_query(ms_store *store, ms_cursor *it, ms_error *err)
     run->bounds = u->bounds;
     run->left = q->limit ? q->limit : SIZE_MAX;
     run->which = q->reverse ? u->n - 1 : 0;
+    if (MS__SMALL || (q->as_from && ms__union_moves(u, MS_UNION_STORE(q->about_seq))))
+        q->as_from = 0; /* a stream is read from its beginning */
     ms__arena_init(&run->arena, &u->alloc);
     if (!u->bounds) {
         run->bounds = (ms__now *)(void *)(run + 1);
@@ -330,7 +338,7 @@ static ms_result ms__union_stat(ms_store *store, ms_stat *out, ms_error *err)
     return MS_OK;
 }
 
-static ms_result ms__union_refuse(ms_error *err)
+static MS__CALLED ms_result ms__union_refuse(ms_error *err)
 {
     return ms__fail(err, MS_E_READ_ONLY, "a union is for reading: append to one of its "
                     "stores");

@@ -56,18 +56,20 @@ TEST_WITH(ON_EVERY_STORE, a_bad_query_opens_nothing)
     store_close(&s);
 }
 
-/* A type is no set of types: bit 0 belongs to none. */
+/* A type is no set of types, and neither are several types, added or joined. */
 TEST_WITH(ON_EVERY_STORE, a_type_is_refused_where_a_set_of_types_is_needed)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     append_text(s.store, "x");
-    for (int i = 0; i < 3; i++) {
-        ms_query q = query_of(MS_STR("job"), i == 0 ? 0 : MS_VIEW_AGENT);
+    for (int i = 0; i < 3 * MS_TYPE_COUNT * MS_TYPE_COUNT; i++) {
+        int way = i % 3, one = i / 3 % MS_TYPE_COUNT, other = i / 3 / MS_TYPE_COUNT;
+        ms_query q = query_of(MS_STR("job"), way == 0 ? 0 : MS_VIEW_AGENT);
         ms_cursor it;
         ms_error err;
-        q.agent_key = i == 0 ? no_str() : MS_STR("w1");
-        if (i < 2) q.types = MS_T_ACTION | 1;
-        else q.agent_types = MS_T_ACTION | 1;
+        if (one == 0 && (other == 0 || way == 1)) continue; /* all; a set of one type */
+        q.agent_key = way == 0 ? no_str() : MS_STR("w1");
+        if (way == 2) q.agent_types = (ms_type_set)(one | other);
+        else q.types = way == 0 ? (ms_type_set)(one + other) : (ms_type_set)one | MS_BIT(other);
         must_say("types", ms_query_open(s.store, &q, &it, &err), MS_E_ARGUMENT, &err,
                  "types", "use MS_BIT(MS_T_...)");
         assert_null(ms_next(&it));

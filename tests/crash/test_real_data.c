@@ -201,10 +201,10 @@ TEST(object_comes_back_when_a_format_takes_it)
         const char *folder;
         size_t taken;         /* objects, counted once a format */
     } folders[] = {
-        {"tau-bench-airline", 21848}, {"swe-agent-traj", 2984},  {"cline-session", 223},
-        {"claude-code-jsonl", 347},   {"claude-code-real", 385}, {"pi-session", 5257},
-        {"inspect-logs", 114},         {"openhands-events", 67},  {"gemini-cli", 37},
-        {"codex-rollout", 204},        {"atif-trajectory", 45},    {"copilot-cli", 56},
+        {"tau-bench-airline", 26082}, {"swe-agent-traj", 3864},  {"cline-session", 297},
+        {"claude-code-jsonl", 507},   {"claude-code-real", 551}, {"pi-session", 7000},
+        {"inspect-logs", 152},         {"openhands-events", 118}, {"gemini-cli", 54},
+        {"codex-rollout", 321},        {"atif-trajectory", 82},   {"copilot-cli", 95},
         {"otel-genai", 0},
     };
     size_t all = 0;

@@ -1496,6 +1496,13 @@ static void a_part_is_damaged(size_t segment, bool header)
             must_read(of, "a location", q, wanted, 6);
             must_be("its number", ms_get_by_seq(of, 6, &arena, &msg, &err), wanted);
             must_be("its text", ms_stream_read(of, 6, 0, &arena, &text, &err), wanted);
+            memset(&text, 0, sizeof text);
+            must_be("followed", ms_stream_follow(of, 6, &arena, &text, &err), wanted);
+            assert_int_equal(text.text.len, damaged ? 18 : 28);
+            /* a record of an unknown kind may have ended the stream */
+            must_be("what is new", ms_stream_follow(of, 6, &arena, &text, &err),
+                    header && !segment ? wanted : MS_OK);
+            assert_int_equal(text.text.len, 0);
         }
         ms_close(joined);
         ms_close(store);

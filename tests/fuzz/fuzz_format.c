@@ -8,8 +8,8 @@
  *
  * What a reader gives is checked as a store would; what is refused leaves nothing. It is
  * written, read and written again: both texts are the same, and so are the envelopes.
- * Written in another format it is JSON that this format reads. What framework and
- * openai read strictly and write is equal to its source, as jansson reads both.
+ * Written in another format it is JSON that this format reads. What framework, openai and
+ * openai-responses read strictly and write is equal to its source, as jansson reads both.
  * Left out: what each type becomes in another format, see tests/formats; sessions, see
  * test_session.c.
  */
@@ -269,7 +269,8 @@ static void message(const ms_format *d, const ms_format *other, unsigned how)
         how |= PLACED; /* what it reads as a place it writes only then */
     ms_str text = writes(d, &list, how);
     must_be_json(text, how);
-    bool exact = strcmp(from, "framework") == 0 || strcmp(from, "openai") == 0;
+    bool exact = strcmp(from, "framework") == 0 || strcmp(from, "openai") == 0 ||
+                 strcmp(from, "openai-responses") == 0;
     if (exact && !(how & (REPAIR | LENIENT | PLACED)) &&
         (how & LIST ? is_array(source) : one_line(text)))
         must_be_source(text);

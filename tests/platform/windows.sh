@@ -39,8 +39,8 @@ unset DISPLAY
 left_out()
 {
     case $1 in
-    test_change_shared | test_crash | test_log_durable | test_log_lock | test_log_map | test_os | test_power | \
-    test_rewrite | test_shared | test_sync | test_threads)
+    test_change_shared | test_crash | test_log_durable | test_log_lock | test_log_map | test_manager | test_os | \
+    test_power | test_rewrite | test_shared | test_sync | test_threads)
         echo "it forks" ;;
     test_damage | test_fault_alloc | test_log_index | test_log_place)
         echo "it replaces and links files that are open, which Windows refuses" ;;
@@ -155,7 +155,7 @@ skip()
 examples()
 {
     local name
-    for name in quickstart agent_loop edit_rewind fixed_buffer frame_loop import providers \
+    for name in quickstart agent_loop edit_rewind fixed_buffer frame_loop import manager providers \
         replay streaming; do
         rm -rf "$out/run/$name" && mkdir -p "$out/run/$name"
         if ! $cc -std=c99 $warnings -Werror -O0 -pthread -static -I. $stb \

@@ -89,6 +89,7 @@ rows_of()
         ;;
     tests/support/msgstore_impl.c) echo all ;;
     tests/support/fast_impl.c) echo test_fast ;;
+    tests/support/linted_request.c) echo test_snippets ;;
     tests/support/*) users_of "$1" ;;
     tests/tool/*) echo tool secrets providers ;;
     tests/*/test_*) if [ -f "$1" ]; then echo "${name%.*}"; else echo tree; fi ;;
@@ -112,6 +113,7 @@ rows_of()
     bindings/python/*) echo :test-python ;;
     bindings/js/*) echo :test-js ;;
     backends/*) echo tree :test-postgres ;;
+    examples/manager.c) echo tree test_manager ;;
     examples/* | docs/*) echo tree ;;
     bench/*) echo :bench ;;
     packaging/* | CMakeLists.txt | meson* | build.zig* | clib.json | xmake.lua)

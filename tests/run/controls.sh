@@ -475,6 +475,15 @@ controls()
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''
+    control ready_record_of_two_lists_comes_twice gcc test_views \
+        queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_settle \
+        'place == last ||' ''
+    control names_of_ready_records_not_compared gcc test_log_cursor \
+        names_are_kept_apart_when_their_lists_have_one_number 100 ms__queue_settle \
+        '(uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven' 'false'
+    control index_whole_before_its_last_block gcc test_log_index \
+        messages_stay_when_a_block_of_their_index_is_damaged 100 ms__block_note \
+        'if (n == last' 'if (true || n == last'
     control step_read_ahead_again gcc test_log_segments \
         a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
         ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'
@@ -821,6 +830,22 @@ controls()
         'item->next = NULL; for (ms__item *i = rest->first; i; i = i->next) i->group = rest;'
     control narrow_ranges_in_a_list gcc test_growth 'hide ranges' 10 \
         ms__is_range 'names->buffer ? 0 : MS__LEAP' '0'
+    control wide_ranges_not_sorted gcc test_growth 'hide wide ranges at random' 10 \
+        ms__range_link 'range->n_sorted > 0' '(range->n_sorted = 0) > 0'
+    control wide_range_in_another_lost gcc test_change \
+        wide_ranges_hide_what_a_list_of_them_hides 100 \
+        ms__ranges_join 'least->last > out[n - 1]->last' 'least->first > out[n - 1]->last'
+    control wide_range_of_the_future gcc test_change \
+        wide_ranges_hide_what_a_list_of_them_hides 100 \
+        ms__hidden_by 'range->n_sorted && range->place < end' 'range->n_sorted'
+    control parts_followed_from_the_first gcc test_growth 'following a stream' 10 \
+        ms_stream_follow 'text->place = f->it.now' 'text->place = 0 * f->it.now'
+    control follower_in_a_ring_keeps_its_place gcc test_ring \
+        a_follower_goes_on_when_messages_are_dropped 100 \
+        ms__ring_query '*as_from >> 32 == m->drops ?' 'true ?'
+    control follower_in_a_union_keeps_its_place gcc test_ring \
+        a_follower_goes_on_when_messages_are_dropped 100 \
+        ms__union_query 'q->as_from && ms__union_moves' 'false && ms__union_moves'
     control answer_divided_at_its_call gcc test_project \
         text_of_one_answer_stays_beside_its_interrupted_call 100 \
         ms__call_given_up '!call->next->joined &&' ''
@@ -852,6 +877,12 @@ controls()
     control words_of_a_team_as_one_s_own gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
+    control words_of_a_worker_as_the_manager_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__is_anothers 'return true;' 'return false;'
+    control words_of_the_manager_as_a_worker_s_own gcc test_manager \
+        example_sends_requests_that_its_providers_take 100 \
+        ms__item_as_sourced 'own ? MS__ITEM_ASSISTANT : MS__ITEM_USER' 'MS__ITEM_ASSISTANT'
     control messages_of_a_team_joined_by_place gcc test_team \
         requests_of_a_team_are_right_in_any_order 100 \
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
@@ -1123,7 +1154,7 @@ controls()
         ms__index_holds 'ms__body_check(r) == ms__get32(r + MS__AT_BODY_CHECK)' 'true'
     control block_check_of_an_index_dropped gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
-        ms__segment_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
+        ms__blocks_sound '!= ms__segment_block(l, b)) return false;' '== 0) return false;'
     control damaged_block_not_mended gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 \
         ms__segment_has 'while (l && !ms__segment_find(log, l, list, run))' \
@@ -1418,7 +1449,7 @@ controls()
         "if (!at) return ms__utf8_write(0xFFFD, out); out[0] = at ? to[at - from] : '?'"
     control system_role_not_first gcc test_formats \
         gemini/system_instruction_is_the_systems_when_it_has_another_role 100 \
-        ms__system_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
+        ms__body_message 'if (ms_json_string_is(it.key, MS_STR("role"))) continue;' ''
     control null_member_stays gcc test_formats openai/changed_id_shows_when_it_was_null 100 \
         ms__kept_put 'if (ms__gives_way(o, form, token->value)) {' 'if (false) {'
     control new_field_inside_not_written gcc test_formats \
@@ -1429,6 +1460,44 @@ controls()
     control writer_goes_on_inside gcc test_format \
         writer_begins_nothing_inside_a_message_when_memory_ends 100 \
         ms__writer_emit 'joins || w->json.depth != depth' 'joins'
+    control item_of_another_type_is_no_item gcc test_formats \
+        openai-responses/item_of_any_other_type_is_kept_whole 100 \
+        ms__responses_read 'MS__TRY(ms__item_form(r->json) ?' 'MS__TRY(true ?'
+    control items_of_an_answer_stand_alone gcc test_formats \
+        openai-responses/items_of_one_answer_are_joined 100 \
+        ms__responses_read 'm->flags |= MS_FLAG_JOINED;' ';'
+    control message_items_become_one gcc test_formats \
+        openai-responses/message_items_in_a_row_stay_apart 100 \
+        ms__responses_read '!(ms__is_said(before) && ms__is_said(m))' 'true'
+    control search_of_the_server_is_the_clients gcc test_formats \
+        openai-responses/tool_search_of_the_server_is_kept_whole 100 \
+        ms__item_form 'if (!ms__is_client_search(item)) return NULL;' ''
+    control kind_of_a_call_outlives_its_tool gcc test_formats \
+        openai-responses/call_of_another_tool_is_a_function_call 100 \
+        ms__source_of 'return false; /* it calls another tool now */' ';'
+    control spelling_of_texts_not_kept gcc test_formats \
+        openai-responses/summary_of_several_texts_is_one_text 100 \
+        ms__member_read 'if (!ms__texts_are_plain(e->value, ms__texts_type(ph)))' \
+        'if (false)'
+    control spelling_of_texts_stays gcc test_format \
+        spelling_of_texts_goes_when_it_means_something_else 100 \
+        ms__placeholder_fill 'ms__texts_mean(spelled, o->m->content.text)' 'true'
+    control text_of_a_call_is_lost gcc test_formats \
+        openai-responses/text_of_a_call_precedes_it 100 \
+        ms__unit_put 'if (f->lists == MS__LISTS_TEXTS && ms__call_says(m)) {' 'if (false) {'
+    control type_of_an_item_from_extra gcc test_formats \
+        openai-responses/extra_members_stand_in_an_item_and_none_changes_its_type 100 \
+        ms__extra_fill 'ph->as == &ms__as_word ||' ''
+    control parts_of_an_assistant_stay_a_list gcc test_formats \
+        openai-responses/unknown_part_of_an_assistant_comes_back_beside_a_text 100 \
+        ms__item_content_read \
+        'others && ms__chat_role(f->m) != MS_ROLE_ASSISTANT' 'others'
+    control left_out_beside_whole_items gcc test_format \
+        members_beside_an_item_that_is_kept_whole_are_counted 100 \
+        ms__format_write 'ms__left_count(w, f, &m[i], MS__ONE(CONTENT) | MS__ONE(TYPE_NAME));' ''
+    control text_of_a_body_is_no_message gcc test_formats \
+        openai-responses/text_of_a_body_is_the_users 100 \
+        ms__read_body 'bool text = d->list && !d->system_parts;' 'bool text = false;'
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
         ms__source_of 'return outer || !ms__list_placeholder(*form);' 'return true;'
@@ -1466,7 +1535,10 @@ controls()
         ms__contents_have 'n > 1 || !ms__is_null(m)' 'true'
     control call_alone_needs_content gcc test_formats \
         gemini-interactions/calls_come_back 100 \
-        ms__outer_read '|| m->type == MS_T_ACTION' ''
+        ms__outer_read '!(ms__type_row_of(m->type)->required >> MS_F_CONTENT & 1)' 'false'
+    control text_of_a_body_is_a_turn gcc test_formats \
+        gemini-interactions/text_of_a_body_is_the_users 100 \
+        ms__read_body '.source = ms__absent();' '.source;'
     control every_list_is_a_result gcc test_formats \
         gemini-interactions/results_come_back_whatever_they_have 100 \
         ms__step_result_read 'ms__is_parts(f->value)' 'true'
@@ -1580,6 +1652,32 @@ controls()
     control end_text_behind_results gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
         ms__text_ends '|| g->has_calls' ''
+    control raw_blocks_for_any_provider gcc test_answer \
+        block_of_another_kind_is_kept_when_it_comes 100 \
+        ms__item_as_raw 'ms__is_own(p, m)' 'true'
+    control raw_blocks_are_not_counted gcc test_answer \
+        block_of_another_kind_is_kept_when_it_comes 100 \
+        ms__item_as_raw 'p->report.raw_left_out++;' ''
+    control citations_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_part_cited 'if (list->len == 0) return;' 'return;'
+    control members_of_a_block_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_keeps 'ms__answer_has_more(block, held)' 'false'
+    control first_attempt_stays gcc test_answer \
+        answer_begins_anew_when_a_second_message_starts 100 \
+        ms__answer_event 'if (inner.ptr && a->parts) ms__answer_void(a);' ''
+    control begun_messages_of_the_first_attempt_stay gcc test_answer \
+        answer_begins_anew_when_a_second_message_starts 100 \
+        ms__answer_void 'if (a->code == MS_OK) a->code = ms_hide(a->desc.store, part->seq, err);' ''
+    control arguments_in_parts_are_whole gcc test_answer \
+        call_is_not_run_when_its_arguments_are_not_whole 100 \
+        ms__answer_messages 'a->whole = a->whole && !part->open;' ''
+    control arguments_that_do_not_fit gcc test_answer \
+        call_is_not_run_when_its_arguments_are_not_whole 100 \
+        ms__answer_part_args '!fine || ms_json_finish(&w) != MS_OK' 'false'
+    control done_is_no_end gcc test_answer stream_ends_with_done_alone 100 \
+        ms__answer_byte 'a->done = 0;' 'a->done = 0; return false;'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
         ms__text_ends 'g->last->unfinished &&' 'false &&'
     control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
@@ -1613,6 +1711,12 @@ controls()
     control truncated_call_waits gcc test_request \
         call_that_is_cut_off_is_counted_and_not_listed 100 \
         ms__pending_list 'ms_flags(w->msg) & MS_FLAG_UNFINISHED' 'false'
+    control interrupted_call_takes_the_result gcc test_request \
+        calls_wait_until_they_have_a_result_or_their_agent_went_on 100 \
+        ms__call_open '!at->unfinished || call->unfinished' 'true'
+    control system_text_of_a_report_is_the_caller_s gcc test_lifetimes \
+        'requests_keep_nothing_of_their_arguments on heap' 100 \
+        ms__project_write '!ms__keep_copy(p->arena, &p->report.system)' 'false'
     control delegation_waits gcc test_request \
         calls_come_as_the_model_made_them 100 \
         ms__pending_read '|| last->delegation' ''
@@ -1643,9 +1747,16 @@ controls()
     control writer_has_traces_alone gcc test_views \
         agents_select_by_writer_when_a_query_has_no_views 100 \
         ms__resolve 'writer ? MS_TYPES_ALL : MS_TYPES_AGENT' 'MS_TYPES_AGENT'
+    control types_of_raw_queries_not_tested gcc test_twin logs_and_twin_agree 10 \
+        ms__passes 'if (!(MS_BIT(ms_type_of(msg)) & q->types)) return false;' ''
+    control buffer_without_an_arena gcc test_json buffer_without_an_arena_takes_no_text 100 \
+        ms_buf_write 'if (!b->arena) return MS_E_ARENA;' ''
     control type_taken_as_a_set gcc test_bad_input \
         a_type_is_refused_where_a_set_of_types_is_needed 100 \
-        ms__query_check '(q->types | q->agent_types) & 1' 'false'
+        ms__query_check '(q->types | q->agent_types) & (MS_BIT(1) - 1)' 'false'
+    control even_type_taken_as_a_set gcc test_bad_input \
+        a_type_is_refused_where_a_set_of_types_is_needed 100 \
+        ms__query_check '& (MS_BIT(1) - 1)' '& 65'
     control memory_stores_what_is_ignored gcc test_memory \
         'memory/an_added_message_is_ignored_when_the_memory_says_so' 100 \
         ms_memory_add 'memory->runtime_mode == MS_RUNTIME_IGNORE' 'false'
@@ -1695,7 +1806,7 @@ controls()
         ms__find_same '!hooks->stands' 'true'
     control ring_moved_under_a_union gcc test_ring \
         a_union_keeps_its_messages_when_a_ring_drops_them 100 \
-        ms__run_keep '!hooks || hooks->stands' '!hooks'
+        ms__union_moves '!hooks || hooks->stands' '!hooks'
     control ring_keeps_bytes_of_a_refused_append gcc test_ring \
         a_redaction_erases_its_message_alone 100 \
         ms__ring_move '(m->tail.names.top - end)' '(im.end - end)'

@@ -10,6 +10,9 @@
 # the body of a function behind the usual declarations (see prologue below), or, where it
 # cannot be that, declarations at file scope, which are only compiled.
 #
+# Each request that a snippet of README.md, docs/ or [api-ten] writes is judged by the linter
+# (tests/support/linted_request.c), and a snippet that calls ms_request must write one.
+#
 # The manual's program has the implementation in itself, in C and, with MS_TEST_SCALE from
 # 100 on, in C++. The snippets of the others are linked to one object, with the
 # implementation left out, and with what MSGSTORE_FLASH adds; that of [api-ten] in C and in
@@ -26,7 +29,7 @@ stb=$(STB_INC="${STB_INC:-}" sh tools/setup.sh stb)
 warn="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
 warn="$warn -Werror -Wno-misleading-indentation" # which makes gcc three times as slow
 c99="-std=c99 $warn -Wstrict-prototypes"
-linked='-DMSGSTORE_IMPLEMENTED -DMSGSTORE_FLASH'
+linked='-DMSGSTORE_IMPLEMENTED -DMSGSTORE_FLASH -Dms_request=linted_request'
 loose="-std=c99 -Wall -Wno-unused -Wno-maybe-uninitialized -Wno-uninitialized -Werror"
 loose="$loose -Wno-misleading-indentation"
 failed=0
@@ -69,6 +72,9 @@ run()
         status=$?
     if [ "$status" -ne 0 ]; then
         bad "$name" "it ends with status $status: $(head -n 1 "$out/$name.log")"
+    elif [ -n "$object" ] && grep -q 'ms_request(' "$out/$name.code" 2>/dev/null &&
+        [ ! -s "$out/$name.dir/requests" ]; then
+        bad "$name" "it writes no request that could be judged"
     elif [ -f "$out/$name.want" ] && ! cmp -s "$out/$name.got" "$out/$name.want"; then
         bad "$name" "it prints '$(paste -sd '|' "$out/$name.got")', the text says \
 '$(paste -sd '|' "$out/$name.want")'"
@@ -114,6 +120,19 @@ static int report(const ms_error *err)
     return 1;
 }
 
+/* A made-up provider: first a call, then a text. */
+static ms_str post(ms_str body)
+{
+    static int n;
+    (void)body;
+    return n++ == 0
+        ? MS_STR("{\"role\":\"assistant\",\"stop_reason\":\"tool_use\",\"content\":["
+                 "{\"type\":\"tool_use\",\"id\":\"toolu_1\",\"name\":\"weather\","
+                 "\"input\":{}}]}")
+        : MS_STR("{\"role\":\"assistant\",\"stop_reason\":\"end_turn\",\"content\":["
+                 "{\"type\":\"text\",\"text\":\"It will.\"}]}");
+}
+
 int snippet(void)
 {
     ms_store *store = NULL, *other = NULL;
@@ -129,7 +148,7 @@ int snippet(void)
     ms_str workers[2];
     workers[0] = MS_STR("worker-1");
     workers[1] = MS_STR("worker-2");
-    (void)report;
+    (void)report, (void)post;
     if (ms_mem_open(&store, NULL, &err) != MS_OK) return report(&err);
     if (ms_mem_open(&other, NULL, &err) != MS_OK) return report(&err);
     ms_memory_init(&memory, store, job, MS_STR("manager"));
@@ -254,6 +273,38 @@ document()
         { print inside ? substr($0, 5) : $0 }'
 }
 
+# The linter sees a request that its provider would refuse: this one begins with the
+# assistant's words.
+notices_a_wrong_request()
+{
+    doc=wrong
+    cat >"$out/wrong_1.code" <<'END'
+ms_request_desc ask = {0};
+ms_buf body = {&arena, NULL, 0, 0};
+ms_profile loose = *ms_profile_find(MS_STR("anthropic"));
+loose.start_user = false;
+ask.profile = &loose;
+ask.store = store;
+ask.location = job;
+ask.opts.model = MS_STR("claude-sonnet-4-5");
+m = ms_assistant_message(ms_text("Good morning."));
+if (ms_append(store, job, &m, &seq, &err) != MS_OK) return 0;
+if (ms_request(&ask, ms_buf_write, &body, NULL, &err) != MS_OK) return 0;
+END
+    as_body 1 >"$out/wrong_1.c"
+    # shellcheck disable=SC2086
+    if ! compile wrong_1 $cc $loose $linked -I. $stb -pthread -o "$out/wrong_1" \
+        "$out/wrong_1.c" $object; then
+        bad wrong_request "$(why "$out/wrong_1.log")"
+    elif (cd "$out" && ./wrong_1) >"$out/wrong_1.got" 2>&1; then
+        bad wrong_request "the linter does not notice it"
+    elif grep -q 'anthropic refuses: messages\[0\]' "$out/wrong_1.got"; then
+        ok wrong_request
+    else
+        bad wrong_request "$(head -n 1 "$out/wrong_1.got")"
+    fi
+}
+
 # The manual's program has the implementation in itself, so nothing is linked to it.
 document msgstore.h '^ \* ---- A COMPLETE PROGRAM' '^ \* ---- GUARANTEES' >"$out/manual.md"
 doc=manual object=
@@ -274,7 +325,13 @@ object=$out/msgstore.o
 if ! compile library $quick -std=c99 -O0 -DMSGSTORE_FLASH -I. $stb -pthread -c -o "$object" \
     tests/support/msgstore_impl.c; then
     bad library "$(why "$out/library.log")"
+elif ! compile lint $cc -std=gnu99 -w -O0 -DMSGSTORE_IMPLEMENTED -I. -Itests/support $stb \
+    $(pkg-config --cflags cmocka jansson 2>/dev/null) -c -o "$out/lint.o" \
+    tests/support/linted_request.c; then
+    bad lint "$(why "$out/lint.log")"
 else
+    object="$object $out/lint.o $(pkg-config --libs cmocka jansson 2>/dev/null ||
+        echo -lcmocka -ljansson) -lm"
     document msgstore.h '^\/\* ==== \[api-ten\]' '^\/\* ==== \[api-options\]' >"$out/ten.md"
     doc=ten
     cut_document "$out/ten.md"
@@ -282,7 +339,8 @@ else
     cp "$out/ten_1.want" "$out/ten_cpp.want" ||
         bad ten "the text does not say what the program prints"
     # shellcheck disable=SC2086
-    program ten_cpp $cxx -std=c++11 $warn $linked -x c++ "$out/ten_1.c" -x none "$object"
+    program ten_cpp $cxx -std=c++11 $warn $linked -x c++ "$out/ten_1.c" -x none $object
+    notices_a_wrong_request
     document bindings/msgstore_ffi.h '^ \* ---- A COMPLETE PROGRAM' \
         '^ \* ---- GUARANTEES' >"$out/ffi.md"
     doc=ffi

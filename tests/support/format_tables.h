@@ -119,6 +119,8 @@ static const char *const special_values[] = {
     "[{\"type\":\"text\"}]", "{\"items\":[{}]}", "\"2024-01-01T00:00:00Z\"", "\"{}\"",
     "-0.125", "1e300", "9223372036854775807", "false", "[[],{\"a b\":null}]",
     "{\"type\":7,\"content\":{\"text\":[\"a\",true]}}",
+    "[{\"type\":\"summary_text\",\"text\":\"a\"}]", "\"reasoning\"", "\"shell_call\"",
+    "[{\"text\":\"a\",\"type\":\"output_text\"},{\"text\":\"\",\"x\":1}]",
 };
 
 static const char *const special_names[] = {
@@ -129,7 +131,7 @@ static const char *const special_names[] = {
     "location", "idempotency_key", "schema", "payload", "items", "text", "kind", "input",
     "functionCall", "functionResponse", "response", "result", "error", "thinking",
     "thought", "part_kind", "outcome", "tool_use_id", "cache_control", "agent_key",
-    "turn_id", "", "a b", "\xc3\xa9", "\"", "a.b",
+    "turn_id", "call_id", "arguments", "output", "action", "phase", "", "a b", "\xc3\xa9", "\"", "a.b",
 };
 
 /* Returns a text, most often of parts that mean something somewhere. */

@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 8
+#define PROFILES 9
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 

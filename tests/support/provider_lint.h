@@ -41,4 +41,29 @@ static inline const char *provider_lint(const char *provider, ms_str request,
     return n == 0 ? NULL : why;
 }
 
+/* Returns what the linter takes of a request's body: the messages, and in an object with
+ * them the system text, where that is a member. */
+static inline ms_str provider_lint_part(const char *provider, ms_str body, ms_arena *arena)
+{
+    const ms_profile *profile = ms_profile_find(ms_str_of(provider));
+    bool gemini = profile->wire == MS_WIRE_GEMINI;
+    ms_str list, system, name = gemini ? MS_STR("systemInstruction") : MS_STR("system");
+    ms_str word = gemini ? MS_STR("contents") : MS_STR("messages");
+    ms_buf part = {arena, NULL, 0, 0};
+    ms_json_writer w;
+    assert_true(ms_json_member(body, word, &list));
+    if (profile->system != MS_SYSTEM_SEPARATE) return list;
+    ms_json_init(&w, ms_buf_write, &part, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    if (ms_json_member(body, name, &system)) {
+        ms_json_key(&w, name);
+        ms_json_put_raw(&w, system);
+    }
+    ms_json_key(&w, word);
+    ms_json_put_raw(&w, list);
+    ms_json_end(&w);
+    assert_int_equal(ms_json_finish(&w), MS_OK);
+    return ms_buf_text(&part);
+}
+
 #endif /* PROVIDER_LINT_H */

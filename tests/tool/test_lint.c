@@ -17,9 +17,9 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama", "bedrock",
-                                        "gemini-interactions"};
-static table_row rows[600];
+                                        "pydantic-ai", "ollama", "openai-responses",
+                                        "bedrock", "gemini-interactions"};
+static table_row rows[800];
 static size_t row_count;
 
 typedef struct report {
@@ -92,13 +92,35 @@ TEST(provider_is_unknown_when_no_rules_have_its_name)
     ms_arena_deinit(&arena);
 }
 
-/* The others get the list and the system text alone. */
+/* The last is the list; a request of that member alone is the list itself. */
+TEST(members_of_a_body_are_known_of_each_provider)
+{
+    static const struct {
+        const char *provider, *list;
+        size_t count;
+    } bodies[] = {{"openai", "messages", 1}, {"anthropic", "messages", 2},
+                  {"gemini", "contents", 2}, {"pydantic-ai", "messages", 1},
+                  {"openai-responses", "input", 5}, {"bedrock", "messages", 2},
+                  {"gemini-interactions", "input", 2}};
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        const char *const *names = lint_members_of(bodies[i].provider);
+        size_t n = 0;
+        assert_non_null(names);
+        while (names[n] != NULL) n++;
+        assert_int_equal(n, bodies[i].count);
+        assert_string_equal(names[n - 1], bodies[i].list);
+    }
+    assert_null(lint_members_of("nobody"));
+}
+
+/* Of the others only the members that lint_members_of names are judged. */
 TEST(whole_body_is_judged_when_the_provider_has_rules_for_it)
 {
     for (size_t p = 0; p < COUNT(providers); p++)
         assert_int_equal(lint_reads_body(providers[p]),
                          strcmp(providers[p], "bedrock") == 0 ||
                              strcmp(providers[p], "gemini-interactions") == 0);
+    assert_false(lint_reads_body("nobody"));
 }
 
 TEST(value_is_refused_when_it_is_no_request)
@@ -269,6 +291,10 @@ static const struct long_request {
      "]},{'kind':'request','parts':[",
      "{'part_kind':'tool-return','tool_name':'f','content':1,'tool_call_id':'c%lu'}",
      "]}]", "messages[0].parts[0].tool_call_id", ".tool_call_id"},
+    {"openai-responses", "[{'role':'user','content':'a'},",
+     "{'type':'function_call','call_id':'c%lu','name':'f','arguments':''}", ",",
+     "{'type':'function_call_output','call_id':'c%lu','output':'r'}", "]",
+     "input[1].call_id", ".call_id"},
     {"bedrock", "{'messages':[{'role':'user','content':[{'text':'a'}]},"
      "{'role':'assistant','content':[",
      "{'toolUse':{'toolUseId':'c%lu','name':'f','input':{}}}",

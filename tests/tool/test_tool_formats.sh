@@ -72,6 +72,12 @@ $ reads '{"schema":"agents-api.message","version":1,"type":"tool_result","role":
 $ reads '{"version":1,"type":"tool_call","role":"assistant","content":"","payload":{"tool_name":"f","parameters":{}}}' => "type":"action","tool":"f"
 $ reads '{"role":"assistant","content":"x","metadata":{"type":"final_result"}}' => "type":"final"
 $ reads '{"type":"task","role":"user","content":"a"}' => "type":"task"
+$ reads '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}' => "type":"assistant_message","content":"hi"
+$ reads '{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}' => "type":"action","tool":"f","args":\{\},"tool_call_id":"c"
+$ reads '{"type":"shell_call_output","call_id":"c","output":[]}' => "type":"observation","content":\[\],"tool_call_id":"c"
+$ reads '{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"hm"}]}' => "type":"reasoning","content":"hm"
+$ reads '{"type":"web_search_call","id":"ws","status":"completed"}' => "type":"multimodal_part","content":\{"type":"web_search_call"
+$ reads '{"type":"reasoning","content":"hm"}' => ^\{"type":"reasoning","content":"hm"\}$
 $ reads '{"r\u006fle":"user","content":"a"}' => "type":"user_message","content":"a"
 view - --strict <<<'{"silly":1}' -> 1 line 1, column 1 \(byte 0\): this message shows no format
 view - --strict <<<'{"role":"model","parts":[{"functionCall":{"args":5}}]}' -> 1 gemini message: .
@@ -82,8 +88,19 @@ $ reads '{"model":"m","system":"s","messages":[{"role":"user","content":"a"}]}' 
 $ reads '{"system":"s","messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^injected_context=s user_message=a$
 $ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anthropic | kinds => ^user_message=a$
 $ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[]},{"role":"assistant","content":"b"}]}' | kinds => ^injected_context=s user_message=a reasoning= assistant_message=b$
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"}]}' --from openai-responses | kinds => ^injected_context=s user_message=a$
 $ reads '{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
 $ reads '{"model":"m","system_instruction":"s","input":[{"type":"user_input","content":[{"type":"text","text":"a"}]},{"type":"model_output","content":[{"type":"text","text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
+$ reads '{"input":[{"role":"user","content":"a"},{"type":"function_call_output","call_id":"c","output":"r"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"},{"type":"message","role":"assistant","content":"b"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","id":"i"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"input":[{"role":"user","content":"a"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"input":[{"role":"user","content":"a"},{"type":"thought","signature":"s"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"function_result","call_id":"c","result":"r"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"input":[{"role":"user","content":"a"},{"role":"model","content":"b"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"system_instruction":"s","messages":[{"role":"user","content":"a"}],"input":[]}' | kinds => ^user_message=a$
 $ reads '{"system":"s","messages":[]}' | kinds => ^injected_context=s$
 $ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' | kinds => ^user_message=a injected_context=s user_message=b$
 $ reads '{"messages":[{"version":1,"type":"text","role":"user","content":"a","payload":{}}]}' --from envelope | kinds => ^user_message=a$
@@ -145,12 +162,20 @@ convert --from openai --to $format $tmp/open >$tmp/naive
 check --as $provider $tmp/naive => naive: (messages|contents) -> 1
 END
 done
+session <<'END'
+== chat_is_the_same_when_it_comes_back_from_items
+convert --from openai --to openai-responses $tmp/openai >$tmp/there
+$ wc -l <$tmp/there => ^8$
+$ "$tool" convert --from openai-responses --to openai --array $tmp/there | tr -d '\n' => "content":"I look.*"name":"tables".*"name":"views"
+$ "$tool" convert --from openai-responses --to openai-responses $tmp/there == $tmp/there
+END
 
 talks='[{"task_id":1,"traj":[{"role":"user","content":"one"}]},
     {"task_id":2,"traj":[{"role":"user","content":"two"}]}]'
 chat='{"role":"user","content":"a"}
 {"role":"assistant","content":"b"}
 {"role":"user","content":"c"}'
+counts=$(sed -n '/^typedef struct ms_project_report/,/^}/p' msgstore.h | grep -c uint64_t)
 session <<'END'
 == request_has_what_is_asked_for
 history $demo shop-osaka --format anthropic --agent orchestrator --system 'You are.' => ^\{"system":"You are\."
@@ -160,6 +185,9 @@ history $demo --location shop-osaka --format openai => "tool_calls":\[\{"id" == 
 history $demo --format openai --agent report_worker => "content":"\[data_worker\]
 history $demo --format openai --report => ^\[ -> 0 ^ +31  messages read$
 history $demo --format openai --report -n 5 => ^\[ -> 0 ^ +[1-9][0-9]*  left out before the window$
+history $demo --format openai --report -n 5 => ^\[ -> 0 ^ +0  messages put after assistant text
+history - --format anthropic --report <<<"${chat%$'\n'*}" => "\(Continue\.\)" -> 0 ^ +1  messages put after assistant text, so that the user ends$
+$ [ "$("$tool" history $demo --format openai --report 2>&1 >/dev/null | wc -l)" -eq "$counts" ] =0>
 history $demo --format openai --budget 3 -> 1 the budget is 3
 history - --format openai -n 1 <<<$chat => ^\[\{"role":"user","content":"c"\}\]$
 history - --format gemini <<<$talks -> 2 locations: (1, 2|2, 1)

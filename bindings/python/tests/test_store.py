@@ -266,7 +266,7 @@ def test_killed_writer_loses_nothing_acknowledged(tmp_path):
 
 @pytest.mark.parametrize("format", ["framework", "openai", "anthropic", "gemini",
                                     "gemini-interactions", "bedrock", "pydantic-ai",
-                                    "envelope", "task"])
+                                    "openai-responses", "envelope", "task"])
 def test_every_format_goes_in_and_out(store, format):
     store.append([msgstore.user("q"), msgstore.assistant("a")], "l")
 

@@ -3,6 +3,8 @@
 #
 #   tests/platform/sdk/run.sh            all judges
 #   MS_TEST_SCALE=n             percent of the windows of long traces (100)
+#   MS_RECORDED='FOLDER ...'    git repositories with recordings, instead of those that git
+#                               gets from GitHub
 #   MS_RECORDINGS=folder        git directories pydantic-ai and ai: their recorded traffic is
 #                               read, too, see recorded_lists.py
 #
@@ -10,7 +12,8 @@
 # into node_modules), names those that it cannot install, and goes on without them. Then
 # project.c projects every trace of ../shared/data that a format reads, for each profile,
 # and the judges read the lines: judge.py over the Python packages, judge.mjs
-# over those of npm. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
+# over those of npm. recorded.c judges the requests of the recordings that two of these
+# packages test themselves with (recorded.py); they stay under build. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
 # NAME: why" for missing ones, and "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
@@ -41,7 +44,39 @@ fi
 echo "$(wc -l <$out/projections.jsonl) projections, $(wc -l <$out/answers.jsonl) answers," \
     "$(($(wc -c <$out/projections.jsonl) / 1000000)) MB"
 
+# recordings: the folders of the repositories that have recordings.
+recordings()
 {
+    local name
+    [ -z "${MS_RECORDED:-}" ] || { echo "$MS_RECORDED" && return; }
+    for name in pydantic/pydantic-ai vercel/ai; do
+        [ -d "$out/recorded/$name" ] || GIT_TERMINAL_PROMPT=0 timeout 600 \
+            git clone -q --bare --depth 1 "https://github.com/$name" \
+            "$out/recorded/$name" >>$out/install.log 2>&1 || rm -rf "$out/recorded/$name"
+        [ ! -d "$out/recorded/$name" ] || echo "$out/recorded/$name"
+    done
+}
+
+# judge_recorded: prints what recorded.c says, or why it cannot be asked.
+judge_recorded()
+{
+    local folders
+    read -r -a folders < <(recordings | tr '\n' ' ')
+    if [ ${#folders[@]} = 0 ]; then
+        echo "skip recorded: git cannot get the recordings of pydantic-ai and ai"
+    elif ! $out/py/bin/python -c 'import yaml' 2>/dev/null; then
+        echo "skip recorded: there is no PyYAML to read them"
+    elif ! make -s build/sdk/recorded ||
+        ! $out/py/bin/python tests/platform/sdk/recorded.py "${folders[@]}" \
+            >$out/recorded.jsonl || [ ! -s $out/recorded.jsonl ]; then
+        echo "FAIL recorded: the lines were not made"
+    else
+        build/sdk/recorded <$out/recorded.jsonl
+    fi
+}
+
+{
+    judge_recorded
     if [ -x $out/py/bin/python ]; then
         LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py \
             $out ||

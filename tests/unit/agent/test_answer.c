@@ -118,7 +118,7 @@ static ms_str asked(const answer_case *c)
     assert_int_equal(ms_project(&ask, ms_buf_write, &list, NULL, NULL), MS_OK);
     if (apart) add_text(&list, "}");
     ms_str body = ms_buf_text(&list);
-    bool reasons = strstr(c->sent, "reasoning_content") != NULL; /* no member of openai's */
+    bool reasons = strstr(c->sent, "reasoning_") != NULL; /* no member of openai's */
     const char *no = reasons ? NULL : provider_lint(c->provider, body, why);
     if (no != NULL) fail_msg("%s: %s\n%.*s", c->name, no, (int)body.len, body.ptr);
     return body;
@@ -178,7 +178,9 @@ TEST(answer_is_read_when_it_comes_the_other_way)
         if (turned.stream == NULL) continue;
         (void)open_store(NULL);
         desc.store = store;
-        assert_int_equal(ms_answer(&desc, ms_str_of(turned.stream), &out, NULL), MS_OK);
+        ms_error err;
+        if (ms_answer(&desc, ms_str_of(turned.stream), &out, &err) != MS_OK)
+            fail_msg("%s: %s", turned.name, err.message);
         must_be(&turned, &out);
         (void)open_store(NULL);
         turned.stream = turned.body;
@@ -230,6 +232,78 @@ static void must_answer(const char *body, const char *wanted)
         ms_str got = stored();
         if (!ms_str_equal(got, ms_str_of(wanted)))
             fail_msg("parts of %zu: %.*s", step, (int)got.len, got.ptr);
+    }
+}
+
+static ms_str stored_of(const answer_case *c, size_t size);
+
+/* A server that sends no reason to stop, and its usage in a member of its own. */
+TEST(stream_ends_with_done_alone)
+{
+    must_answer("data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"
+                "data: {\"choices\":[],\"x_groq\":{\"usage\":{\"prompt_tokens\":4,"
+                "\"completion_tokens\":5}}}\n\ndata: [DONE]\n\n",
+                "assistant_message 0|hi||0 ||\n");
+    assert_int_equal(spent(), 4005);
+    ms_request_desc desc = desc_of("openai"), other = desc_of("anthropic");
+    assert_int_equal(ms_answer(&desc, MS_STR("data: [DONE]\n\n"), NULL, NULL), MS_E_MISSING);
+    assert_int_equal(ms_answer(&other, MS_STR("data: {\"type\":\"content_block_start\",\"content_block\":"
+                                             "{\"type\":\"text\",\"text\":\"x\"}}\n\ndata: [DONE]\n\n"),
+                               NULL, NULL), MS_E_MISSING);
+}
+
+/* A proxy made a second request in the middle: what came of the first is void. */
+TEST(answer_begins_anew_when_a_second_message_starts)
+{
+    static const char body[] =
+        "data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":"
+        "\"text\",\"text\":\"void\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":"
+        "\"tool_use\",\"id\":\"a\",\"name\":\"rm\",\"input\":{}}}\n\n"
+        "data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":"
+        "\"text\",\"text\":\"good\"}}\n\n"
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
+    for (size_t step = 0; step < sizeof body; step++) {
+        answer_case c = {"anew", "anthropic", "", NULL, body, "", 0, 0, 0, 0, ""};
+        ms_str got = stored_of(&c, step);
+        if (!ms_str_equal(got, MS_STR("assistant_message 0|good||0 ||\n")))
+            fail_msg("parts of %zu: %.*s", step, (int)got.len, got.ptr);
+    }
+}
+
+/* Arguments by paths that do not fit together, or that are not complete, are no call. */
+TEST(call_is_not_run_when_its_arguments_are_not_whole)
+{
+    static const struct {
+        const char *parts;
+        ms_result code;
+    } rows[] = {
+        {"{'partialArgs':[{'jsonPath':'$.a','stringValue':'x'}]}", MS_OK},
+        {"{'partialArgs':[{'jsonPath':'$.a','stringValue':'x','willContinue':true}],"
+         "'willContinue':true}", MS_E_MISSING},
+        {"{'partialArgs':[{'jsonPath':'$.a','numberValue':1},{'jsonPath':'$.a.b',"
+         "'numberValue':1}]}", MS_E_SYNTAX},
+        {"{'partialArgs':[{'jsonPath':'$.a.b','numberValue':1},{'jsonPath':'$.a',"
+         "'numberValue':1}]}", MS_E_SYNTAX},
+        {"{'partialArgs':[{'jsonPath':'a','numberValue':1}]}", MS_E_SYNTAX},
+        {"{'partialArgs':[{'jsonPath':'$','numberValue':1}]}", MS_E_SYNTAX},
+        {"{'partialArgs':[{'jsonPath':'$[','numberValue':1}]}", MS_E_SYNTAX},
+        {"{'partialArgs':[{'numberValue':1}]}", MS_E_SYNTAX},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[600];
+        ms_request_desc desc = desc_of("gemini");
+        ms_answered out;
+        snprintf(body, sizeof body, "{'candidates':[{'content':{'parts':[{'functionCall':{"
+                 "'name':'f','willContinue':true}},{'functionCall':%s}]},'finishReason':"
+                 "'STOP'}]}", rows[i].parts);
+        for (char *p = body; *p != '\0'; p++)
+            if (*p == '\'') *p = '"';
+        ms_result code = ms_answer(&desc, ms_str_of(body), &out, NULL);
+        if (code != rows[i].code || (code != MS_OK && (out.calls > 0 || out.messages > 0)))
+            fail_msg("row %zu: %d, %zu calls", i, (int)code, out.calls);
     }
 }
 
@@ -982,7 +1056,7 @@ TEST(answer_is_a_code_when_its_bytes_are_wrong)
     }
 }
 
-/* Blocks without a meaning here are kept in their place, and not sent. A stream stores
+/* Blocks without a meaning here are kept in their place, and sent to their maker. A stream stores
  * them as a whole body does, but unfinished where its end does not come. */
 TEST(block_of_another_kind_is_kept_when_it_comes)
 {
@@ -1005,8 +1079,18 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
     char *first = strndup(stored().ptr, stored().len);
     assert_non_null(strstr(first, "multimodal_part 16|[{\"type\":\"server_tool_use\""));
     ms_str request = asked(&c);
-    assert_true(has_text(request, "found"));
-    assert_false(has_text(request, "server_tool_use"));
+    assert_true(has_text(request, "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\","
+                                  "\"input\":{\"q\":1}},{\"type\":\"text\",\"text\":\"found\"}"));
+    static const char *const others[][2] = {{"openai", "m"}, {"gemini", "m"}, {"anthropic", "n"}};
+    for (size_t i = 0; i < COUNT(others); i++) { /* another provider, and another model */
+        ms_project_report report;
+        ms_request_desc other = desc_of(others[i][0]);
+        other.opts.model = ms_str_of(others[i][1]);
+        request = body_of(&other, &report);
+        assert_true(has_text(request, "found"));
+        assert_false(has_text(request, "server_tool_use"));
+        assert_int_equal(report.raw_left_out, 1);
+    }
 
     (void)open_store(NULL);
     add(ms_user_message(ms_text("u")));

@@ -85,7 +85,9 @@ static void row_becomes_its_request(void **state)
     (void)reset(NULL);
     history h = row_history(r);
     for (size_t k = 0; k < PROFILES; k++) {
-        const ms_profile *profile = ms_profile_at(k);
+        ms_profile copy = *ms_profile_at(k);
+        const ms_profile *profile = &copy;
+        copy.trim = copy.trim || row_get(r, "trim") != NULL;
         ms_project_report report;
         ms_result code, want = row_get(r, "too_large") ? MS_E_TOO_LARGE : MS_OK;
         ms_str body = projected(profile, &opts, &h, h.n, &report, &code);

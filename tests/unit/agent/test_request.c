@@ -473,7 +473,7 @@ static const char *waiting(const ms_request_desc *desc)
 }
 
 /* A message of one letter: U and A texts, C and R a call and its result, J a call that
- * continues the answer. Then id, or text; then the agent. */
+ * continues the answer, I a call that is interrupted. Then id, or text; then the agent. */
 static ms_envelope short_message(const char *word)
 {
     ms_str id = ms_str_n(word + 1, 1), agent = ms_str_of(word[2] != '\0' ? word + 2 : NULL);
@@ -509,6 +509,12 @@ TEST(calls_wait_until_they_have_a_result_or_their_agent_went_on)
         {"U1 Caann Cabob Raann", "f({})#a@bob;"},
         {"U1 Caann Ccbob Jbann", "f({})#a@ann;f({})#c@bob;f({})#b@ann;"}, /* one answer */
         {"U1 Caann A2bob", "f({})#a@ann;answered"},
+        {"U1 Ia Ca", "f({})#a;unfinished 1;"},
+        {"U1 Ia Ca Ra", "unfinished 1;"},       /* no call that has run is listed */
+        {"U1 Ca Ia Ra", "unfinished 1;"},
+        {"U1 Ia Ia Ca Ca Ra", "f({})#a;unfinished 2;"},
+        {"U1 Ia Ca Ra Ra", ""},
+        {"U1 Ia Ia Ra", "unfinished 1;"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         (void)open_store(NULL);
@@ -516,7 +522,15 @@ TEST(calls_wait_until_they_have_a_result_or_their_agent_went_on)
             char word[16];
             snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
             at += strcspn(at, " ");
-            add(short_message(word));
+            ms_envelope m = short_message(word);
+            ms_stream stream;
+            if (word[0] == 'I') {
+                m.args = ms_text("{}");
+                assert_int_equal(ms_stream_begin(&stream, store, CHAT, &m, NULL, NULL),
+                                 MS_OK);
+            } else {
+                add(m);
+            }
         }
         ms_request_desc desc = desc_of("anthropic");
         const char *got = waiting(&desc);

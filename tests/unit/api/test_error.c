@@ -102,6 +102,7 @@ TEST_WITH(ON_EVERY_STORE, error_stays_as_it_was_when_a_call_of_a_store_succeeds)
         SILENT(ms_stream_feed(&stream, MS_STR("y"), &err));
         SILENT(ms_stream_feed(&stream, ms_str_of(NULL), &err));
         SILENT(ms_stream_read(store, stream.seq, 0, &arena, &text, &err));
+        SILENT(ms_stream_follow(store, stream.seq, &arena, &text, &err));
     }
     SILENT(ms_stream_end(&stream, NULL, NULL, &err));
     SILENT(ms_stream_begin(&stream, store, L, &m, NULL, &err));

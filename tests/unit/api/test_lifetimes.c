@@ -2,63 +2,15 @@
  * structs gets them in memory of their own, which is overwritten and freed right behind the
  * call. What is stored and read afterwards must be as it was passed; AddressSanitizer sees
  * who reads the memory again. What must outlive a call by its comment (what the query of a
- * cursor points to, a memory, the stores of a union) does.
+ * cursor points to, a memory, the stores of a union) does. Rings and flashes are in
+ * test_flash.
  */
 
 #define _POSIX_C_SOURCE 200809L
 #include "support.h"
 #include "scratch.h"
 #include "stores.h"
-
-#define LENT_MOST 64
-
-static struct { void *at; size_t size; } lent[LENT_MOST];
-static size_t n_lent;
-
-static void *lend_bytes(const void *from, size_t size)
-{
-    void *at = malloc(size + 1);
-    if (at == NULL || n_lent == LENT_MOST) abort();
-    memcpy(at, from, size);
-    ((char *)at)[size] = '\0';
-    lent[n_lent].at = at;
-    lent[n_lent++].size = size;
-    return at;
-}
-
-#define LEND(type, value) ((type *)lend_bytes(&(value), sizeof(type)))
-
-static ms_str lend(const char *text)
-{
-    size_t len = strlen(text);
-    return ms_str_n((const char *)lend_bytes(text, len), len);
-}
-
-static void take_back(void)
-{
-    while (n_lent > 0) {
-        n_lent--;
-        memset(lent[n_lent].at, 'Z', lent[n_lent].size);
-        free(lent[n_lent].at);
-    }
-}
-
-/* Takes everything back right behind a call. */
-static void gone(ms_result code)
-{
-    take_back();
-    assert_int_equal(code, MS_OK);
-}
-
-static ms_envelope *lent_message(const char *text)
-{
-    ms_envelope m = ms_user_message(ms_text_n(lend(text)));
-    m.agent_key = lend("agent");
-    m.turn_id = lend("turn");
-    m.id = lend("id");
-    m.extra = lend("{\"more\":1}");
-    return LEND(ms_envelope, m);
-}
+#include "lend.h"
 
 typedef struct life {
     test_store s;
@@ -328,6 +280,245 @@ TEST(openings_and_copies_keep_nothing_of_their_arguments)
     ms_close(store);
     ms_close(copy);
     ms_arena_deinit(&arena);
+}
+
+/* A memory holds its name space, agent and subordinates; nothing of a message. */
+TEST_WITH(ON_EVERY_STORE, shared_memories_keep_no_message)
+{
+    life l = life_begin(state);
+    static const ms_str workers[] = {{"ann", 3}, {"bob", 3}};
+    static const ms_type types[] = {MS_T_GLOBAL_OBSERVATION, MS_T_SYNTHESIS,
+                                    MS_T_USER_MESSAGE, MS_T_ASSISTANT_MESSAGE};
+    ms_memory me;
+    ms_cursor it;
+    uint64_t seq;
+    assert_int_equal(ms_shared_memory_init(&me, l.store, MS_STR("job"), MS_STR("boss"), workers, 2,
+                                  NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(types); i++) {
+        ms_envelope m = *lent_message("for all");
+        m.type = types[i];
+        m.agent_key = ms_str_n(NULL, 0);
+        if (m.type == MS_T_SYNTHESIS) m.from_manager = lend("boss");
+        gone(ms_memory_broadcast(&me, LEND(ms_envelope, m), &seq, NULL));
+        content_is(&l, seq, "for all");
+        gone(ms_memory_add(&me, lent_message("mine"), &seq, NULL));
+        content_is(&l, seq, "mine");
+    }
+    size_t n = 0;
+    assert_int_equal(ms_get_history(&me, &it, NULL), MS_OK);
+    while (ms_next(&it)) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_true(n >= 2 * COUNT(types));
+    life_end(&l);
+}
+
+static ms_request_desc lent_request(life *l, const char *provider)
+{
+    ms_request_desc desc;
+    ms_profile profile = *ms_profile_find(ms_str_of(provider));
+    memset(&desc, 0, sizeof desc);
+    const char **texts[] = {&profile.name, &profile.images, &profile.start_text,
+                            &profile.no_result, &profile.error_text, &profile.bridge_text,
+                            &profile.end_text};
+    for (size_t i = 0; i < COUNT(texts); i++)
+        if (*texts[i]) *texts[i] = (const char *)lend_bytes(*texts[i], strlen(*texts[i]));
+    desc.profile = LEND(ms_profile, profile);
+    desc.store = l->store;
+    desc.location = lend("job");
+    desc.opts.agent_key = lend("agent");
+    desc.opts.system = lend("be brief");
+    desc.opts.model = lend("model");
+    desc.extra = lend("{\"max_tokens\":100}");
+    desc.arena = &l->arena;
+    return desc;
+}
+
+/* What they write stays, and so do reports and calls. */
+TEST_WITH(ON_EVERY_STORE, requests_keep_nothing_of_their_arguments)
+{
+    life l = life_begin(state);
+    const ms_profile *profile;
+    ms_envelope m = *lent_message("go");
+    m.agent_key = ms_str_n(NULL, 0);
+    gone(ms_append(l.store, lend("job"), &m, NULL, NULL));
+    m = ms_action(lend("look"), ms_json(lend("{\"q\":1}")), lend("c1"));
+    m.agent_key = lend("agent");
+    gone(ms_append(l.store, lend("job"), &m, NULL, NULL));
+    for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++) {
+        bool whole = strcmp(profile->name, "pydantic-ai") != 0;
+        ms_buf first, body;
+        ms_project_report report;
+        ms_calls calls;
+        ms_value content;
+        memset(&first, 0, sizeof first);
+        memset(&body, 0, sizeof body);
+        first.arena = body.arena = &l.arena;
+        for (int times = 0; times < 2; times++) { /* the first keeps its arguments */
+            ms_request_desc desc = lent_request(&l, profile->name);
+            ms_buf *out = times == 0 ? &first : &body;
+            const ms_request_desc *given = LEND(ms_request_desc, desc);
+            assert_int_equal(ms_project(given, ms_buf_write, out, &report, NULL), MS_OK);
+            if (whole)
+                assert_int_equal(ms_request(given, ms_buf_write, out, &report, NULL), MS_OK);
+            if (times > 0) take_back();
+        }
+        assert_true(ms_str_equal(ms_buf_text(&body), ms_buf_text(&first)));
+        if (whole && report.system.ptr != NULL) is_text(report.system, "be brief");
+        ms_request_desc desc = lent_request(&l, profile->name);
+        gone(ms_pending(LEND(ms_request_desc, desc), &l.arena, &calls, NULL));
+        assert_int_equal(calls.count, 1);
+        is_text(calls.items[0].id, "c1");
+        is_text(calls.items[0].tool, "look");
+        is_text(calls.items[0].args.text, "{\"q\":1}");
+        is_text(calls.items[0].agent_key, "agent");
+        ms_part part[2];
+        memset(part, 0, sizeof part);
+        part[0].text = lend("see");
+        part[1].bytes = lend("PNG");
+        part[1].mime = lend("image/png");
+        gone(ms_parts((const ms_part *)lend_bytes(part, sizeof part), 2, &l.arena,
+                      &content, NULL));
+        assert_true(content.json && ms_json_kind_of(content.text) == MS_JSON_ARRAY);
+    }
+    life_end(&l);
+}
+
+/* Envelopes that were read are views into the JSON, which lives as long as they do.
+ * Writers keep copies of what may still be joined. */
+TEST(formats_keep_nothing_of_their_arguments)
+{
+    static const char json[] =
+        "[{\"role\":\"user\",\"content\":\"say \\\"hi\\\"\"},{\"role\":\"assistant\","
+        "\"content\":\"so\",\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+        "\"function\":{\"name\":\"t\",\"arguments\":\"{}\"}}]},"
+        "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"r\"}]";
+    const ms_format *format;
+    ms_arena arena;
+    test_arena_init(&arena, NULL);
+    for (size_t i = 0; (format = ms_format_at(i)) != NULL; i++) {
+        ms_buf first, text;
+        memset(&first, 0, sizeof first);
+        memset(&text, 0, sizeof text);
+        first.arena = text.arena = &arena;
+        for (int times = 0; times < 2; times++) {
+            ms_read_opts opts;
+            ms_writer_opts how;
+            ms_envelopes out;
+            ms_writer writer;
+            memset(&opts, 0, sizeof opts);
+            memset(&how, 0, sizeof how);
+            how.array = true;
+            gone(ms_read_list(ms_format_find(MS_STR("openai")), ms_str_of(json),
+                              LEND(ms_read_opts, opts), &arena, &out, NULL));
+            ms_writer_init(&writer, format, LEND(ms_writer_opts, how), &arena, ms_buf_write,
+                           times == 0 ? &first : &text);
+            take_back();
+            for (size_t k = 0; k < out.count; k++) {
+                ms_envelope m = out.items[k];
+                ms_str *const texts[] = {&m.content.text, &m.args.text, &m.call_id, &m.tool,
+                                         &m.extra, &m.source};
+                for (unsigned f = 0; times > 0 && f < COUNT(texts); f++)
+                    if (texts[f]->ptr != NULL)
+                        texts[f]->ptr =
+                            (const char *)lend_bytes(texts[f]->ptr, texts[f]->len);
+                ms_result code = ms_writer_put(&writer, LEND(ms_envelope, m), NULL);
+                take_back();
+                assert_true(code == MS_OK || code == MS_E_TYPE || code == MS_E_MISSING);
+            }
+            assert_int_equal(ms_writer_finish(&writer, NULL), MS_OK);
+        }
+        assert_true(ms_str_equal(ms_buf_text(&text), ms_buf_text(&first)));
+    }
+    ms_arena_deinit(&arena);
+}
+
+TEST(json_is_written_from_texts_that_are_gone)
+{
+    ms_arena arena;
+    ms_buf buf;
+    ms_json_writer w;
+    ms_str text;
+    test_arena_init(&arena, NULL);
+    memset(&buf, 0, sizeof buf);
+    buf.arena = &arena;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, lend("name"));
+    take_back();
+    ms_json_put_string(&w, lend("a \"text\""));
+    take_back();
+    ms_json_key(&w, lend("list"));
+    take_back();
+    ms_json_put_raw(&w, lend("[1, {\"b\" : null}]"));
+    take_back();
+    ms_json_end(&w);
+    assert_int_equal(ms_json_finish(&w), MS_OK);
+    is_text(ms_buf_text(&buf), "{\"name\":\"a \\\"text\\\"\",\"list\":[1,{\"b\":null}]}");
+    gone(ms_json_string(lend("\"one\\ntwo\""), &arena, &text)); /* decoded: a copy */
+    is_text(text, "one\ntwo");
+    gone(ms_buf_write(&buf, lend("end").ptr, 3));
+    ms_shorten_opts opts;
+    memset(&opts, 0, sizeof opts);
+    ms_envelope m = *lent_message("short");
+    m.type = MS_T_ASSISTANT_MESSAGE;
+    gone(ms_shorten_message(&m, LEND(ms_shorten_opts, opts), lend("key"), &arena, NULL));
+    ms_arena_deinit(&arena);
+}
+
+/* Both forms, and the logs that they open. What a rewrite in steps points to lives until
+ * its end. */
+TEST(rewrites_keep_nothing_of_their_arguments)
+{
+    static const store_options none;
+    test_store s;
+    ms_store *fresh;
+    ms_log_report report;
+    uint64_t seq;
+    memset(&s, 0, sizeof s);
+    log_describe(&s, &none, MS_ENGINE_AUTO, 0);
+    for (int steps = 0; steps < 2; steps++) {
+        ms_log_desc desc = s.log;
+        desc.path = lend(s.path).ptr;
+        gone(ms_log_open(&s.store, LEND(ms_log_desc, desc), NULL));
+        gone(ms_append(s.store, lend("job"), lent_message("one"), &seq, NULL));
+        gone(ms_append(s.store, lend("other"), lent_message("two"), NULL, NULL));
+        gone(ms_sync(s.store, NULL, NULL));
+        ms_keep keep;
+        ms_copy_report copied;
+        ms_str places[1] = {lend("job")};
+        memset(&keep, 0, sizeof keep);
+        keep.locations = (const ms_str *)lend_bytes(places, sizeof places);
+        keep.n_locations = 1;
+        desc.path = lend(s.path).ptr;
+        if (steps) {
+            ms_rewrite run;
+            bool more = true;
+            memset(&run, 0, sizeof run);
+            run.source = s.store;
+            run.to = LEND(ms_log_desc, desc);
+            run.replace = true;
+            run.keep = LEND(ms_keep, keep);
+            while (more) assert_int_equal(ms_rewrite_run(&run, 0, &more, NULL), MS_OK);
+            gone(ms_rewrite_end(&run, &fresh, NULL));
+            ms_close(s.store);
+            s.store = fresh;
+            gone(ms_append(s.store, lend("job"), lent_message("three"), &seq, NULL));
+            gone(ms_sync(s.store, NULL, NULL));
+            ms_close(s.store);
+        } else {
+            gone(ms_log_rewrite(s.store, LEND(ms_log_desc, desc), true,
+                                LEND(ms_keep, keep), &copied, NULL));
+            assert_int_equal(copied.copied, 1);
+            ms_close(s.store);
+        }
+        desc.path = lend(s.path).ptr;
+        gone(ms_log_verify(LEND(ms_log_desc, desc), &report, NULL));
+    }
+    assert_int_equal(ms_log_open(&s.store, &s.log, NULL), MS_OK);
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(s.store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, 3);
+    store_close(&s);
 }
 
 int main(void) { return run_all_tests(NULL, NULL); }

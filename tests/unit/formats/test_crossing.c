@@ -22,6 +22,7 @@ static const struct {
     {"task", NOTHING},      /* what it has no word for becomes data of an agent */
     {"envelope", ERRORS},   {"openai", CHAT},       {"chat-strict", CHAT},
     {"anthropic", ERRORS},  {"gemini", ERRORS},     {"pydantic-ai", ERRORS},
+    {"openai-responses", CHAT},
     {"bedrock", ERRORS},    {"gemini-interactions", ERRORS},
     {"envelope-rows", NOTHING}, /* one way: rows for a provider */
 };

@@ -15,6 +15,7 @@
 #define AN "anthropic"
 #define GE "gemini"
 #define PY "pydantic-ai"
+#define RE "openai-responses"
 #define BE "bedrock"
 #define GI "gemini-interactions"
 
@@ -203,7 +204,7 @@ TEST(what_has_no_place_is_counted)
 TEST(template_spoils_nothing_when_it_is_wrong)
 {
     static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
-    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "b!", "i!"};
+    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "r!", "b!", "i!"};
     uint64_t rnd = test_seed();
     for (size_t i = 0; i < test_times(40000); i++) {
         char source[96];
@@ -225,7 +226,7 @@ TEST(template_spoils_nothing_when_it_is_wrong)
         if (test_one_in(&rnd, 2)) source[len++] = '\x02';
         m.source = ms_str_n(source, len);
         for (size_t f = 0; f < COUNT(begins); f++) {
-            static const char *const names[] = {OA, AN, GE, PY, FW, BE, GI};
+            static const char *const names[] = {OA, AN, GE, PY, FW, RE, BE, GI};
             ms_str text = written(names[f], &list, LINES | ENCODED);
             json_t *value = json_parse_n(text.ptr, text.len);
             bool block = memchr(source, '\x02', len) != source + len - 1;
@@ -235,6 +236,57 @@ TEST(template_spoils_nothing_when_it_is_wrong)
         }
         ms_arena_reset(&arena);
     }
+}
+
+/* The spelling of a list of texts stands only for what the content is, and only where it
+ * is such a list. */
+TEST(spelling_of_texts_goes_when_it_means_something_else)
+{
+    static const struct {
+        const char *spelled, *content;
+        bool kept;
+    } cases[] = {
+        {"[{\"text\":\"a\"},{\"text\":\"b\"}]", "a\n\nb", true},
+        {"[{\"text\":\"a\"},{\"text\":\"b\"}]", "a\n\n", false},
+        {"[{\"text\":\"a\"},{\"text\":\"b\"}]", "a\n\nbc", false},
+        {"[{\"text\":\"a\"},{\"text\":\"b\"}]", "a\nb", false},
+        {"[{\"text\":\"a\"},{\"text\":\"b\"}]", "a", false},
+        {"[{\"text\":\"\\u00e9\"}]", "\xc3\xa9", true},
+        {"[{\"text\":\"\\u00e9\"}]", "\xc3\xa8", false},
+        {"[{\"text\":7}]", "a", false},
+        {"[7]", "a", false},
+        {"\"a\"", "a", false},
+        {"{\"x\":{\"text\":\"a\"}}", "a", false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char source[96];
+        ms_envelope m = ms_message(MS_T_REASONING, ms_text(cases[i].content));
+        ms_envelopes list = {&m, 1};
+        int len = snprintf(source, sizeof source, "r%c h\x01t\x01y:%s,\x02",
+                           MS_T_REASONING + 32, cases[i].spelled);
+        m.source = ms_str_n(source, (size_t)len);
+        ms_str text = written(RE, &list, LINES | ENCODED), summary, first;
+        assert_true(ms_json_member(text, MS_STR("summary"), &summary));
+        if (cases[i].kept) same_text(summary, ms_str_of(cases[i].spelled));
+        if (cases[i].kept) continue;
+        assert_true(ms_json_element(summary, 0, &first));
+        assert_true(ms_json_member(first, MS_STR("text"), &first));
+        assert_true(ms_json_string_is(first, ms_str_of(cases[i].content)));
+    }
+}
+
+/* What an item has beside its fields is counted where it is not written. */
+TEST(members_beside_an_item_that_is_kept_whole_are_counted)
+{
+    ms_envelopes list = reads(RE, MS_STR("[{\"type\":\"compaction\",\"id\":\"c\"}]"), STRICT);
+    list.items[0].extra = MS_STR("{\"provider\":\"p\"}");
+    ms_left_out left = left_out_by(RE, &list);
+    assert_int_equal(left.fields[MS_F_EXTRA], 1);
+    assert_int_equal(left.fields[MS_F_CONTENT], 0);
+    list = reads(RE, MS_STR("[{\"type\":\"shell_call\",\"call_id\":\"c\",\"action\":{}},"
+                            "{\"type\":\"reasoning\",\"summary\":[]}]"), STRICT);
+    left = left_out_by(RE, &list);
+    for (unsigned f = 1; f < MS_FIELD_COUNT; f++) assert_int_equal(left.fields[f], 0);
 }
 
 

@@ -17,7 +17,8 @@
 
 
 static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
-                                           "bedrock", "gemini-interactions", FW,
+                                           "openai-responses", "bedrock",
+                                           "gemini-interactions", FW,
                                            "envelope", "task", "session"};
 static format_row format_rows[1200];
 static size_t format_row_count;

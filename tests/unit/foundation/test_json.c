@@ -597,6 +597,14 @@ static void *suite_run(void *arg)
 }
 
 /* All of it on a stack of 64 KiB, or the least that the system allows. */
+TEST(buffer_without_an_arena_takes_no_text)
+{
+    ms_buf none = {NULL, NULL, 0, 0};
+    assert_int_equal(ms_buf_write(&none, "", 0), MS_OK);
+    assert_int_equal(ms_buf_write(&none, "x", 1), MS_E_ARENA);
+    assert_int_equal(ms_buf_text(&none).len, 0);
+}
+
 TEST(suite_is_read_on_a_small_stack)
 {
     suite s;

@@ -274,7 +274,7 @@ TEST(sets_of_types_are_those_of_the_guide)
     for (size_t i = 0; i < COUNT(rows); i++) {
         char text[512] = "";
         for (unsigned t = 0; t < 64; t++) {
-            if ((rows[i].set >> t & 1u) == 0) continue;
+            if ((rows[i].set / MS_BIT(0) >> t & 1u) == 0) continue;
             strcat(text, ms_type_word((ms_type)t));
             strcat(text, " ");
         }

@@ -8,6 +8,7 @@
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_FLASH
 #include "ring_operations.h"
+#include "lend.h"
 
 /* ---- the flash ---- */
 
@@ -601,6 +602,83 @@ TEST(reopening_shows_the_newest_messages_that_the_same_memory_takes)
         }
         ms_close(store);
         nor_free(&n);
+    }
+}
+
+/* The buffer is the store's, and of a flash the struct and its context. */
+static char sectors[4][2048];
+
+static bool sector_read(void *ctx, uint32_t at, void *out, uint32_t size)
+{
+    memcpy(out, (char *)ctx + at, size);
+    return true;
+}
+
+static bool sector_program(void *ctx, uint32_t at, const void *data, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        ((char *)ctx)[at + i] &= ((const char *)data)[i];
+    return true;
+}
+
+static bool sector_erase(void *ctx, uint32_t sector)
+{
+    memset((char *)ctx + sector * sizeof sectors[0], 0xFF, sizeof sectors[0]);
+    return true;
+}
+
+TEST(rings_and_flashes_keep_nothing_of_their_arguments)
+{
+    static uint64_t buffer[1024];
+    for (int flashes = 0; flashes < 2; flashes++) {
+        ms_mem_desc desc;
+        ms_flash flash;
+        ms_store *store;
+        ms_stat stat;
+        ms_cursor it;
+        const ms_msg *msg;
+        uint64_t seq = 0;
+        memset(&desc, 0, sizeof desc);
+        memset(&flash, 0, sizeof flash);
+        memset(sectors, 0xFF, sizeof sectors);
+        flash.read = sector_read;
+        flash.program = sector_program;
+        flash.erase = sector_erase;
+        flash.ctx = sectors;
+        flash.sector_size = sizeof sectors[0];
+        flash.sectors = COUNT(sectors);
+        desc.buffer = buffer;
+        desc.buffer_size = sizeof buffer;
+        desc.drop_oldest = !flashes;
+        if (flashes) desc.flash = &flash;
+        gone(ms_mem_open(&store, LEND(ms_mem_desc, desc), NULL));
+        for (int i = 0; i < 200; i++) {
+            ms_envelope m = *lent_message(i % 2 ? "odd" : "even");
+            if (i % 2) {
+                char key[24];
+                snprintf(key, sizeof key, "key %d", i);
+                m.key = lend(key);
+            }
+            gone(ms_append(store, lend("job"), LEND(ms_envelope, m), &seq, NULL));
+            if (i % 20 == 0) {
+                gone(ms_note(store, seq, lend("k"), ms_text_n(lend("n")), NULL));
+                gone(ms_location_set(store, lend("job"), lend("{\"a\":1}"), NULL));
+            }
+        }
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        assert_true(stat.dropped > 0);
+        ms_query q;
+        memset(&q, 0, sizeof q);
+        q.location = MS_STR("job");
+        gone(ms_query_open(store, LEND(ms_query, q), &it, NULL));
+        while ((msg = ms_next(&it)) != NULL) {
+            bool even = ms_get(msg, MS_F_KEY).text.ptr == NULL;
+            assert_true(ms_str_equal(ms_get(msg, MS_F_AGENT_KEY).text, MS_STR("agent")));
+            assert_true(ms_str_equal(ms_content(msg).text,
+                                     even ? MS_STR("even") : MS_STR("odd")));
+        }
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        ms_close(store);
     }
 }
 

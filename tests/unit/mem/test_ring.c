@@ -421,6 +421,48 @@ TEST(a_search_ends_when_messages_are_dropped)
     ms_close(store);
 }
 
+/* Parts move when messages are dropped: for the ring, and for a union that has it. */
+TEST(a_follower_goes_on_when_messages_are_dropped)
+{
+    for (unsigned joins = 0; joins < 2; joins++) {
+        ms_store *store = open_ring(buffer, 8192), *joined;
+        ms_union_desc desc = {.stores = &store, .n_stores = 1};
+        ms_envelope m = ms_assistant_message(ms_text("begin "));
+        const ms_stream_opts opts = {.every_part = true};
+        ms_stream stream;
+        ms_stream_text text = {.next = 0}, all;
+        ms_arena arena;
+        ms_stat stat;
+        uint64_t n = 0;
+        test_arena_init(&arena, NULL);
+        assert_int_equal(ms_union_open(&joined, &desc, NULL), MS_OK);
+        append_until_it_drops(store);
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        uint64_t dropped = stat.dropped;
+        assert_int_equal(ms_stream_begin(&stream, store, MS_STR("y"), &m, &opts, NULL),
+                         MS_OK);
+        ms_store *read = joins ? joined : store;
+        for (unsigned i = 0, after = 0; after < 4; i++) {
+            if (i % 3 == 2)
+                assert_int_equal(append_long(store, "x", MS_T_FINAL, 9, NULL), MS_OK);
+            else assert_int_equal(ms_stream_feed(&stream, MS_STR("part"), NULL), MS_OK);
+            assert_int_equal(ms_stream_follow(read, stream.seq, &arena, &text, NULL),
+                             MS_OK);
+            assert_int_equal(ms_stream_read(read, stream.seq, n, &arena, &all, NULL),
+                             MS_OK);
+            assert_true(ms_str_equal(text.text, all.text));
+            assert_int_equal(text.next, all.next);
+            n = all.next;
+            assert_int_equal(n, 6 + 4 * (i + 1 - (i + 1) / 3));
+            assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+            after += stat.dropped > dropped;
+        }
+        ms_arena_deinit(&arena);
+        ms_close(joined);
+        ms_close(store);
+    }
+}
+
 /* A union that reads all when it is opened has what the ring had then. */
 TEST(a_union_keeps_its_messages_when_a_ring_drops_them)
 {

@@ -216,6 +216,62 @@ TEST_WITH(ON_EVERY_STORE, stream_is_refused_at_the_feed_that_makes_it_too_large)
     }
 }
 
+/* Each byte once, whoever writes between the parts, and another handle goes on. */
+TEST_WITH(ON_EVERY_STORE, a_follower_reads_each_byte_once)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_envelope m = ms_assistant_message(ms_text("begin "));
+    const ms_stream_opts opts = {.every_part = true};
+    ms_stream stream, other;
+    ms_stream_text text = {.next = 0}, all;
+    ms_arena arena, none;
+    char got[8000], little[8];
+    size_t n = 0;
+    ms_error err;
+    test_arena_init(&arena, NULL);
+    test_arena_init_fixed(&none, little, sizeof little);
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, NULL), MS_OK);
+    assert_int_equal(ms_stream_begin(&other, s.store, JOB, &m, &opts, NULL), MS_OK);
+    for (unsigned i = 0; i < 300; i++) {
+        for (unsigned k = 0; k < i % 4; k++) {
+            ms_str part = ms_str_n("abcdefghi", (i + k) % 9 + 1);
+            assert_int_equal(ms_stream_feed(&stream, part, NULL), MS_OK);
+            assert_int_equal(ms_stream_feed(&other, MS_STR("other"), NULL), MS_OK);
+        }
+        if (i % 50 == 7) {
+            uint64_t next = text.next;
+            assert_true(ms_stream_follow(s.store, stream.seq, &none, &text, NULL) !=
+                        MS_OK);
+            assert_int_equal(text.next, next);
+        }
+        if (i % 60 == 9) text = (ms_stream_text){.next = text.next};
+        must_ok(ms_stream_follow(s.store, stream.seq, &arena, &text, &err), &err,
+                "follow");
+        memcpy(got + n, text.text.ptr, text.text.len);
+        n += text.text.len;
+        assert_int_equal(text.next, n);
+        assert_false(text.ended);
+        must_ok(ms_stream_read(s.store, stream.seq, 0, &arena, &all, &err), &err, "all");
+        assert_true(ms_str_equal(all.text, ms_str_n(got, n)));
+    }
+    text = (ms_stream_text){.next = n + 1};
+    assert_int_equal(ms_stream_follow(s.store, stream.seq, &arena, &text, NULL),
+                     MS_E_RANGE);
+    assert_int_equal(text.next, n + 1);
+    text.next = n - 4;
+    uint64_t seq = stream.seq;
+    assert_int_equal(ms_stream_feed(&stream, MS_STR("!"), NULL), MS_OK);
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, NULL), MS_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(ms_stream_follow(s.store, seq, &arena, &text, NULL), MS_OK);
+        assert_int_equal(text.text.len, i == 0 ? 5 : 0);
+        assert_int_equal(text.next, n + 1);
+        assert_true(text.ended);
+    }
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
 TEST_WITH(ON_EVERY_STORE, stream_is_refused_when_it_collects_more_than_it_has_room_for)
 {
     test_store s = store_open((store_kind *)*state, NULL);
@@ -229,6 +285,73 @@ TEST_WITH(ON_EVERY_STORE, stream_is_refused_when_it_collects_more_than_it_has_ro
     opts.flush_chars = 1024;
     assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, &opts, &err), MS_OK);
     assert_true(stream.seq > 0);
+    store_close(&s);
+}
+
+
+/* ---- hidden ranges ---- */
+
+#define WIDE 700
+
+/* Which messages a cursor shows, each once and in order. */
+static void cursor_shows(ms_cursor *it, const bool *hidden)
+{
+    const ms_msg *msg;
+    size_t at = 1;
+    while ((msg = ms_next(it)) != NULL) {
+        while (at <= WIDE && hidden[at]) at++;
+        assert_int_equal(ms_seq(msg), at++);
+    }
+    while (at <= WIDE && hidden[at]) at++;
+    assert_int_equal(at, WIDE + 1);
+    assert_int_equal(ms_cursor_close(it, NULL), MS_OK);
+}
+
+/* Ranges at random places, some within others, and cursors that were opened before the
+ * later ones. */
+TEST_WITH(ON_EVERY_STORE, wide_ranges_hide_what_a_list_of_them_hides)
+{
+    enum { OPEN = 8 };
+    test_store s = store_open((store_kind *)*state, NULL);
+    uint64_t rng = test_seed();
+    static bool hidden[WIDE + 1], then[OPEN][WIDE + 1];
+    ms_cursor it[OPEN];
+    ms_query q = query_of(JOB, 0);
+    memset(hidden, 0, sizeof hidden);
+    for (unsigned i = 0; i < WIDE; i++) {
+        ms_envelope m = ms_user_message(ms_text("u"));
+        assert_int_equal(ms_append(s.store, JOB, &m, NULL, NULL), MS_OK);
+    }
+    for (unsigned i = 0, n_open = 0; i < 80; i++) {
+        size_t first = 1 + (size_t)test_below(&rng, WIDE - 20), n = 0;
+        size_t last = first + 16 + (size_t)test_below(&rng, i % 10 == 0 ? 200 : 20);
+        uint64_t count;
+        const ms_msg *msg;
+        ms_arena arena;
+        test_arena_init(&arena, NULL);
+        if (i % 10 == 3) {
+            memcpy(then[n_open], hidden, sizeof hidden);
+            assert_int_equal(ms_query_open(s.store, &q, &it[n_open++], NULL), MS_OK);
+        }
+        if (last > WIDE) last = WIDE;
+        for (size_t k = first; k <= last; k++) n += !hidden[k];
+        for (size_t k = first; k <= last; k++) hidden[k] = true;
+        assert_int_equal(ms_hide_range(s.store, JOB, first, last, &count, NULL), MS_OK);
+        assert_int_equal(count, n);
+        size_t seq = 1 + (size_t)test_below(&rng, WIDE);
+        assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, NULL),
+                         hidden[seq] ? MS_E_NOT_FOUND : MS_OK);
+        ms_arena_deinit(&arena);
+    }
+    for (unsigned i = 0; i < OPEN; i++) cursor_shows(&it[i], then[i]);
+    assert_int_equal(ms_query_open(s.store, &q, &it[0], NULL), MS_OK);
+    cursor_shows(&it[0], hidden);
+    if (s.kind->log) {
+        ms_close(s.store);
+        assert_int_equal(ms_log_open(&s.store, &s.log, NULL), MS_OK);
+        assert_int_equal(ms_query_open(s.store, &q, &it[0], NULL), MS_OK);
+        cursor_shows(&it[0], hidden);
+    }
     store_close(&s);
 }
 
