@@ -46,6 +46,7 @@ static void print_report(const ms_project_report *r)
         {r->ended, "messages put after assistant text, so that the user ends"},
         {r->thinking_missing, "turns without the thinking that the provider requires"},
         {r->thinking_left_out, "pieces of thinking left out that the provider would refuse"},
+        {r->raw_left_out, "blocks left out that only another provider or model takes"},
         {r->cost, "tokens, by estimate, in the window"},
         {r->over, "of these: over the budget"},
         {r->newest_turn, "of these: the newest turn, with the system text"},
