@@ -635,16 +635,15 @@ static const ms_format *format_of_input(reader *r, ms_str list, const char *othe
     return ms_format_find(ms_str_of(otherwise));
 }
 
-/* Returns the format of a request by its system text beside the messages. */
-static const ms_format *format_of_body(reader *r, ms_str object)
+/* Returns the format of a request by its list, and by its system text beside it. */
+static const ms_format *format_of_body(reader *r, ms_str object, ms_str list)
 {
     ms_str value, system;
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
         return ms_format_find(MS_STR("gemini"));
     }
-    if (ms_json_member(object, MS_STR("input"), &value) &&
-        !ms_json_member(object, MS_STR("messages"), &system)) {
+    if (ms_json_member(object, MS_STR("input"), &value) && value.ptr == list.ptr) {
         bool steps = ms_json_member(object, MS_STR("system_instruction"), &system);
         return format_of_input(r, value, steps ? "gemini-interactions"
                                                : "openai-responses");
@@ -780,7 +779,7 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     bool object = is_object(value) && format_of_message(r, value, NULL) == NULL;
     if (!object || !find_list(r, value, &list)) return take_element(r, value, talk);
     if (r->sink->needs_location) own.name = find_name(r, value);
-    own.format = format_of_body(r, value);
+    own.format = format_of_body(r, value, list);
     int code = take_system(r, own.format, value, &own);
     if (code == SKIPPED && GIVEN(r->options, REFUSE)) code = skip_element(r, value);
     if (code == SKIPPED) code = keep_element(r, value, &own);

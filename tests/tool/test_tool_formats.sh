@@ -100,6 +100,7 @@ $ reads '{"input":[{"role":"user","content":"a"},{"type":"thought","signature":"
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"function_result","call_id":"c","result":"r"}]}' => "user_message","content":"a","source":"i!
 $ reads '{"input":[{"role":"user","content":"a"},{"role":"model","content":"b"}]}' => "user_message","content":"a","source":"i!
 $ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"history":[{"role":"user","content":"a"},{"role":"tool","tool_call_id":"c","content":"r"}],"input":"q"}' | kinds => ^user_message=a observation=r$
 $ reads '{"system_instruction":"s","messages":[{"role":"user","content":"a"}],"input":[]}' | kinds => ^user_message=a$
 $ reads '{"system":"s","messages":[]}' | kinds => ^injected_context=s$
 $ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' | kinds => ^user_message=a injected_context=s user_message=b$
