@@ -106,10 +106,11 @@
  *                   [selfcheck]
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
- *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [fmt-responses]
- *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
- *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
+ *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
+ *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
+ *                   [format-table] [shorten]
+ *                   [wire] [items] [parts] [project] [emit] [request]
+ *                   [answer-parts] [answer-events] [answer] [task] [session]
  *                   [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
@@ -2112,6 +2113,10 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *   openai-responses  {"type": "message", "role": s, "content": s or [parts]},
  *                  {"type": "function_call", ...}, and all other items
+ *   bedrock        {"role": "user" or "assistant", "content": [blocks of Converse]}
+ *   gemini-interactions
+ *                  steps {"type": "user_input", "content": [...]}, {"type":
+ *                  "function_call", "id", "name", "arguments"}, ...
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -2128,7 +2133,9 @@ typedef struct ms_format {
 } ms_format;
 
 /* Finds a member of `extra`; if absent, one that the message had in its source format and
- * that has no field. Writers use the same order. *value is its JSON text. */
+ * that has no field. Writers use the same order. A member of an object inside (bedrock:
+ * the signature of reasoningText) is found if no other has its name. *value is its JSON
+ * text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_format *ms_format_find(ms_str name);       /* NULL: unknown */
@@ -2153,10 +2160,11 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; openai-responses:
- * instructions and input, which may be the user's text; elsewhere: messages).
- * Paths begin with "messages[3].". */
+/* Reads an array of message objects, or the body of a request that holds one (anthropic,
+ * bedrock: system and messages; gemini: systemInstruction and contents;
+ * openai-responses: instructions and input; gemini-interactions: system_instruction and
+ * input; elsewhere: messages). An input may be the user's text. Paths begin with
+ * "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);
@@ -24272,7 +24280,8 @@ static ms_str ms__id_made_up(ms_writer *w, const ms_envelope *m,
  * Written in another format, a message keeps the fields for which that format has a
  * member. The writer counts the rest by field in ms_left_out. The form of each type in
  * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai,
- * openai-responses: their words differ, their meaning does not):
+ * openai-responses, bedrock, gemini-interactions: their words differ, their meaning does
+ * not):
  *
  *   type                              chat formats                     framework
  *   user_message, task, script_
@@ -24476,10 +24485,10 @@ static ms_envelope ms__role_text(ms_role role, ms_value content)
  *
  * How to write a format:
  *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
- *      inside stands between its own placeholder (ms__as_object) and MS__END. `as` is how
- *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
- *      of your own. Two forms of one member are two placeholders of one name, the second
- *      one OTHERWISE.
+ *      inside stands between its own placeholder (ms__as_object) and MS__END; it may hold
+ *      another one, MS__INSIDE_MAX deep. `as` is how value and field stand for each
+ *      other: ms__as_text, ms__as_any, ms__as_word, or one of your own. Two forms of one
+ *      member are two placeholders of one name, the second one OTHERWISE.
  *   2. List the object forms, and fill an ms__format_tables. Its function `begin` finds
  *      the type, the role and the object form of an object (ms__member_of,
  *      ms__side_word).
@@ -24610,6 +24619,7 @@ struct ms__placeholder {
 #define MS__END(parent) {'}', parent, 0, 0, 0, "", &ms__as_end}
 
 #define MS__PLACEHOLDERS_MAX 40
+#define MS__INSIDE_MAX 2 /* objects inside each other */
 
 struct ms__object_form {
     char letter;
@@ -25119,10 +25129,11 @@ static bool ms__token_find(ms_str tokens, char letter)
     return false;
 }
 
-/* Finds the last member of that name in the outermost object. `same` compares a key of
- * the template with the name. */
-static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
-                                      ms_str name), ms_str name, ms_str *value)
+/* Finds the last member of that name in the outermost object, or in the objects inside.
+ * `same` compares a key of the template with the name. */
+static MS__ONCE bool ms__token_member(ms_str tokens,
+                                      bool (*same)(ms_str key, ms_str name),
+                                      ms_str name, bool inside, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;
@@ -25131,7 +25142,8 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
         if (kind == MS__TOKEN_OPEN) depth++;
         if (kind == MS__TOKEN_CLOSE && depth > 0) depth--;
-        if (kind != MS__TOKEN_MEMBER || depth > 0 || !same(token.key, name)) continue;
+        if (kind != MS__TOKEN_MEMBER || (depth > 0) != inside || !same(token.key, name))
+            continue;
         *value = token.value;
         found = true;
     }
@@ -25144,27 +25156,25 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
 static size_t ms__canonical(const ms__object_form *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__PLACEHOLDERS_MAX])
 {
-    const ms__placeholder *open = NULL; /* an object that is not begun yet */
-    size_t len = 0;
-    bool begun = false, put = false; /* put: a form of the member */
+    const ms__placeholder *open[MS__INSIDE_MAX]; /* the objects inside, outermost first */
+    size_t len = 0, depth = 0, begun = 0;
+    bool put = false; /* a form of the member */
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
         bool object = ph->as == &ms__as_object;
         if (ph->as == &ms__as_end) {
-            if (begun) out[len++] = '}';
-            open = NULL;
-            begun = false;
+            if (begun == depth) out[len++] = '}', begun--;
+            depth--;
             continue;
         }
-        if (object) open = ph;
+        if (object) open[depth++] = ph;
         if (!(ph->flags & MS__OTHERWISE)) put = false;
         if (put || (ph->flags & (MS__LENIENT | MS__FOREIGN)) ||
             (object ? !(ph->flags & MS__NEEDED) : !ms__placeholder_has(ph, m, n)))
             continue;
-        if (open && !begun) {
+        for (; begun < depth; begun++) {
             out[len++] = 1;
-            out[len++] = open->letter;
+            out[len++] = open[begun]->letter;
             out[len++] = '{';
-            begun = true;
         }
         if (object) continue;
         out[len++] = 1;
@@ -25212,12 +25222,14 @@ static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 {
     if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
-    for (int outer = 0; outer < 2; outer++) {
-        ms_str part = ms__source_part(m, outer);
-        if (part.len > 0 && ms__token_member(ms_str_n(part.ptr + 1, part.len - 1),
-                                             ms_json_string_is, name, value))
-            return true;
-    }
+    for (int inside = 0; inside < 2; inside++)
+        for (int outer = 0; outer < 2; outer++) {
+            ms_str part = ms__source_part(m, outer);
+            if (part.len > 0 &&
+                ms__token_member(ms_str_n(part.ptr + 1, part.len - 1), ms_json_string_is,
+                                 name, inside, value))
+                return true;
+        }
     return false;
 }
 
@@ -25404,25 +25416,39 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
     return MS_OK;
 }
 
-/* Takes the members of an object inside. */
-static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
-                                       const ms__member *e, ms_envelope *m)
+static bool ms__is_inside(const ms__member *e)
+{
+    return e->placeholder && e->placeholder->as == &ms__as_object && !e->repeated &&
+           ms_json_kind_of(e->value) == MS_JSON_OBJECT;
+}
+
+/* An object that is being read: its members, and the place of the next one. */
+typedef struct ms__opened {
+    const ms__placeholder *placeholder; /* NULL: the outermost */
+    size_t base, at;
+} ms__opened;
+
+/* Begins to take the members of an object inside. */
+static ms_result ms__inner_object_begin(ms__reader *r, const ms__object_form *s,
+                                        const ms__member *e, ms__opened *in)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
-    size_t base;
-    ms_result code = MS_OK;
+    in->placeholder = ph;
     r->seen |= (uint64_t)1 << (ph - s->placeholders);
-    MS__TRY(ms__members_list(r, e->value, &base));
+    MS__TRY(ms__members_list(r, e->value, &in->base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    ms__members_match(r, s, base, ph->letter);
-    for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
-        ms__member inner = r->members[i];
-        if (!inner.repeated) code = ms__member_read(r, s, &inner, m);
-    }
-    if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
-    stbds_arrsetlen(r->members, base);
+    ms__members_match(r, s, in->base, ph->letter);
+    in->at = in->base;
+    return MS_OK;
+}
+
+/* Ends an object inside. */
+static ms_result ms__inner_object_end(ms__reader *r, const ms__object_form *s,
+                                      const ms__opened *in)
+{
+    MS__TRY(ms__placeholders_needed(r, s, in->placeholder->letter));
+    stbds_arrsetlen(r->members, in->base);
     return ms__text_add(r, MS_STR("}"));
 }
 
@@ -25430,18 +25456,25 @@ static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
 static ms_result ms__object_read(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
-    size_t end = stbds_arrlenu(r->members);
+    ms__opened in[MS__INSIDE_MAX + 1] = {{NULL, base, base}};
+    size_t depth = 0;
+    ms_result code = MS_OK;
     r->seen = 0;
     r->word = s->word;
     ms__members_match(r, s, base, 0);
-    for (size_t i = base; i < end; i++) {
-        ms__member e = r->members[i];
-        bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
-                      ms_json_kind_of(e.value) == MS_JSON_OBJECT;
-        if (e.repeated) continue;
-        MS__TRY(object ? ms__inner_object_read(r, s, &e, m)
-                       : ms__member_read(r, s, &e, m));
+    while (code == MS_OK && (depth > 0 || in[0].at < stbds_arrlenu(r->members))) {
+        if (in[depth].at == stbds_arrlenu(r->members)) {
+            code = ms__inner_object_end(r, s, &in[depth]);
+            if (code == MS_OK) depth--;
+            continue;
+        }
+        ms__member e = r->members[in[depth].at++];
+        if (ms__is_inside(&e)) code = ms__inner_object_begin(r, s, &e, &in[++depth]);
+        else if (!e.repeated) code = ms__member_read(r, s, &e, m);
     }
+    for (; code != MS_OK && depth > 0; depth--)
+        code = ms__fail_in(r->err, code, "%s", in[depth].placeholder->name);
+    if (code != MS_OK) return code;
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
 }
@@ -25779,7 +25812,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
                    (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
-                 !ms__token_member(o->tokens, ms__same_key, it.key, &value))
+                 !ms__token_member(o->tokens, ms__same_key, it.key, false, &value))
             ms__member_put(w, it.key, it.value);
     }
     if (!all) o->covered &= ~MS__ONE(EXTRA);
@@ -25891,8 +25924,9 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
         if (ph->parent == parent && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
-    o->parent = 0;
-    if (parent) ms_json_end(&w->json);
+    if (!parent) return;
+    o->parent = ms__placeholder_lettered(o->form, parent)->parent;
+    ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its
@@ -25905,9 +25939,10 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__placeholder *ph = NULL;
         if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
             ph = ms__placeholder_lettered(o->form, token.letter);
+        if (ph && ph->parent != o->parent) continue; /* of another object */
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
             o->put |= (uint64_t)1 << (ph - o->form->placeholders);
-        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->parent) {
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
             o->parent = ph->letter;
@@ -25925,7 +25960,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             return ph;
         }
     }
-    if (o->parent) ms__object_rest(w, o);
+    while (o->parent) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }
@@ -27338,7 +27373,8 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
         return MS_OK;
     }
     if (!m->id.ptr && m->seq > 0 &&
-        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), &value)))
+        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), false,
+                                      &value)))
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
     inner.extra = ms__absent(); /* written in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);
@@ -27601,11 +27637,11 @@ static ms_result ms__session_read(ms__reader *r)
 }
 
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
- * Shared by anthropic, gemini and pydantic-ai. A block that is a text, a call, a result
- * or reasoning is a message of its own, all but the first JOINED. Any other block, and
- * one that stands on the wrong side, is a multimodal_part whose content is a list of it
- * alone. The system and the user never share an object with the assistant; results stand
- * on the user's side.
+ * Shared by anthropic, gemini, pydantic-ai and bedrock. A block that is a text, a call, a
+ * result or reasoning is a message of its own, all but the first JOINED. Any other block,
+ * and one that stands on the wrong side, is a multimodal_part whose content is a list of
+ * it alone. The system and the user never share an object with the assistant; results
+ * stand on the user's side.
  * ================================================================================== */
 
 /* Returns the side of a message: the assistant's, the system's, else the user's. */
@@ -27970,6 +28006,650 @@ static ms_result ms__gemini_begin(ms__reader *r, size_t base, ms_envelope *m,
 static const ms__format_tables ms__gemini = {
     'g', ms__gemini_forms, 5, NULL, ms__gemini_block, ms__side_unit, ms__gemini_element,
     MS__LISTS_ALL, MS__PAIRS_TOOLS, ms__gemini_begin};
+
+/* ==== [fmt-bedrock] the blocks of bedrock ============================================
+ * A block of Converse is an object with one member, which names its kind. A toolResult is
+ * an observation, with the status error an error. Its content is a list: of one text,
+ * that text; of one JSON object, that object; an empty one is null; any other list is the
+ * content. A toolUse with a type was called by the service and stays as it is, like every
+ * block of another kind. Bytes are base64. The rules of the format: Amazon Bedrock's API
+ * reference, Message.
+ * ================================================================================== */
+
+/* Returns the name and the value of the only member of an object. */
+static bool ms__one_member(ms_str object, ms_str *name, ms_str *value)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    if (!it.object || !ms_json_next(&it)) return false;
+    *name = it.key;
+    *value = it.value;
+    return !ms_json_next(&it);
+}
+
+/* Finds the value of the only element of a list, if it is an object with that member
+ * alone, of that kind. */
+static bool ms__only_block(ms_str list, const char *name, ms_json_kind kind,
+                           ms_str *value)
+{
+    ms_str key;
+    ms_json_iter it = ms_json_iterate(list);
+    return ms_json_kind_of(list) == MS_JSON_ARRAY && ms_json_next(&it) &&
+           ms__one_member(it.value, &key, value) &&
+           ms_json_string_is(key, ms_str_of(name)) && ms_json_kind_of(*value) == kind &&
+           !ms_json_next(&it);
+}
+
+/* Returns whether a list has blocks that a result may have, and nothing else. */
+static bool ms__is_bedrock_result(ms_str list)
+{
+    static const char *const kinds[] = {"text",     "json",  "image",
+                                        "document", "video", "searchResult"};
+    ms_str name, value;
+    size_t n = 0;
+    ms_json_iter it = ms_json_iterate(list);
+    if (ms_json_kind_of(list) != MS_JSON_ARRAY) return false;
+    for (; ms_json_next(&it); n++) {
+        size_t i = 0;
+        if (!ms__one_member(it.value, &name, &value)) return false;
+        while (i < 6 && !ms_json_string_is(name, ms_str_of(kinds[i]))) i++;
+        if (i == 6) return false;
+    }
+    return n > 0;
+}
+
+static ms_result ms__bedrock_none_read(ms__fit *f)
+{
+    ms_str first;
+    f->fits = !ms_json_element(f->value, 0, &first);
+    if (f->fits) f->m->content = ms_json(MS_STR("null"));
+    return MS_OK;
+}
+
+static bool ms__bedrock_none_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_NULL);
+}
+
+static void ms__bedrock_none_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_raw(&w->json, MS_STR("[]"));
+}
+
+/* Reads a list of one text, or of one JSON object. */
+static ms_result ms__bedrock_only_read(ms__fit *f)
+{
+    bool json = f->h->letter == 'j';
+    f->fits = json ? ms__only_block(f->value, "json", MS_JSON_OBJECT, &f->value)
+                   : ms__only_block(f->value, "text", MS_JSON_STRING, &f->value);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__bedrock_json_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_OBJECT);
+}
+
+static void ms__bedrock_only_put(ms_writer *w, const ms_envelope *m)
+{
+    bool json = w->placeholder->letter == 'j';
+    ms_json_begin(&w->json, MS_JSON_ARRAY);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
+    ms_json_key(&w->json, json ? MS_STR("json") : MS_STR("text"));
+    if (json) ms_json_put_raw(&w->json, m->content.text);
+    else ms__words_put(w, m, false, NULL);
+    ms_json_end(&w->json);
+    ms_json_end(&w->json);
+}
+
+/* Reads a list of known blocks that is not one text. */
+static ms_result ms__bedrock_blocks_read(ms__fit *f)
+{
+    ms_str text;
+    f->fits = ms__is_bedrock_result(f->value) &&
+              !ms__only_block(f->value, "text", MS_JSON_STRING, &text);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__bedrock_blocks_have(const ms__placeholder *ph, const ms_envelope *m,
+                                    size_t n)
+{
+    (void)ph, (void)n;
+    return m->content.json && ms__is_bedrock_result(m->content.text);
+}
+
+static bool ms__bedrock_text_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    return !ms__bedrock_none_has(ph, m, n) && !ms__bedrock_json_has(ph, m, n) &&
+           !ms__bedrock_blocks_have(ph, m, n);
+}
+
+static bool ms__bedrock_list_has(const ms__placeholder *ph, const ms_envelope *m,
+                                 size_t n)
+{
+    (void)ph, (void)n;
+    return ms__value_is(m->content, MS_JSON_ARRAY);
+}
+
+/* Reads the status of a result that failed; "success" is a member without a field. */
+static ms_result ms__bedrock_status_read(ms__fit *f)
+{
+    f->fits = ms_json_string_is(f->value, MS_STR("error"));
+    if (f->fits) f->m->type = MS_T_ERROR;
+    return MS_OK;
+}
+
+static void ms__bedrock_status_put(ms_writer *w, const ms_envelope *m)
+{
+    (void)m;
+    ms_json_put_string(&w->json, MS_STR("error"));
+}
+
+static const ms__as ms__as_bedrock_none = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_none_read, ms__bedrock_none_has,
+    ms__bedrock_none_put};
+static const ms__as ms__as_bedrock_json = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_only_read, ms__bedrock_json_has,
+    ms__bedrock_only_put};
+static const ms__as ms__as_bedrock_text = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_only_read, ms__bedrock_text_has,
+    ms__bedrock_only_put};
+static const ms__as ms__as_bedrock_blocks = {
+    MS__JSON(ARRAY), "a list of blocks", ms__bedrock_blocks_read,
+    ms__bedrock_blocks_have, NULL};
+static const ms__as ms__as_bedrock_list = {
+    MS__JSON(ARRAY), "a list of blocks", NULL, ms__bedrock_list_has, NULL};
+static const ms__as ms__as_bedrock_status = {
+    MS__JSON(STRING), "a word", ms__bedrock_status_read, ms__failed_has,
+    ms__bedrock_status_put};
+
+static const ms__placeholder ms__bedrock_message[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__bedrock_said[] = {
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__placeholder ms__bedrock_thought[] = {
+    MS__PLACEHOLDER('r', 0, "reasoningContent", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('t', 'r', "reasoningText", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('x', 't', "text", spoken, MS_F_CONTENT, MS__NEEDED),
+    MS__END('t'),
+    MS__END('r'),
+};
+static const ms__placeholder ms__bedrock_redacted[] = { /* its bytes stay in the source */
+    MS__PLACEHOLDER('r', 0, "reasoningContent", object, 0, MS__NEEDED),
+    MS__END('r'),
+};
+static const ms__placeholder ms__bedrock_call[] = {
+    MS__PLACEHOLDER('c', 0, "toolUse", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('i', 'c', "toolUseId", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'c', "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 'c', "input", args, MS_F_ARGS, MS__NEEDED),
+    MS__END('c'),
+};
+static const ms__placeholder ms__bedrock_result[] = {
+    MS__PLACEHOLDER('c', 0, "toolResult", object, 0, MS__NEEDED),
+    MS__PLACEHOLDER('i', 'c', "toolUseId", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 'c', "content", bedrock_none, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('j', 'c', "content", bedrock_json, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('b', 'c', "content", bedrock_blocks, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('x', 'c', "content", bedrock_text, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('l', 'c', "content", bedrock_list, MS_F_CONTENT,
+                    MS__OTHERWISE | MS__FOREIGN),
+    MS__PLACEHOLDER('s', 'c', "status", bedrock_status, 0, 0),
+    MS__END('c'),
+};
+
+static const ms__object_form ms__bedrock_forms[] = {
+    MS__OBJECT_FORM('m', "assistant", ms__bedrock_message),
+    MS__OBJECT_FORM('x', "", ms__bedrock_said),
+    MS__OBJECT_FORM('h', "", ms__bedrock_thought),
+    MS__OBJECT_FORM('c', "", ms__bedrock_call),
+    MS__OBJECT_FORM('r', "", ms__bedrock_result),
+    MS__OBJECT_FORM('d', "", ms__bedrock_redacted),
+};
+#define MS__BEDROCK_FORMS (sizeof ms__bedrock_forms / sizeof *ms__bedrock_forms)
+
+static const ms__object_form *ms__bedrock_block(const ms_envelope *m)
+{
+    if (ms__holds_blocks(m)) return NULL;
+    if (m->type == MS_T_ACTION) return &ms__bedrock_forms[3];
+    if (ms__is_answer(m)) return &ms__bedrock_forms[m->call_id.ptr ? 4 : 1];
+    return &ms__bedrock_forms[m->type == MS_T_REASONING ? 2 : 1];
+}
+
+static const ms__object_form *ms__bedrock_element(ms__reader *r, size_t base,
+                                                  ms_role role, ms_envelope *m)
+{
+    static const char *const names[] = {"text", "reasoningContent", "toolUse",
+                                        "toolResult"};
+    size_t form = 0;
+    ms_str value = ms__absent(), type;
+    for (size_t i = 0; i < 4; i++) {
+        ms_str found = ms__member_of(r, base, names[i]);
+        if (found.ptr && form > 0) return NULL;
+        if (found.ptr) form = i + 1, value = found;
+    }
+    if (form == 0 || (form == 3 && ms_json_member(value, MS_STR("type"), &type)))
+        return NULL;
+    if (form == 2 && ms_json_member(value, MS_STR("redactedContent"), &type)) form = 5;
+    *m = form == 1   ? ms__role_text(role, ms_text(NULL))
+         : form == 3 ? ms_message(MS_T_ACTION, ms_text(NULL))
+         : form == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
+                     : ms_message(MS_T_REASONING, ms_text(form == 5 ? "" : NULL));
+    return &ms__bedrock_forms[form];
+}
+
+static ms_result ms__bedrock_begin(ms__reader *r, size_t base, ms_envelope *m,
+                                   const ms__object_form **form)
+{
+    ms_result code = ms__anthropic_begin(r, base, m, form); /* the roles are the same */
+    *form = &ms__bedrock_forms[0];
+    return code;
+}
+
+static const ms__format_tables ms__bedrock = {
+    'b', ms__bedrock_forms, MS__BEDROCK_FORMS, NULL, ms__bedrock_block, ms__side_unit,
+    ms__bedrock_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__bedrock_begin};
+
+/* ==== [fmt-interactions] the steps of gemini-interactions ============================
+ * A step is an object with a type. What the user says is a user_input, what the model
+ * says a model_output: each has a list of contents, of which a text is a message and any
+ * other stays as it is. A thought, a function_call and a function_result are a step each.
+ * The content of a thought is its summary; its signature stays in the source. A step of
+ * another type is a multimodal_part of the assistant whose content is a list of it alone.
+ * There is no step for the system text: here it is a turn, {"role": "system", "content":
+ * text}, as requests had them before there were steps. The rules of the format:
+ * ai.google.dev, Interactions.
+ * ================================================================================== */
+
+/* Returns whether a list has nothing but one text, without other members. */
+static bool ms__is_one_text(ms_str list, ms_str *text)
+{
+    ms_json_iter it = ms_json_iterate(list), members;
+    size_t n = 0;
+    if (!ms__parts_are(list, true) || !ms_json_next(&it)) return false;
+    for (members = ms_json_iterate(it.value); ms_json_next(&members); n++)
+        if (ms_json_string_is(members.key, MS_STR("text"))) *text = members.value;
+    return n == 2 && !ms_json_next(&it);
+}
+
+static bool ms__is_null(const ms_envelope *m)
+{
+    return ms__value_is(m->content, MS_JSON_NULL);
+}
+
+/* Writes the words of a message as a list of one text. */
+static void ms__text_list_put(ms_writer *w, const ms_envelope *m, bool prefix)
+{
+    ms_json_begin(&w->json, MS_JSON_ARRAY);
+    ms_json_begin(&w->json, MS_JSON_OBJECT);
+    ms_json_key(&w->json, MS_STR("type"));
+    ms_json_put_string(&w->json, MS_STR("text"));
+    ms_json_key(&w->json, MS_STR("text"));
+    ms__words_put(w, m, prefix, NULL);
+    ms_json_end(&w->json);
+    ms_json_end(&w->json);
+}
+
+/* Reads the list of contents, also an empty one. */
+static ms_result ms__contents_read(ms__fit *f)
+{
+    f->fits = true;
+    f->r->list = f->value;
+    return MS_OK;
+}
+
+/* Present unless the step has no content, for which null stands. */
+static bool ms__contents_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    (void)ph;
+    return n > 1 || !ms__is_null(m);
+}
+
+static bool ms__turn_text_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    (void)ph;
+    return n == 1 && !ms__holds_blocks(m);
+}
+
+static void ms__answer_list_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__text_list_put(w, m, true);
+}
+
+/* Reads a list of one text. An empty one stays, as no summary is the empty text. */
+static ms_result ms__summary_read(ms__fit *f)
+{
+    f->fits = ms__is_one_text(f->value, &f->value) && f->value.len > 2;
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__summaries_have(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    (void)ph, (void)n;
+    return m->content.json && ms__is_parts(m->content.text);
+}
+
+static bool ms__summary_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    return m->content.text.len > 0 && !ms__is_null(m) && !ms__summaries_have(ph, m, n);
+}
+
+static void ms__summary_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__text_list_put(w, m, false);
+}
+
+/* Reads a list of several texts, or of texts with other members. */
+static ms_result ms__summaries_read(ms__fit *f)
+{
+    f->fits = ms__is_parts(f->value);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+/* Returns whether JSON is a result as the service takes it; a string is one, too. */
+static bool ms__is_step_result(ms_str json)
+{
+    return ms_json_kind_of(json) == MS_JSON_OBJECT || ms__is_parts(json);
+}
+
+static ms_result ms__step_result_read(ms__fit *f)
+{
+    f->fits = ms_json_kind_of(f->value) != MS_JSON_ARRAY || ms__is_parts(f->value);
+    return f->fits ? ms__field_read(f) : MS_OK;
+}
+
+static bool ms__step_result_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    (void)ph, (void)n;
+    return !ms__is_null(m);
+}
+
+static void ms__step_result_put(ms_writer *w, const ms_envelope *m)
+{
+    ms__words_put(w, m, false, ms__is_step_result);
+}
+
+static bool ms__json_has(const ms__placeholder *ph, const ms_envelope *m, size_t n)
+{
+    (void)ph, (void)n;
+    return m->content.json;
+}
+
+static const ms__as ms__as_contents = {
+    MS__JSON(ARRAY), "a list of contents", ms__contents_read, ms__contents_have, NULL};
+static const ms__as ms__as_turn_text = {
+    MS__JSON(STRING), "a string or a list of contents", NULL, ms__turn_text_has,
+    ms__text_put};
+static const ms__as ms__as_answer_list = {
+    MS__JSON(ARRAY), "a list of contents", NULL, ms__has_always, ms__answer_list_put};
+static const ms__as ms__as_summary = {
+    MS__JSON(ARRAY), "a list of texts", ms__summary_read, ms__summary_has,
+    ms__summary_put};
+static const ms__as ms__as_summaries = {
+    MS__JSON(ARRAY), "a list of texts", ms__summaries_read, ms__summaries_have, NULL};
+static const ms__as ms__as_step_result = {
+    MS__JSON(STRING) | MS__JSON(OBJECT) | MS__JSON(ARRAY),
+    "a string, an object or a list of contents", ms__step_result_read,
+    ms__step_result_has, ms__step_result_put};
+static const ms__as ms__as_any_json = {
+    MS__JSON_ANY, "any value", NULL, ms__json_has, NULL};
+
+static const ms__placeholder ms__steps_said[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('l', 0, "content", contents, 0, MS__HOLDS),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__steps_turn[] = {
+    MS__PLACEHOLDER('r', 0, "role", side, MS_F_ROLE_NAME, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", turn_text, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('l', 0, "content", list, 0, MS__OTHERWISE | MS__HOLDS | MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__steps_text[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, 0),
+    MS__PLACEHOLDER('x', 0, "text", spoken, MS_F_CONTENT, MS__NEEDED),
+};
+static const ms__placeholder ms__steps_call[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('i', 0, "id", call_id, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, MS__NEEDED),
+    MS__PLACEHOLDER('a', 0, "arguments", args, MS_F_ARGS, MS__NEEDED),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__steps_result[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('n', 0, "name", text, MS_F_TOOL, 0),
+    MS__PLACEHOLDER('i', 0, "call_id", text, MS_F_CALL_ID, MS__NEEDED),
+    MS__PLACEHOLDER('c', 0, "result", step_result, MS_F_CONTENT, MS__NEEDED),
+    MS__PLACEHOLDER('j', 0, "result", any_json, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACEHOLDER('e', 0, "is_error", failed, 0, 0),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__steps_thought[] = {
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__NEEDED | MS__ALWAYS),
+    MS__PLACEHOLDER('x', 0, "summary", summary, MS_F_CONTENT, 0),
+    MS__PLACEHOLDER('s', 0, "summary", summaries, MS_F_CONTENT, MS__OTHERWISE),
+    MS__PLACE_AND_EXTRA,
+};
+static const ms__placeholder ms__steps_answer[] = { /* a result that answers no call */
+    MS__PLACEHOLDER('t', 0, "type", word, 0, MS__ALWAYS),
+    MS__PLACEHOLDER('c', 0, "content", answer_list, MS_F_CONTENT, 0),
+    MS__PLACE_AND_EXTRA,
+};
+
+static const ms__object_form ms__steps_forms[] = {
+    MS__OBJECT_FORM('u', "user_input", ms__steps_said),
+    MS__OBJECT_FORM('m', "model_output", ms__steps_said),
+    MS__OBJECT_FORM('x', "text", ms__steps_text),
+    MS__OBJECT_FORM('c', "function_call", ms__steps_call),
+    MS__OBJECT_FORM('r', "function_result", ms__steps_result),
+    MS__OBJECT_FORM('h', "thought", ms__steps_thought),
+    MS__OBJECT_FORM('t', "model", ms__steps_turn),
+    MS__OBJECT_FORM('a', "user_input", ms__steps_answer),
+    MS__OBJECT_FORM('k', "", ms__steps_said), /* the content is the step */
+};
+#define MS__STEPS_FORMS (sizeof ms__steps_forms / sizeof *ms__steps_forms)
+#define MS__STEPS_TYPES 6 /* forms that a type names */
+
+static bool ms__is_thought(const ms_envelope *m)
+{
+    return m->type == MS_T_REASONING && ms__side_of(m) == MS_ROLE_ASSISTANT;
+}
+
+static const ms__object_form *ms__steps_outer(const ms_envelope *m, size_t n)
+{
+    ms_role side = ms__side_of(m);
+    (void)n;
+    if (m->type == MS_T_ACTION) return &ms__steps_forms[3];
+    if (ms__is_answer(m)) return &ms__steps_forms[m->call_id.ptr ? 4 : 7];
+    if (ms__is_thought(m)) return &ms__steps_forms[5];
+    return &ms__steps_forms[side == MS_ROLE_ASSISTANT ? 1
+                            : side == MS_ROLE_SYSTEM  ? 6
+                                                      : 0];
+}
+
+static const ms__object_form *ms__steps_block(const ms_envelope *m)
+{
+    return ms__holds_blocks(m) ? NULL : &ms__steps_forms[2];
+}
+
+static const ms__object_form *ms__steps_element(ms__reader *r, size_t base, ms_role role,
+                                                ms_envelope *m)
+{
+    if (!ms_json_string_is(ms__member_of(r, base, "type"), MS_STR("text"))) return NULL;
+    *m = ms__role_text(role, ms_text(NULL));
+    return &ms__steps_forms[2];
+}
+
+/* Returns the number of the form of a type, or MS__STEPS_TYPES. */
+static size_t ms__step_form(ms_str word)
+{
+    size_t i = 0;
+    while (i < MS__STEPS_TYPES && !ms_str_equal(word, ms_str_of(ms__steps_forms[i].word)))
+        i++;
+    return i;
+}
+
+static ms_result ms__turn_begin(ms__reader *r, size_t base, ms_envelope *m)
+{
+    ms_str word;
+    MS__TRY(ms__side_word(r, base, "role", &word));
+    ms_role role = ms_str_equal(word, MS_STR("model"))    ? MS_ROLE_ASSISTANT
+                   : ms_str_equal(word, MS_STR("user"))   ? MS_ROLE_USER
+                   : ms_str_equal(word, MS_STR("system")) ? MS_ROLE_SYSTEM
+                                                          : MS_ROLE_NONE;
+    if (role == MS_ROLE_NONE) return ms__side_unknown(r, "role", word, "user or model");
+    *m = ms__role_text(role, ms_text(NULL));
+    return MS_OK;
+}
+
+static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
+                                 const ms__object_form **form)
+{
+    ms_str word;
+    *form = &ms__steps_forms[6];
+    if (!ms__member_of(r, base, "type").ptr && ms__member_of(r, base, "role").ptr)
+        return ms__turn_begin(r, base, m);
+    MS__TRY(ms__side_word(r, base, "type", &word));
+    size_t i = ms__step_form(word);
+    if (i == MS__STEPS_TYPES) return ms__side_unknown(r, "type", word, "a word");
+    *form = &ms__steps_forms[i];
+    *m = i == 3   ? ms_message(MS_T_ACTION, ms_text(NULL))
+         : i == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
+         : i == 5 ? ms_message(MS_T_REASONING, ms_text(""))
+                  : ms__role_text(i == 1 ? MS_ROLE_ASSISTANT : MS_ROLE_USER,
+                                  ms_text(NULL));
+    if (i < 2 && ms_json_kind_of(ms__member_of(r, base, "content")) <= MS_JSON_NULL)
+        m->content = ms_json(MS_STR("null"));
+    return MS_OK;
+}
+
+static bool ms__steps_unit(const ms_envelope *first, const ms_envelope *m);
+
+/* Reading, and writing what the user and the model say. */
+static const ms__format_tables ms__steps = {
+    'i', ms__steps_forms, MS__STEPS_FORMS, ms__steps_outer, ms__steps_block,
+    ms__steps_unit, ms__steps_element, MS__LISTS_ALL, MS__PAIRS_IDS_AND_TOOLS,
+    ms__steps_begin};
+/* Writing a message that is a step. */
+static const ms__format_tables ms__steps_alone = {
+    'i', ms__steps_forms, MS__STEPS_FORMS, ms__steps_outer, NULL, NULL, NULL,
+    MS__LISTS_NOTHING, MS__PAIRS_IDS_AND_TOOLS, NULL};
+
+/* Returns the letter of the form that a message had as a step of its own; 0: none. */
+static char ms__step_letter(const ms_envelope *m)
+{
+    const ms__object_form *form;
+    ms_str tokens;
+    return ms__source_of(&ms__steps, m, true, &form, &tokens) ? form->letter : 0;
+}
+
+/* Returns whether the content of a message is a list of steps of no known type. */
+static bool ms__is_kept_step(const ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(m->content.text);
+    if (!ms__holds_blocks(m) || ms__step_letter(m) != 'k') return false;
+    while (ms_json_next(&it))
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) return false;
+    return true;
+}
+
+/* Returns whether a message is a step of its own, not a content of one. */
+static bool ms__is_step(const ms_envelope *m)
+{
+    return m->type == MS_T_ACTION || ms__is_answer(m) || ms__is_thought(m) ||
+           ms__step_letter(m) == 'x';
+}
+
+static bool ms__steps_unit(const ms_envelope *first, const ms_envelope *m)
+{
+    return !ms__is_step(first) && !ms__is_step(m) && !ms__is_kept_step(first) &&
+           !ms__is_kept_step(m) && ms__side_unit(first, m);
+}
+
+/* Reads a step. One of no known type stays as it is. */
+static ms_result ms__interactions_read(ms__reader *r)
+{
+    ms_str type, word = MS_STR("");
+    size_t first = stbds_arrlenu(r->items);
+    ms_envelope m;
+    if (ms_json_member(r->json, MS_STR("type"), &type) &&
+        ms_json_kind_of(type) == MS_JSON_STRING)
+        MS__TRY(ms__read_text(r, type, &word));
+    if (word.len == 0 || ms__step_form(word) < MS__STEPS_TYPES)
+        return ms__format_read(r, &ms__steps);
+    bool user = ms_str_equal(word, MS_STR("image")) ||
+                ms_str_equal(word, MS_STR("audio")) ||
+                ms_str_equal(word, MS_STR("video")) ||
+                ms_str_equal(word, MS_STR("document")); /* contents alone */
+    MS__TRY(ms__block_keep(r, user ? MS_ROLE_USER : MS_ROLE_ASSISTANT, r->json, &m));
+    return ms__source_set(r, &ms__steps, &r->items[first], 'k', MS_STR(""), 0,
+                          ms__absent());
+}
+
+static void ms__steps_apart(ms_writer *w)
+{
+    if (!w->array) ms_json_separator(&w->json, '\n');
+}
+
+static void ms__kept_steps_put(ms_writer *w, const ms_envelope *m)
+{
+    ms_json_iter it = ms_json_iterate(m->content.text);
+    for (bool more = ms_json_next(&it); more;) {
+        ms_json_put_raw(&w->json, it.value);
+        more = ms_json_next(&it);
+        if (more) ms__steps_apart(w);
+    }
+    ms__left_count(w, &ms__steps, m, MS__ONE(CONTENT));
+}
+
+/* Writes a message that is a step; the content of a call is a step before it. */
+static ms_result ms__step_put(ms_writer *w, const ms_envelope *m, ms_error *err)
+{
+    ms_envelope step = *m;
+    if (m->type == MS_T_ACTION) {
+        ms_envelope text = ms_assistant_message(m->content);
+        text.location = m->location;
+        text.agent_key = m->agent_key;
+        step.content = ms_text(NULL);
+        if (m->content.text.len > 0 && !ms__is_null(m)) {
+            MS__TRY(ms__unit_put(w, &ms__steps, &text, 1, err));
+            ms__steps_apart(w);
+        }
+    }
+    return ms__unit_put(w, &ms__steps_alone, &step, 1, err);
+}
+
+static ms_result ms__interactions_write(ms_writer *w, const ms_envelope *m, size_t n,
+                                        ms_error *err)
+{
+    for (size_t i = 0, unit; i < n; i += unit) {
+        if (i > 0) ms__steps_apart(w);
+        unit = 1;
+        if (ms__is_raw_message(&m[i])) {
+            ms_json_put_raw(&w->json, m[i].content.text);
+        } else if (ms__is_kept_step(&m[i])) {
+            ms__kept_steps_put(w, &m[i]);
+        } else if (ms__is_step(&m[i])) {
+            MS__TRY(ms__step_put(w, &m[i], err));
+        } else {
+            while (i + unit < n && ms__steps_unit(&m[i], &m[i + unit]) &&
+                   !ms__is_raw_message(&m[i + unit]))
+                unit++;
+            MS__TRY(ms__unit_put(w, &ms__steps, m + i, unit, err));
+        }
+    }
+    return MS_OK;
+}
 
 /* ==== [fmt-pydantic] the parts of pydantic-ai ========================================
  * A request holds texts of system and user, and results; a response is the
@@ -28559,6 +29239,9 @@ static const ms__format_row ms__formats[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
     {{"openai-responses", "input", "instructions", false}, ms__responses_read, NULL,
      &ms__responses},
+    {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
+    {{"gemini-interactions", "input", "system_instruction", false},
+     ms__interactions_read, ms__interactions_write, &ms__steps},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)
@@ -28667,6 +29350,7 @@ static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
         if (text && ms_json_kind_of(*value) == MS_JSON_STRING) {
             MS__TRY(ms__body_message(r, MS_STR("user"), false, *value, &system));
             MS__TRY(ms__read_one(r, d, system));
+            r->items[stbds_arrlenu(r->items) - 1].source = ms__absent(); /* no object */
             *value = MS_STR("[]");
         }
     }

@@ -130,6 +130,8 @@ extern "C" {
 #include "formats/blocks.h"
 #include "formats/anthropic.h"
 #include "formats/gemini.h"
+#include "formats/bedrock.h"
+#include "formats/interactions.h"
 #include "formats/pydantic.h"
 #include "formats/responses.h"
 #include "formats/format-table.h"

@@ -68,7 +68,8 @@ static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
 }
 
 /* Finds the messages in the input. Of a request's body only the members that the rules
- * look at are checked. A list alone is a body without the others. */
+ * look at are checked, of some providers all. A list alone is a body without the
+ * others. */
 static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
 {
     ms_str value, body = *json;
@@ -81,6 +82,7 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     ms_str list = ms_str_of(names[last]);
     bool alone = !is_object(body) || !ms_json_member(body, list, &value);
     if (alone && !is_kind(body, MS_JSON_ARRAY)) return FINE;
+    if (!alone && lint_reads_body(provider->name)) return FINE;
     if (!alone) *json = value;
     if (last == 0) return FINE;
     ms_json_init(&w, ms_buf_write, &buf, false);

@@ -517,6 +517,36 @@ static bool shows_responses(const shape *s)
            s->call_id.ptr != NULL;
 }
 
+/* Returns whether a list begins with a block of bedrock: an object with one member that
+ * names its kind. */
+static bool is_bedrock(ms_str list)
+{
+    static const char names[] = " text image document video audio toolUse toolResult "
+                                "reasoningContent cachePoint guardContent "
+                                "citationsContent searchResult ";
+    ms_str first;
+    if (!is_kind(list, MS_JSON_ARRAY) || !ms_json_element(list, 0, &first)) return false;
+    ms_json_iter it = ms_json_iterate(first);
+    return it.object && ms_json_next(&it) && is_word(it.key, names) && !ms_json_next(&it);
+}
+
+static bool shows_bedrock(const shape *s)
+{
+    return is_kind(s->role, MS_JSON_STRING) && is_bedrock(s->content);
+}
+
+/* Returns whether a shape is a step of gemini-interactions. Others have a function_call,
+ * too: that of a step has no call_id, and an object of arguments. */
+static bool shows_interactions(const shape *s)
+{
+    if (is_word(s->type, " user_input model_output thought ")) return true;
+    if (is_word(s->type, " function_result ")) {
+        return is_kind(s->call_id, MS_JSON_STRING) && s->result.ptr != NULL;
+    }
+    return is_word(s->type, " function_call ") && s->call_id.ptr == NULL &&
+           is_kind(s->arguments, MS_JSON_OBJECT);
+}
+
 /* Returns whether a value is the JSON text of a time such as "2026-03-02T09:00:00Z". */
 static bool is_time(ms_str value)
 {
@@ -545,7 +575,8 @@ static const struct {
     {"envelope", shows_envelope},       {"task", shows_task},
     {"pydantic-ai", shows_pydantic},    {"gemini", shows_gemini},
     {"openai-responses", shows_responses}, {"framework", shows_framework},
-    {"anthropic", shows_anthropic},     {"session", shows_session},
+    {"anthropic", shows_anthropic},     {"bedrock", shows_bedrock},
+    {"gemini-interactions", shows_interactions}, {"session", shows_session},
 };
 
 /* Returns the format of a message object, or NULL. An object with a role and no other
@@ -585,17 +616,40 @@ static bool find_list(reader *r, ms_str object, ms_str *list)
     return list->ptr != NULL;
 }
 
-/* Returns the format of a request by its system text beside the messages. */
-static const ms_format *format_of_body(const reader *r, ms_str object)
+/* Returns the format of a request by its list `input`, whose items are steps or items of
+ * responses: the first that shows which counts. A role alone shows it only if it is that
+ * of the model in turns. If none shows it, `otherwise` is the name. */
+static const ms_format *format_of_input(reader *r, ms_str list, const char *otherwise)
 {
-    ms_str value;
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        if (!is_object(it.value)) continue;
+        shape s = shape_of(r, it.value);
+        if (shows_interactions(&s) || is_word(s.role, " model ")) {
+            return ms_format_find(MS_STR("gemini-interactions"));
+        }
+        if (shows_responses(&s) || is_word(s.type, " message reasoning ")) {
+            return ms_format_find(MS_STR("openai-responses"));
+        }
+    }
+    return ms_format_find(ms_str_of(otherwise));
+}
+
+/* Returns the format of a request by its list, and by its system text beside it. */
+static const ms_format *format_of_body(reader *r, ms_str object, ms_str list)
+{
+    ms_str value, system;
     if (r->options->from != NULL) return r->options->from;
     if (ms_json_member(object, MS_STR("contents"), &value)) {
         return ms_format_find(MS_STR("gemini"));
     }
-    if (ms_json_member(object, MS_STR("input"), &value) &&
-        !ms_json_member(object, MS_STR("messages"), &value)) {
-        return ms_format_find(MS_STR("openai-responses"));
+    if (ms_json_member(object, MS_STR("input"), &value) && value.ptr == list.ptr) {
+        bool steps = ms_json_member(object, MS_STR("system_instruction"), &system);
+        return format_of_input(r, value, steps ? "gemini-interactions"
+                                               : "openai-responses");
+    }
+    if (ms_json_member(object, MS_STR("system"), &value) && is_bedrock(value)) {
+        return ms_format_find(MS_STR("bedrock"));
     }
     bool apart = ms_json_member(object, MS_STR("system"), &value) &&
                  (is_kind(value, MS_JSON_STRING) || is_kind(value, MS_JSON_ARRAY));
@@ -725,7 +779,7 @@ static int take_value(reader *r, ms_str value, conversation *talk)
     bool object = is_object(value) && format_of_message(r, value, NULL) == NULL;
     if (!object || !find_list(r, value, &list)) return take_element(r, value, talk);
     if (r->sink->needs_location) own.name = find_name(r, value);
-    own.format = format_of_body(r, value);
+    own.format = format_of_body(r, value, list);
     int code = take_system(r, own.format, value, &own);
     if (code == SKIPPED && GIVEN(r->options, REFUSE)) code = skip_element(r, value);
     if (code == SKIPPED) code = keep_element(r, value, &own);

@@ -132,7 +132,7 @@ void complete_agent(const options *o, ms_envelope *m);
     X(type) X(role) X(kind) X(parts) X(content) X(author) X(schema) X(version)           \
     X(payload) X(data) X(metadata) X(message) X(uuid) X(sessionId) X(leafUuid) X(cwd)    \
     X(tool_name) X(tool_arguments) X(tool_calls) X(timestamp) X(created_at) X(msgstore)  \
-    X(call_id) X(summary) X(encrypted_content)
+    X(arguments) X(call_id) X(result) X(summary) X(encrypted_content)
 
 /* The values of these members in an object: JSON; absent ones NULL. */
 typedef struct shape {

@@ -1531,6 +1531,614 @@ static void lint_gemini(lint *l, char place)
 }
 
 
+/* ---- bedrock: the shape of a message ----
+ * Places of blocks: u in a user message, a in an assistant's, y in a system message, r in
+ * a result, s in the system text. Each block has one member. */
+
+static lint_check lint_bedrock_source;
+
+/* Returns whether words with a space between have this one. */
+static bool lint_listed(const char *words, ms_str word)
+{
+    for (size_t len; *words != '\0'; words += len + (words[len] != '\0')) {
+        len = strcspn(words, " ");
+        if (ms_str_equal(ms_str_n(words, len), word)) return true;
+    }
+    return false;
+}
+
+/* Checks a word. place: which words. */
+static void lint_bedrock_word(lint *l, const lint_path *at, ms_str value, char place)
+{
+    static const struct {
+        char place;
+        const char *words;
+    } lists[] = {
+        {'i', "png jpeg gif webp"},
+        {'d', "pdf csv doc docx xls xlsx html txt md"},
+        {'v', "mkv mov mp4 webm flv mpeg mpg wmv three_gp"},
+        {'a', "mp3 opus wav aac flac mp4 ogg mkv mka x-aac m4a mpeg mpga pcm webm"},
+        {'s', "success error"},
+        {'c', "default"},
+        {'t', "5m 1h"},
+        {'h', "server_tool_use"},
+    };
+    size_t i = 0;
+    while (lists[i].place != place) i++;
+    if (lint_listed(lists[i].words, lint_decode(l, value))) return;
+    lint_say(l, at, value, "must be one of %w, is %v", lists[i].words, value);
+}
+
+/* Checks call ids. */
+static void lint_bedrock_id(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str id = lint_decode(l, value);
+    bool good = id.len > 0 && id.len <= 64;
+    (void)place;
+    for (size_t i = 0; i < id.len && good; i++) {
+        ms_str letter = ms_str_n(id.ptr + i, 1);
+        good = lint_plain(letter) || memchr(".:", id.ptr[i], 2) != NULL;
+    }
+    if (good) return;
+    lint_say(l, at, value, "must match ^[a-zA-Z0-9_.:-]{1,64}$, is %v", value);
+}
+
+/* Checks an object whose members are in a table by its place: what stands in a block. */
+static void lint_bedrock_object(lint *l, const lint_path *at, ms_str value, char place)
+{
+#define LINT_MEDIA(letter)                                              \
+    {"format", LINT_NEEDED | LINT_STRING, lint_bedrock_word, letter},   \
+    {"source", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, letter}
+    static const lint_member image[] = {
+        LINT_MEDIA('i'), {"error", LINT_OBJECT, NULL, 0}, LINT_END};
+    static const lint_member video[] = {LINT_MEDIA('v'), LINT_END};
+    static const lint_member audio[] = {
+        LINT_MEDIA('a'), {"error", LINT_OBJECT, NULL, 0}, LINT_END};
+    static const lint_member document[] = {
+        {"name", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+        {"source", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, 'd'},
+        {"format", LINT_STRING, lint_bedrock_word, 'd'},
+        {"context", LINT_STRING, NULL, 0},
+        {"citations", LINT_OBJECT, NULL, 0},
+        LINT_END,
+    };
+    static const lint_member cache[] = {
+        {"type", LINT_NEEDED | LINT_STRING, lint_bedrock_word, 'c'},
+        {"ttl", LINT_STRING, lint_bedrock_word, 't'},
+        LINT_END,
+    };
+    static const lint_member reasoning[] = {
+        {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+        {"signature", LINT_STRING, NULL, 0},
+        LINT_END,
+    };
+    static const lint_member use[] = {
+        {"toolUseId", LINT_NEEDED | LINT_STRING, lint_bedrock_id, 0},
+        {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+        {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+        {"type", LINT_STRING, lint_bedrock_word, 'h'},
+        LINT_END,
+    };
+    const lint_member *members = place == 'i'   ? image
+                                 : place == 'v' ? video
+                                 : place == 'a' ? audio
+                                 : place == 'd' ? document
+                                 : place == 'c' ? cache
+                                 : place == 't' ? reasoning
+                                                : use;
+    lint_object(l, at, value, NULL, members, false);
+}
+
+/* ---- unions: objects with one member of a known name ---- */
+
+static const lint_member lint_bedrock_reasoning_text[] = {
+    {"reasoningText", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 't'}, LINT_END};
+
+static const lint_member lint_bedrock_redacted[] = {
+    {"redactedContent", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_bedrock_bytes[] = {
+    {"bytes", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_bedrock_s3[] = {
+    {"s3Location", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_plain[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_parts[] = {
+    {"content", LINT_NEEDED | LINT_LIST, NULL, 0}, LINT_END};
+
+/* Sources: of an image i, a video v, audio a, a document d. Reasoning: g. */
+static const lint_shape lint_bedrock_union_shapes[] = {
+    {"reasoningText", "g", lint_bedrock_reasoning_text, NULL},
+    {"redactedContent", "g", lint_bedrock_redacted, NULL},
+    {"bytes", "ivad", lint_bedrock_bytes, NULL},
+    {"s3Location", "ivad", lint_bedrock_s3, NULL},
+    {"text", "d", lint_bedrock_plain, NULL},
+    {"content", "d", lint_bedrock_parts, NULL},
+};
+
+static const lint_choice lint_bedrock_union = {NULL, lint_bedrock_union_shapes,
+                                               LINT_COUNT(lint_bedrock_union_shapes),
+                                               false};
+
+static void lint_bedrock_source(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_choose(l, at, value, &lint_bedrock_union, place);
+}
+
+/* ---- blocks ---- */
+
+static lint_check lint_bedrock_blocks, lint_bedrock_result;
+
+static const lint_member lint_bedrock_said[] = {
+    {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0}, LINT_END};
+
+static const lint_member lint_bedrock_json[] = {
+    {"json", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_use[] = {
+    {"toolUse", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'u'}, LINT_END};
+
+static const lint_member lint_bedrock_results[] = {
+    {"toolResult", LINT_NEEDED | LINT_OBJECT, lint_bedrock_result, 0}, LINT_END};
+
+static const lint_member lint_bedrock_reasoning[] = {
+    {"reasoningContent", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, 'g'}, LINT_END};
+
+static const lint_member lint_bedrock_image[] = {
+    {"image", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'i'}, LINT_END};
+
+static const lint_member lint_bedrock_document[] = {
+    {"document", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'd'}, LINT_END};
+
+static const lint_member lint_bedrock_video[] = {
+    {"video", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'v'}, LINT_END};
+
+static const lint_member lint_bedrock_audio[] = {
+    {"audio", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'a'}, LINT_END};
+
+static const lint_member lint_bedrock_cache[] = {
+    {"cachePoint", LINT_NEEDED | LINT_OBJECT, lint_bedrock_object, 'c'}, LINT_END};
+
+static const lint_member lint_bedrock_search[] = {
+    {"searchResult", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_guard[] = {
+    {"guardContent", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_cited[] = {
+    {"citationsContent", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_added[] = {
+    {"toolAddition", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+static const lint_member lint_bedrock_removed[] = {
+    {"toolRemoval", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
+/* A text must not be blank, but in a result it may: so the service was seen to answer
+ * (hermes-agent 55092). Pictures and documents are the user's. A result in an assistant's
+ * message is of a call that the service made. */
+static const lint_shape lint_bedrock_shapes[] = {
+    {"text", "uays", lint_bedrock_said, NULL},
+    {"text", "r", lint_bedrock_plain, NULL},
+    {"json", "r", lint_bedrock_json, NULL},
+    {"toolUse", "a", lint_bedrock_use, NULL},
+    {"toolResult", "ua", lint_bedrock_results, NULL},
+    {"reasoningContent", "a", lint_bedrock_reasoning, NULL},
+    {"image", "ur", lint_bedrock_image, NULL},
+    {"document", "ur", lint_bedrock_document, NULL},
+    {"video", "ur", lint_bedrock_video, NULL},
+    {"audio", "u", lint_bedrock_audio, NULL},
+    {"searchResult", "ur", lint_bedrock_search, NULL},
+    {"cachePoint", "uays", lint_bedrock_cache, NULL},
+    {"guardContent", "uays", lint_bedrock_guard, NULL},
+    {"citationsContent", "a", lint_bedrock_cited, NULL},
+    {"toolAddition", "uy", lint_bedrock_added, NULL},
+    {"toolRemoval", "uy", lint_bedrock_removed, NULL},
+};
+
+static const lint_choice lint_bedrock_block = {NULL, lint_bedrock_shapes,
+                                               LINT_COUNT(lint_bedrock_shapes), false};
+
+/* Checks blocks: of a message at least one, and a document has a text beside it. An empty
+ * result is taken by some models and refused by others (harness-sdk 2123). */
+static void lint_bedrock_blocks(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    ms_str document = {NULL, 0};
+    bool text = false;
+    if (place == 's') lint_each(l, at, value, &lint_bedrock_block, place, place);
+    else lint_some(l, at, value, &lint_bedrock_block, place);
+    while (place == 'u' && ms_json_next(&it)) {
+        text = text || lint_has(it.value, "text");
+        if (lint_has(it.value, "document")) document = it.value;
+    }
+    if (document.ptr != NULL && !text)
+        lint_say(l, at, document, "must hold a text beside the document");
+}
+
+static const lint_member lint_bedrock_result_members[] = {
+    {"toolUseId", LINT_NEEDED | LINT_STRING, lint_bedrock_id, 0},
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'r'},
+    {"status", LINT_STRING, lint_bedrock_word, 's'},
+    {"type", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static void lint_bedrock_result(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)place;
+    lint_object(l, at, value, NULL, lint_bedrock_result_members, false);
+}
+
+static const lint_member lint_bedrock_user[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'u'}, LINT_END};
+
+static const lint_member lint_bedrock_assistant[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'a'}, LINT_END};
+
+static const lint_member lint_bedrock_system[] = {
+    {"content", LINT_NEEDED | LINT_LIST, lint_bedrock_blocks, 'y'}, LINT_END};
+
+static const lint_shape lint_bedrock_messages[] = {
+    {"user", "m", lint_bedrock_user, NULL},
+    {"assistant", "m", lint_bedrock_assistant, NULL},
+    {"system", "m", lint_bedrock_system, NULL},
+};
+
+static const lint_choice lint_bedrock_message = {
+    "role", lint_bedrock_messages, LINT_COUNT(lint_bedrock_messages), false};
+
+
+/* ---- bedrock: calls, results, order of roles ---- */
+
+/* Adds the calls and the results of a message. The scope of calls is the number of their
+ * message, in which ids differ; a result answers a call of the message before. */
+static void lint_bedrock_pairs(lint *l, const lint_path *message, ms_str value, size_t n)
+{
+    lint_path at = lint_in(message, "content");
+    ms_json_iter it = ms_json_iterate(lint_get(value, "content"));
+    bool user = lint_is(value, "role", "user");
+    for (size_t i = 0; !it.object && ms_json_next(&it); i++) {
+        lint_path block = lint_nth(&at, i), use = lint_in(&block, "toolUse");
+        lint_path result = lint_in(&block, "toolResult"), id = lint_in(&use, "toolUseId");
+        lint_path answers = lint_in(&result, "toolUseId");
+        ms_str called = lint_get(it.value, "toolUse");
+        ms_str answered = lint_get(it.value, "toolResult");
+        if (!user && called.ptr != NULL && !lint_has(called, "type"))
+            lint_called(l, &id, n, lint_get(called, "toolUseId"),
+                        "call id %v is used twice in one message");
+        if (user && answered.ptr != NULL)
+            lint_answered(l, &answers, n - 1, lint_get(answered, "toolUseId"),
+                          "result %v without a call in the message before",
+                          "call %v is answered twice");
+        if (!user && answered.ptr != NULL && !lint_has(answered, "type"))
+            lint_say(l, &result, answered,
+                     "the result of a client's call must be in a user message");
+    }
+}
+
+/* Checks the list: it starts with user, then user and assistant alternate. System
+ * messages may stand between. */
+static void lint_bedrock_list(lint *l, const lint_path *at, ms_str list, char place)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str before = {NULL, 0};
+    size_t count = lint_each(l, at, list, &lint_bedrock_message, 'm', 'm'), n = 0;
+    (void)place;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path message = lint_nth(at, i), path = lint_in(&message, "role");
+        ms_str role = lint_get(it.value, "role");
+        bool user = ms_json_string_is(role, MS_STR("user"));
+        if (!user && !ms_json_string_is(role, MS_STR("assistant"))) continue;
+        if (before.ptr == NULL && !user)
+            lint_say(l, &path, role, "the first message must be user");
+        if (before.ptr != NULL && lint_same(l, role, before))
+            lint_say(l, &path, role, "roles must alternate, %v follows %v", role, before);
+        lint_bedrock_pairs(l, &message, it.value, ++n);
+        before = role;
+    }
+    if (count == 0) lint_say(l, at, list, "must not be empty");
+    lint_unanswered(l, " has no result in the message after it");
+}
+
+/* Returns the first call or result of the list; absent: it has none. */
+static ms_str lint_bedrock_tool(ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        ms_json_iter blocks = ms_json_iterate(lint_get(it.value, "content"));
+        while (!blocks.object && ms_json_next(&blocks))
+            if (lint_has(blocks.value, "toolUse") || lint_has(blocks.value, "toolResult"))
+                return blocks.value;
+    }
+    return ms_str_n(NULL, 0);
+}
+
+static const lint_member lint_bedrock_request[] = {
+    {"system", LINT_LIST, lint_bedrock_blocks, 's'},
+    {"messages", LINT_NEEDED | LINT_LIST, lint_bedrock_list, 0},
+    {"toolConfig", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+/* Checks a request. With members beside the list and the system text it is a whole one:
+ * then it has toolConfig where the list has a call or a result. */
+static void lint_bedrock(lint *l, char place)
+{
+    ms_json_iter it = ms_json_iterate(l->json);
+    ms_str tool = lint_bedrock_tool(lint_get(l->json, "messages"));
+    bool whole = false;
+    (void)place;
+    if (lint_kind(l->json) != LINT_OBJECT) {
+        lint_say(l, NULL, l->json, "must be an object, is %v", l->json);
+        return;
+    }
+    lint_object(l, NULL, l->json, NULL, lint_bedrock_request, true);
+    while (ms_json_next(&it))
+        whole = whole || (!ms_json_string_is(it.key, MS_STR("system")) &&
+                          !ms_json_string_is(it.key, MS_STR("messages")));
+    if (!whole || tool.ptr == NULL || lint_has(l->json, "toolConfig")) return;
+    lint_path at = lint_in(NULL, "toolConfig");
+    lint_say(l, &at, tool, "missing, must be there as a message has a call or a result");
+}
+
+
+/* ---- gemini-interactions: the shape of a step ----
+ * Places of contents: u in a user_input, m in a model_output, t in the summary of a
+ * thought, r in a result. A step and a content of an unknown type are taken: the service
+ * adds types, and what came is sent back as it came. */
+
+static lint_check lint_interactions_contents;
+
+/* Checks media: there are data, or it is said where they are. */
+static void lint_interactions_media(lint *l, const lint_path *at, ms_str value,
+                                    char place)
+{
+    (void)place;
+    if (lint_has(value, "data") || lint_has(value, "uri")) return;
+    lint_say(l, at, value, "must hold data or uri, holds neither");
+}
+
+/* Checks a result: a text, an object, or contents. */
+static void lint_interactions_result(lint *l, const lint_path *at, ms_str value,
+                                     char place)
+{
+    if (lint_kind(value) == LINT_LIST) lint_interactions_contents(l, at, value, place);
+}
+
+static const lint_member lint_interactions_text[] = {
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"annotations", LINT_LIST, NULL, 0},
+    LINT_END,
+};
+
+#define LINT_DATA                                  \
+    {"data", LINT_STRING, lint_not_empty, 0},      \
+    {"uri", LINT_STRING, lint_not_empty, 0},       \
+    {"mime_type", LINT_STRING, lint_not_empty, 0}, \
+    {"resolution", LINT_STRING, NULL, 0}
+
+static const lint_member lint_interactions_image[] = {LINT_DATA, LINT_END};
+
+static const lint_member lint_interactions_video[] = {
+    LINT_DATA,
+    {"name", LINT_STRING, NULL, 0},
+    {"processing", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_audio[] = {
+    LINT_DATA,
+    {"channels", LINT_NUMBER, NULL, 0},
+    {"sample_rate", LINT_NUMBER, NULL, 0},
+    {"processing", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
+    {"arguments", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"signature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_answer[] = {
+    {"call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+    {"result", LINT_NEEDED | LINT_STRING | LINT_OBJECT | LINT_LIST,
+     lint_interactions_result, 'r'},
+    {"name", LINT_STRING, lint_tool_name, 0},
+    {"is_error", LINT_BOOL, NULL, 0},
+    {"signature", LINT_STRING, NULL, 0},
+    LINT_END,
+};
+
+/* Clients send results in a user_input, too. */
+static const lint_shape lint_interactions_content_shapes[] = {
+    {"text", "umtr", lint_interactions_text, NULL},
+    {"image", "umtr", lint_interactions_image, lint_interactions_media},
+    {"audio", "umr", lint_interactions_audio, lint_interactions_media},
+    {"document", "umr", lint_interactions_video, lint_interactions_media},
+    {"video", "umr", lint_interactions_video, lint_interactions_media},
+    {"function_result", "u", lint_interactions_answer, NULL},
+};
+
+static const lint_choice lint_interactions_content = {
+    "type", lint_interactions_content_shapes,
+    LINT_COUNT(lint_interactions_content_shapes), false};
+
+/* Checks what has a type, known or not. Returns whether the type is an unknown one. */
+static bool lint_interactions_typed(lint *l, const lint_path *at, ms_str value,
+                                    const lint_choice *of, char place)
+{
+    ms_str type = lint_get(value, "type");
+    bool some = lint_kind(type) == LINT_STRING && type.len > 2;
+    bool unknown = some && lint_shape_of(value, of, place) == NULL;
+    for (size_t i = 0; i < of->count; i++) /* known, but not here */
+        if (ms_json_string_is(type, ms_str_of(of->shapes[i].tag))) unknown = false;
+    if (!unknown) lint_choose(l, at, value, of, place);
+    return unknown;
+}
+
+static void lint_interactions_contents(lint *l, const lint_path *at, ms_str value,
+                                       char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path content = lint_nth(at, i);
+        lint_interactions_typed(l, &content, it.value, &lint_interactions_content, place);
+    }
+}
+
+static const lint_member lint_interactions_user[] = {
+    {"content", LINT_LIST, lint_interactions_contents, 'u'}, LINT_END};
+
+static const lint_member lint_interactions_model[] = {
+    {"content", LINT_LIST, lint_interactions_contents, 'm'},
+    {"error", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_interactions_thought[] = {
+    {"signature", LINT_STRING, lint_not_empty, 0},
+    {"summary", LINT_LIST, lint_interactions_contents, 't'},
+    LINT_END,
+};
+
+static const lint_shape lint_interactions_shapes[] = {
+    {"user_input", "i", lint_interactions_user, NULL},
+    {"model_output", "i", lint_interactions_model, NULL},
+    {"thought", "i", lint_interactions_thought, NULL},
+    {"function_call", "i", lint_interactions_call, NULL},
+    {"function_result", "i", lint_interactions_answer, NULL},
+};
+
+static const lint_choice lint_interactions_step = {
+    "type", lint_interactions_shapes, LINT_COUNT(lint_interactions_shapes), false};
+
+/* Steps of the service have these, whatever their type. */
+static const lint_member lint_interactions_hosted_call[] = {
+    {"id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static const lint_member lint_interactions_hosted_result[] = {
+    {"call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
+
+static bool lint_ends(ms_str text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.len >= n && memcmp(text.ptr + text.len - n, end, n) == 0;
+}
+
+
+/* ---- gemini-interactions: calls and results ---- */
+
+/* Scopes of calls: those of the client, which wait for a result, and the service's. */
+enum { LINT_CLIENTS, LINT_HOSTED };
+
+/* Adds a result. With a chain of stored interactions its call may be in that chain. */
+static void lint_interactions_answered(lint *l, const lint_path *at, ms_str value,
+                                       size_t scope, bool chained)
+{
+    lint_path path = lint_in(at, "call_id");
+    ms_str id = lint_get(value, "call_id"), text = lint_decode(l, id);
+    if (chained && text.ptr != NULL && lint_call_of(l, scope, text) == NULL) return;
+    lint_answered(l, &path, scope, id, "result %v without a call before it",
+                  "call %v is answered twice");
+}
+
+/* Adds the calls and the results of a step of a known type. */
+static void lint_interactions_pairs(lint *l, const lint_path *at, ms_str step,
+                                    bool chained)
+{
+    lint_path id = lint_in(at, "id"), contents = lint_in(at, "content");
+    ms_json_iter it = ms_json_iterate(lint_get(step, "content"));
+    if (lint_is(step, "type", "function_call"))
+        lint_called(l, &id, LINT_CLIENTS, lint_get(step, "id"),
+                    "call ids must be unique, %v is used twice");
+    if (lint_is(step, "type", "function_result"))
+        lint_interactions_answered(l, at, step, LINT_CLIENTS, chained);
+    if (!lint_is(step, "type", "user_input") || it.object) return;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        lint_path content = lint_nth(&contents, i);
+        if (lint_is(it.value, "type", "function_result"))
+            lint_interactions_answered(l, &content, it.value, LINT_CLIENTS, chained);
+    }
+}
+
+/* Checks a step of the service: a call has an id, and may be without a result. */
+static void lint_interactions_hosted(lint *l, const lint_path *at, ms_str step,
+                                     bool chained)
+{
+    ms_str type = lint_decode(l, lint_get(step, "type"));
+    if (lint_ends(type, "_call")) {
+        ms_str id = lint_decode(l, lint_get(step, "id"));
+        lint_object(l, at, step, NULL, lint_interactions_hosted_call, true);
+        if (id.ptr != NULL && lint_call_of(l, LINT_HOSTED, id) == NULL)
+            lint_new_call(l, LINT_HOSTED, id);
+    } else if (lint_ends(type, "_result")) {
+        lint_object(l, at, step, NULL, lint_interactions_hosted_result, true);
+        lint_interactions_answered(l, at, step, LINT_HOSTED, chained);
+    }
+}
+
+/* Returns whether a value is a content, which is no step. */
+static bool lint_interactions_bare(ms_str value)
+{
+    static const char *const types[] = {"text", "image", "audio", "document", "video"};
+    for (size_t i = 0; i < LINT_COUNT(types); i++)
+        if (lint_is(value, "type", types[i])) return true;
+    return false;
+}
+
+/* Checks the input: a text, contents, or steps. */
+static void lint_interactions_input(lint *l, const lint_path *at, ms_str value,
+                                    char place)
+{
+    ms_json_iter it = ms_json_iterate(value);
+    ms_str first = {NULL, 0};
+    bool chained = lint_has(l->json, "previous_interaction_id");
+    size_t i = 0;
+    (void)place;
+    if (lint_kind(value) == LINT_STRING) lint_not_empty(l, at, value, 0);
+    if (lint_kind(value) == LINT_STRING) return;
+    if (ms_json_element(value, 0, &first) && lint_interactions_bare(first)) {
+        lint_interactions_contents(l, at, value, 'u');
+        return;
+    }
+    for (; ms_json_next(&it); i++) {
+        lint_path step = lint_nth(at, i);
+        const lint_choice *of = &lint_interactions_step;
+        if (lint_interactions_bare(it.value))
+            lint_say(l, &step, it.value, "must be a step, is a content");
+        else if (lint_interactions_typed(l, &step, it.value, of, 'i'))
+            lint_interactions_hosted(l, &step, it.value, chained);
+        else
+            lint_interactions_pairs(l, &step, it.value, chained);
+    }
+    if (i == 0) lint_say(l, at, value, "must not be empty");
+    lint_unanswered(l, " has no result after it");
+}
+
+static const lint_member lint_interactions_request[] = {
+    {"system_instruction", LINT_STRING, NULL, 0},
+    {"input", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_interactions_input, 0},
+    {"previous_interaction_id", LINT_STRING, lint_not_empty, 0},
+    LINT_END,
+};
+
+static void lint_interactions(lint *l, char place)
+{
+    (void)place;
+    if (lint_kind(l->json) == LINT_OBJECT)
+        lint_object(l, NULL, l->json, NULL, lint_interactions_request, true);
+    else
+        lint_say(l, NULL, l->json, "must be an object, is %v", l->json);
+}
+
+
 /* ---- pydantic-ai: the shape of a message ----
  * Places of parts: q in a request, r in a response. Unknown members are ignored. */
 
@@ -2346,23 +2954,28 @@ static const char *const lint_of_anthropic[] = {"system", "messages", NULL};
 static const char *const lint_of_gemini[] = {"systemInstruction", "contents", NULL};
 static const char *const lint_of_responses[] = {
     "instructions", "store", "previous_response_id", "conversation", "input", NULL};
+static const char *const lint_of_bedrock[] = {"system", "messages", NULL};
+static const char *const lint_of_interactions[] = {"system_instruction", "input", NULL};
 
 static const struct lint_provider {
     const char *name;
     void (*check)(lint *l, char place);
     char place;               /* of the messages */
     const char *const *body;
+    bool whole;               /* the rules look at all its members */
 } lint_providers[] = {
-    {"openai", lint_chat, 'o', lint_of_chat},
-    {"chat-strict", lint_chat, 's', lint_of_chat},
-    {"anthropic", lint_anthropic, 0, lint_of_anthropic},
-    {"gemini", lint_gemini, 0, lint_of_gemini},
-    {"pydantic-ai", lint_pydantic, 'p', lint_of_chat},
-    {"ollama", lint_chat, 'l', lint_of_chat},
-    {"deepseek", lint_chat, 'o', lint_of_chat},
-    {"glm", lint_chat, 'o', lint_of_chat},
-    {"openrouter", lint_chat, 'o', lint_of_chat},
-    {"openai-responses", lint_responses, 's', lint_of_responses},
+    {"openai", lint_chat, 'o', lint_of_chat, false},
+    {"chat-strict", lint_chat, 's', lint_of_chat, false},
+    {"anthropic", lint_anthropic, 0, lint_of_anthropic, false},
+    {"gemini", lint_gemini, 0, lint_of_gemini, false},
+    {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false},
+    {"ollama", lint_chat, 'l', lint_of_chat, false},
+    {"deepseek", lint_chat, 'o', lint_of_chat, false},
+    {"glm", lint_chat, 'o', lint_of_chat, false},
+    {"openrouter", lint_chat, 'o', lint_of_chat, false},
+    {"openai-responses", lint_responses, 's', lint_of_responses, false},
+    {"bedrock", lint_bedrock, 0, lint_of_bedrock, true},
+    {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true},
 };
 
 static const struct lint_provider *lint_provider_of(const char *name)
@@ -2377,6 +2990,12 @@ const char *const *lint_members_of(const char *provider)
 {
     const struct lint_provider *p = lint_provider_of(provider);
     return p != NULL ? p->body : NULL;
+}
+
+bool lint_reads_body(const char *provider)
+{
+    const struct lint_provider *p = lint_provider_of(provider);
+    return p != NULL && p->whole;
 }
 
 int lint_request(const char *provider, ms_str json, ms_arena *arena,

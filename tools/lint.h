@@ -12,6 +12,9 @@
  *     gemini       {"systemInstruction": {"parts": [...]}, "contents": [...]}
  *     openai-responses   [item, ...], or {"instructions": text, "input": [...]} with
  *                  store (false if it is missing) and previous_response_id
+ *     bedrock      {"system": [blocks], "messages": [...]}, or the whole request
+ *     gemini-interactions
+ *                  {"system_instruction": text, "input": [steps]}, or the whole request
  *
  * The system text is optional. chat-strict is the sum of what servers with openai's
  * format and their templates demand.
@@ -44,5 +47,9 @@ int lint_request(const char *provider, ms_str json, ms_arena *arena,
  * after the last. The last one is the list: where it is the only one, a request is the
  * list itself. NULL: no such provider. */
 const char *const *lint_members_of(const char *provider);
+
+/* Returns whether the rules of a provider look at all members of a body, also at those
+ * that lint_members_of does not name, so that lint_request takes the body as it is. */
+bool lint_reads_body(const char *provider);
 
 #endif /* LINT_H */

@@ -793,7 +793,8 @@ static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
     int64_t changed = 0;
     bool same = false;
     if (u->size == 0 || s->in.whole) return false; /* the rest of the state matters */
-    if (ms_store_stat(s->in.store, &stat, NULL) != MS_OK || stat.damaged > 0) return false;
+    if (ms_store_stat(s->in.store, &stat, NULL) != MS_OK) return false;
+    if (stat.damaged > 0) return false;
     q.location = name;
     q.raw = MS_RAW_LOCATIONS;
     q.limit = 1;

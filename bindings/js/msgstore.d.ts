@@ -24,7 +24,8 @@ export interface Stored extends Message {
 /* A page. damaged: the number of unreadable records that it met. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
 export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
-  | "pydantic-ai" | "openai-responses" | "envelope" | "task" | "session";
+  | "gemini-interactions" | "bedrock" | "pydantic-ai" | "openai-responses"
+  | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
   | "deepseek" | "glm" | "openrouter" | "openai-responses";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";

@@ -15,6 +15,10 @@
  *   pydantic-ai    {"kind": "request" or "response", "parts": [...]}
  *   openai-responses  {"type": "message", "role": s, "content": s or [parts]},
  *                  {"type": "function_call", ...}, and all other items
+ *   bedrock        {"role": "user" or "assistant", "content": [blocks of Converse]}
+ *   gemini-interactions
+ *                  steps {"type": "user_input", "content": [...]}, {"type":
+ *                  "function_call", "id", "name", "arguments"}, ...
  *
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
@@ -31,7 +35,9 @@ typedef struct ms_format {
 } ms_format;
 
 /* Finds a member of `extra`; if absent, one that the message had in its source format and
- * that has no field. Writers use the same order. *value is its JSON text. */
+ * that has no field. Writers use the same order. A member of an object inside (bedrock:
+ * the signature of reasoningText) is found if no other has its name. *value is its JSON
+ * text. */
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value);
 
 MS_API const ms_format *ms_format_find(ms_str name);       /* NULL: unknown */
@@ -56,10 +62,11 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic:
- * system and messages; gemini: systemInstruction and contents; openai-responses:
- * instructions and input, which may be the user's text; elsewhere: messages).
- * Paths begin with "messages[3].". */
+/* Reads an array of message objects, or the body of a request that holds one (anthropic,
+ * bedrock: system and messages; gemini: systemInstruction and contents;
+ * openai-responses: instructions and input; gemini-interactions: system_instruction and
+ * input; elsewhere: messages). An input may be the user's text. Paths begin with
+ * "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);

@@ -106,10 +106,11 @@
  *                   [selfcheck]
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
- *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-pydantic]
- *                   [fmt-responses]
- *                   [format-table] [shorten] [wire] [items] [parts] [project] [emit]
- *                   [request] [answer-parts] [answer-events] [answer] [task] [session]
+ *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
+ *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
+ *                   [format-table] [shorten]
+ *                   [wire] [items] [parts] [project] [emit] [request]
+ *                   [answer-parts] [answer-events] [answer] [task] [session]
  *                   [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few

@@ -1,10 +1,10 @@
 
 /* ==== [fmt-blocks] messages that are lists of blocks =================================
- * Shared by anthropic, gemini and pydantic-ai. A block that is a text, a call, a result
- * or reasoning is a message of its own, all but the first JOINED. Any other block, and
- * one that stands on the wrong side, is a multimodal_part whose content is a list of it
- * alone. The system and the user never share an object with the assistant; results stand
- * on the user's side.
+ * Shared by anthropic, gemini, pydantic-ai and bedrock. A block that is a text, a call, a
+ * result or reasoning is a message of its own, all but the first JOINED. Any other block,
+ * and one that stands on the wrong side, is a multimodal_part whose content is a list of
+ * it alone. The system and the user never share an object with the assistant; results
+ * stand on the user's side.
  * ================================================================================== */
 
 /* Returns the side of a message: the assistant's, the system's, else the user's. */

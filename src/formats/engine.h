@@ -182,25 +182,39 @@ static ms_result ms__placeholders_needed(ms__reader *r, const ms__object_form *s
     return MS_OK;
 }
 
-/* Takes the members of an object inside. */
-static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
-                                       const ms__member *e, ms_envelope *m)
+static bool ms__is_inside(const ms__member *e)
+{
+    return e->placeholder && e->placeholder->as == &ms__as_object && !e->repeated &&
+           ms_json_kind_of(e->value) == MS_JSON_OBJECT;
+}
+
+/* An object that is being read: its members, and the place of the next one. */
+typedef struct ms__opened {
+    const ms__placeholder *placeholder; /* NULL: the outermost */
+    size_t base, at;
+} ms__opened;
+
+/* Begins to take the members of an object inside. */
+static ms_result ms__inner_object_begin(ms__reader *r, const ms__object_form *s,
+                                        const ms__member *e, ms__opened *in)
 {
     const ms__placeholder *ph = e->placeholder;
     char open[3] = {1, ph->letter, '{'};
-    size_t base;
-    ms_result code = MS_OK;
+    in->placeholder = ph;
     r->seen |= (uint64_t)1 << (ph - s->placeholders);
-    MS__TRY(ms__members_list(r, e->value, &base));
+    MS__TRY(ms__members_list(r, e->value, &in->base));
     MS__TRY(ms__text_add(r, ms_str_n(open, 3)));
-    ms__members_match(r, s, base, ph->letter);
-    for (size_t i = base; code == MS_OK && i < stbds_arrlenu(r->members); i++) {
-        ms__member inner = r->members[i];
-        if (!inner.repeated) code = ms__member_read(r, s, &inner, m);
-    }
-    if (code == MS_OK) code = ms__placeholders_needed(r, s, ph->letter);
-    if (code != MS_OK) return ms__fail_in(r->err, code, "%s", ph->name);
-    stbds_arrsetlen(r->members, base);
+    ms__members_match(r, s, in->base, ph->letter);
+    in->at = in->base;
+    return MS_OK;
+}
+
+/* Ends an object inside. */
+static ms_result ms__inner_object_end(ms__reader *r, const ms__object_form *s,
+                                      const ms__opened *in)
+{
+    MS__TRY(ms__placeholders_needed(r, s, in->placeholder->letter));
+    stbds_arrsetlen(r->members, in->base);
     return ms__text_add(r, MS_STR("}"));
 }
 
@@ -208,18 +222,25 @@ static ms_result ms__inner_object_read(ms__reader *r, const ms__object_form *s,
 static ms_result ms__object_read(ms__reader *r, const ms__object_form *s, size_t base,
                                  ms_envelope *m)
 {
-    size_t end = stbds_arrlenu(r->members);
+    ms__opened in[MS__INSIDE_MAX + 1] = {{NULL, base, base}};
+    size_t depth = 0;
+    ms_result code = MS_OK;
     r->seen = 0;
     r->word = s->word;
     ms__members_match(r, s, base, 0);
-    for (size_t i = base; i < end; i++) {
-        ms__member e = r->members[i];
-        bool object = e.placeholder && e.placeholder->as == &ms__as_object &&
-                      ms_json_kind_of(e.value) == MS_JSON_OBJECT;
-        if (e.repeated) continue;
-        MS__TRY(object ? ms__inner_object_read(r, s, &e, m)
-                       : ms__member_read(r, s, &e, m));
+    while (code == MS_OK && (depth > 0 || in[0].at < stbds_arrlenu(r->members))) {
+        if (in[depth].at == stbds_arrlenu(r->members)) {
+            code = ms__inner_object_end(r, s, &in[depth]);
+            if (code == MS_OK) depth--;
+            continue;
+        }
+        ms__member e = r->members[in[depth].at++];
+        if (ms__is_inside(&e)) code = ms__inner_object_begin(r, s, &e, &in[++depth]);
+        else if (!e.repeated) code = ms__member_read(r, s, &e, m);
     }
+    for (; code != MS_OK && depth > 0; depth--)
+        code = ms__fail_in(r->err, code, "%s", in[depth].placeholder->name);
+    if (code != MS_OK) return code;
     stbds_arrsetlen(r->members, base);
     return ms__placeholders_needed(r, s, 0);
 }
@@ -557,7 +578,7 @@ static void ms__extra_fill(ms_writer *w, ms__object *o)
                    (o->put >> (ph - o->form->placeholders) & 1)))
             all = false;
         else if (!o->source ||
-                 !ms__token_member(o->tokens, ms__same_key, it.key, &value))
+                 !ms__token_member(o->tokens, ms__same_key, it.key, false, &value))
             ms__member_put(w, it.key, it.value);
     }
     if (!all) o->covered &= ~MS__ONE(EXTRA);
@@ -669,8 +690,9 @@ static void ms__object_rest(ms_writer *w, ms__object *o)
         if (ph->parent == parent && !(o->kept >> i & 1) && ms__is_new(o, ph))
             ms__placeholder_fill(w, o, ph, ms__absent());
     }
-    o->parent = 0;
-    if (parent) ms_json_end(&w->json);
+    if (!parent) return;
+    o->parent = ms__placeholder_lettered(o->form, parent)->parent;
+    ms_json_end(&w->json);
 }
 
 /* Writes members up to the end, or up to the list of the messages: then returns its
@@ -683,9 +705,10 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
         const ms__placeholder *ph = NULL;
         if (kind == MS__TOKEN_PLACEHOLDER || kind == MS__TOKEN_OPEN)
             ph = ms__placeholder_lettered(o->form, token.letter);
+        if (ph && ph->parent != o->parent) continue; /* of another object */
         if (ph && (kind == MS__TOKEN_PLACEHOLDER) != (ph->as == &ms__as_object))
             o->put |= (uint64_t)1 << (ph - o->form->placeholders);
-        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object && !o->parent) {
+        if (kind == MS__TOKEN_OPEN && ph && ph->as == &ms__as_object) {
             ms__name_put(w, ph);
             ms_json_begin(&w->json, MS_JSON_OBJECT);
             o->parent = ph->letter;
@@ -703,7 +726,7 @@ static const ms__placeholder *ms__object_fill(ms_writer *w, ms__object *o)
             return ph;
         }
     }
-    if (o->parent) ms__object_rest(w, o);
+    while (o->parent) ms__object_rest(w, o);
     ms__object_rest(w, o);
     return NULL;
 }

@@ -26,6 +26,9 @@ static const ms__format_row ms__formats[] = {
     {{"pydantic-ai", NULL, NULL, false}, NULL, NULL, &ms__pydantic},
     {{"openai-responses", "input", "instructions", false}, ms__responses_read, NULL,
      &ms__responses},
+    {{"bedrock", NULL, "system", false}, NULL, NULL, &ms__bedrock},
+    {{"gemini-interactions", "input", "system_instruction", false},
+     ms__interactions_read, ms__interactions_write, &ms__steps},
 };
 
 MS_API MS__RARE const ms_format *ms_format_at(size_t index)
@@ -134,6 +137,7 @@ static ms_result ms__read_body(ms__reader *r, const ms_format *d, ms_str *value)
         if (text && ms_json_kind_of(*value) == MS_JSON_STRING) {
             MS__TRY(ms__body_message(r, MS_STR("user"), false, *value, &system));
             MS__TRY(ms__read_one(r, d, system));
+            r->items[stbds_arrlenu(r->items) - 1].source = ms__absent(); /* no object */
             *value = MS_STR("[]");
         }
     }

@@ -10,7 +10,8 @@
  * Written in another format, a message keeps the fields for which that format has a
  * member. The writer counts the rest by field in ms_left_out. The form of each type in
  * the chat formats (openai, chat-strict, anthropic, gemini, pydantic-ai,
- * openai-responses: their words differ, their meaning does not):
+ * openai-responses, bedrock, gemini-interactions: their words differ, their meaning does
+ * not):
  *
  *   type                              chat formats                     framework
  *   user_message, task, script_

@@ -422,7 +422,8 @@ static ms_result ms__task_write(ms_writer *w, const ms_envelope *m, size_t n,
         return MS_OK;
     }
     if (!m->id.ptr && m->seq > 0 &&
-        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), &value)))
+        !(wrapped && ms__token_member(tokens, ms_json_string_is, MS_STR("id"), false,
+                                      &value)))
         outer.id = ms_str_n(number, ms__u64_write(m->seq, number));
     inner.extra = ms__absent(); /* written in the wrapper */
     ms__object_open(&o, f, true, &outer, &outer, 1);

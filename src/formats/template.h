@@ -23,10 +23,10 @@
  *
  * How to write a format:
  *   1. List the placeholders of each kind of object with MS__PLACEHOLDER. An object
- *      inside stands between its own placeholder (ms__as_object) and MS__END. `as` is how
- *      value and field stand for each other: ms__as_text, ms__as_any, ms__as_word, or one
- *      of your own. Two forms of one member are two placeholders of one name, the second
- *      one OTHERWISE.
+ *      inside stands between its own placeholder (ms__as_object) and MS__END; it may hold
+ *      another one, MS__INSIDE_MAX deep. `as` is how value and field stand for each
+ *      other: ms__as_text, ms__as_any, ms__as_word, or one of your own. Two forms of one
+ *      member are two placeholders of one name, the second one OTHERWISE.
  *   2. List the object forms, and fill an ms__format_tables. Its function `begin` finds
  *      the type, the role and the object form of an object (ms__member_of,
  *      ms__side_word).
@@ -157,6 +157,7 @@ struct ms__placeholder {
 #define MS__END(parent) {'}', parent, 0, 0, 0, "", &ms__as_end}
 
 #define MS__PLACEHOLDERS_MAX 40
+#define MS__INSIDE_MAX 2 /* objects inside each other */
 
 struct ms__object_form {
     char letter;
@@ -666,10 +667,11 @@ static bool ms__token_find(ms_str tokens, char letter)
     return false;
 }
 
-/* Finds the last member of that name in the outermost object. `same` compares a key of
- * the template with the name. */
-static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
-                                      ms_str name), ms_str name, ms_str *value)
+/* Finds the last member of that name in the outermost object, or in the objects inside.
+ * `same` compares a key of the template with the name. */
+static MS__ONCE bool ms__token_member(ms_str tokens,
+                                      bool (*same)(ms_str key, ms_str name),
+                                      ms_str name, bool inside, ms_str *value)
 {
     ms__token token;
     ms__token_kind kind;
@@ -678,7 +680,8 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
     while ((kind = ms__token_next(&tokens, &token)) != MS__TOKEN_END) {
         if (kind == MS__TOKEN_OPEN) depth++;
         if (kind == MS__TOKEN_CLOSE && depth > 0) depth--;
-        if (kind != MS__TOKEN_MEMBER || depth > 0 || !same(token.key, name)) continue;
+        if (kind != MS__TOKEN_MEMBER || (depth > 0) != inside || !same(token.key, name))
+            continue;
         *value = token.value;
         found = true;
     }
@@ -691,27 +694,25 @@ static MS__ONCE bool ms__token_member(ms_str tokens, bool (*same)(ms_str key,
 static size_t ms__canonical(const ms__object_form *s, const ms_envelope *m, size_t n,
                             char out[3 * MS__PLACEHOLDERS_MAX])
 {
-    const ms__placeholder *open = NULL; /* an object that is not begun yet */
-    size_t len = 0;
-    bool begun = false, put = false; /* put: a form of the member */
+    const ms__placeholder *open[MS__INSIDE_MAX]; /* the objects inside, outermost first */
+    size_t len = 0, depth = 0, begun = 0;
+    bool put = false; /* a form of the member */
     for (const ms__placeholder *ph = s->placeholders; ph < s->placeholders + s->n; ph++) {
         bool object = ph->as == &ms__as_object;
         if (ph->as == &ms__as_end) {
-            if (begun) out[len++] = '}';
-            open = NULL;
-            begun = false;
+            if (begun == depth) out[len++] = '}', begun--;
+            depth--;
             continue;
         }
-        if (object) open = ph;
+        if (object) open[depth++] = ph;
         if (!(ph->flags & MS__OTHERWISE)) put = false;
         if (put || (ph->flags & (MS__LENIENT | MS__FOREIGN)) ||
             (object ? !(ph->flags & MS__NEEDED) : !ms__placeholder_has(ph, m, n)))
             continue;
-        if (open && !begun) {
+        for (; begun < depth; begun++) {
             out[len++] = 1;
-            out[len++] = open->letter;
+            out[len++] = open[begun]->letter;
             out[len++] = '{';
-            begun = true;
         }
         if (object) continue;
         out[len++] = 1;
@@ -759,11 +760,13 @@ static bool ms__source_of(const ms__format_tables *f, const ms_envelope *m, bool
 MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
 {
     if (m->extra.ptr && ms_json_member(m->extra, name, value)) return true;
-    for (int outer = 0; outer < 2; outer++) {
-        ms_str part = ms__source_part(m, outer);
-        if (part.len > 0 && ms__token_member(ms_str_n(part.ptr + 1, part.len - 1),
-                                             ms_json_string_is, name, value))
-            return true;
-    }
+    for (int inside = 0; inside < 2; inside++)
+        for (int outer = 0; outer < 2; outer++) {
+            ms_str part = ms__source_part(m, outer);
+            if (part.len > 0 &&
+                ms__token_member(ms_str_n(part.ptr + 1, part.len - 1), ms_json_string_is,
+                                 name, inside, value))
+                return true;
+        }
     return false;
 }

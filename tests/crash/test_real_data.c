@@ -201,10 +201,10 @@ TEST(object_comes_back_when_a_format_takes_it)
         const char *folder;
         size_t taken;         /* objects, counted once a format */
     } folders[] = {
-        {"tau-bench-airline", 23228}, {"swe-agent-traj", 3267},  {"cline-session", 207},
-        {"claude-code-jsonl", 359},   {"claude-code-real", 350}, {"pi-session", 4255},
-        {"inspect-logs", 126},        {"openhands-events", 66},  {"gemini-cli", 37},
-        {"codex-rollout", 189},       {"atif-trajectory", 45},   {"copilot-cli", 56},
+        {"tau-bench-airline", 26082}, {"swe-agent-traj", 3864},  {"cline-session", 297},
+        {"claude-code-jsonl", 507},   {"claude-code-real", 551}, {"pi-session", 7000},
+        {"inspect-logs", 152},         {"openhands-events", 118}, {"gemini-cli", 54},
+        {"codex-rollout", 321},        {"atif-trajectory", 82},   {"copilot-cli", 95},
         {"otel-genai", 0},
     };
     size_t all = 0;

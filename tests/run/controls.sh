@@ -1501,6 +1501,50 @@ controls()
     control block_template_with_a_list gcc test_formats \
         gemini/template_is_not_used_when_its_block_has_a_list 100 \
         ms__source_of 'return outer || !ms__list_placeholder(*form);' 'return true;'
+    control member_of_another_object_is_written gcc test_formats \
+        bedrock/template_is_not_used_when_its_objects_are_in_the_wrong_place 100 \
+        ms__object_fill 'if (ph && ph->parent != o->parent) continue;' ''
+    control object_inside_ends_all_objects gcc test_formats \
+        bedrock/reasoning_comes_back_with_members_of_every_level 100 \
+        ms__object_rest 'o->parent = ms__placeholder_lettered(o->form, parent)->parent;' \
+        'o->parent = 0;'
+    control members_inside_not_found gcc test_format \
+        member_of_an_object_inside_is_found_unless_another_has_its_name 100 \
+        ms_member 'inside < 2' 'inside < 1'
+    control call_of_the_service_is_a_call gcc test_formats \
+        bedrock/calls_of_the_service_come_back 100 \
+        ms__bedrock_element '(form == 3 && ms_json_member(value, MS_STR("type"), &type))' \
+        'false'
+    control every_status_is_an_error gcc test_formats \
+        bedrock/results_become_messages_of_their_own_types 100 \
+        ms__bedrock_status_read 'ms_json_string_is(f->value, MS_STR("error"))' 'true'
+    control changed_result_keeps_its_kind gcc test_formats \
+        bedrock/changed_result_shows_in_the_block_of_its_kind 100 \
+        ms__bedrock_text_has '!ms__bedrock_json_has(ph, m, n)' 'true'
+    control every_block_is_a_step gcc test_formats \
+        gemini-interactions/contents_of_other_kinds_come_back 100 \
+        ms__is_kept_step "ms__step_letter(m) != 'k'" 'false'
+    control content_of_a_call_is_no_step gcc test_formats \
+        gemini-interactions/content_of_a_call_is_a_step_before_it 100 \
+        ms__step_put 'if (m->content.text.len > 0 && !ms__is_null(m)) {' 'if (false) {'
+    control empty_summary_is_left_out gcc test_formats \
+        gemini-interactions/thoughts_come_back_as_they_came 100 \
+        ms__summary_read '&& f->value.len > 2' ''
+    control step_without_content_gets_one gcc test_formats \
+        gemini-interactions/steps_without_content_come_back 100 \
+        ms__contents_have 'n > 1 || !ms__is_null(m)' 'true'
+    control call_alone_needs_content gcc test_formats \
+        gemini-interactions/calls_come_back 100 \
+        ms__outer_read '!(ms__type_row_of(m->type)->required >> MS_F_CONTENT & 1)' 'false'
+    control text_of_a_body_is_a_turn gcc test_formats \
+        gemini-interactions/text_of_a_body_is_the_users 100 \
+        ms__read_body '.source = ms__absent();' '.source;'
+    control every_list_is_a_result gcc test_formats \
+        gemini-interactions/results_come_back_whatever_they_have 100 \
+        ms__step_result_read 'ms__is_parts(f->value)' 'true'
+    control step_that_is_no_object_is_written gcc test_formats \
+        gemini-interactions/step_that_is_no_object_is_a_content 100 \
+        ms__is_kept_step 'if (ms_json_kind_of(it.value) != MS_JSON_OBJECT) return false;' ';'
     control derived_index_moves_places gcc test_log_index \
         queries_by_number_are_whole_when_indexes_in_a_row_are_damaged 100 \
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''

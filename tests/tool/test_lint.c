@@ -17,8 +17,9 @@
 #include <time.h>
 
 static const char *const providers[] = {"openai", "chat-strict", "anthropic", "gemini",
-                                        "pydantic-ai", "ollama", "openai-responses"};
-static table_row rows[600];
+                                        "pydantic-ai", "ollama", "openai-responses",
+                                        "bedrock", "gemini-interactions"};
+static table_row rows[800];
 static size_t row_count;
 
 typedef struct report {
@@ -99,7 +100,8 @@ TEST(members_of_a_body_are_known_of_each_provider)
         size_t count;
     } bodies[] = {{"openai", "messages", 1}, {"anthropic", "messages", 2},
                   {"gemini", "contents", 2}, {"pydantic-ai", "messages", 1},
-                  {"openai-responses", "input", 5}};
+                  {"openai-responses", "input", 5}, {"bedrock", "messages", 2},
+                  {"gemini-interactions", "input", 2}};
     for (size_t i = 0; i < COUNT(bodies); i++) {
         const char *const *names = lint_members_of(bodies[i].provider);
         size_t n = 0;
@@ -109,6 +111,16 @@ TEST(members_of_a_body_are_known_of_each_provider)
         assert_string_equal(names[n - 1], bodies[i].list);
     }
     assert_null(lint_members_of("nobody"));
+}
+
+/* Of the others only the members that lint_members_of names are judged. */
+TEST(whole_body_is_judged_when_the_provider_has_rules_for_it)
+{
+    for (size_t p = 0; p < COUNT(providers); p++)
+        assert_int_equal(lint_reads_body(providers[p]),
+                         strcmp(providers[p], "bedrock") == 0 ||
+                             strcmp(providers[p], "gemini-interactions") == 0);
+    assert_false(lint_reads_body("nobody"));
 }
 
 TEST(value_is_refused_when_it_is_no_request)
@@ -283,6 +295,16 @@ static const struct long_request {
      "{'type':'function_call','call_id':'c%lu','name':'f','arguments':''}", ",",
      "{'type':'function_call_output','call_id':'c%lu','output':'r'}", "]",
      "input[1].call_id", ".call_id"},
+    {"bedrock", "{'messages':[{'role':'user','content':[{'text':'a'}]},"
+     "{'role':'assistant','content':[",
+     "{'toolUse':{'toolUseId':'c%lu','name':'f','input':{}}}",
+     "]},{'role':'user','content':[",
+     "{'toolResult':{'toolUseId':'c%lu','content':[{'text':'r'}]}}", "]}]}",
+     "messages[1].content[0].toolUse.toolUseId", ".toolUseId"},
+    {"gemini-interactions", "{'input':[",
+     "{'type':'function_call','id':'c%lu','name':'f','arguments':{}}", ",",
+     "{'type':'function_result','call_id':'c%lu','result':'r'}", "]}", "input[0].id",
+     ".call_id"},
     {"openai", "[1,", "{'role':'tool','tool_call_id':'%lu','content':''}", "]", NULL, NULL,
      "messages[0]", "messages[%lu].tool_call_id"},
     {"gemini", "{'contents':[1,",

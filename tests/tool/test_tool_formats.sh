@@ -11,7 +11,7 @@ log=$tmp/a.log
 
 session <<'END'
 == help_lists_formats_and_commands
--h => session => task => envelope-rows => anthropic => gemini => pydantic-ai
+-h => session => task => envelope-rows => anthropic => gemini => pydantic-ai => bedrock => gemini-interactions
 => claude-code => lookup => check
 
 == formats_and_options_are_refused_when_they_do_not_fit
@@ -56,6 +56,11 @@ $ reads '{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","
 $ reads '{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}' => "type":"observation","content":"r","tool_call_id":"c"
 $ reads '{"id":"m","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}' => "type":"assistant_message".*stop_reason.*end_turn
 $ reads '{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]}' => "type":"action","tool":"f","args":\{\}
+$ reads '{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"f","input":{"a":1}}}]}' => "type":"action","tool":"f","args":\{"a":1\},"tool_call_id":"c"
+$ reads '{"role":"user","content":[{"text":"hi"}]}' => "type":"user_message","content":"hi"
+$ reads '{"type":"function_call","id":"c","name":"f","arguments":{}}' => "type":"action","tool":"f","args":\{\},"tool_call_id":"c"
+$ reads '{"type":"function_result","call_id":"c","result":"r"}' => "type":"observation","content":"r"
+$ reads '{"type":"model_output","content":[{"type":"text","text":"hi"}]}' => "type":"assistant_message","content":"hi"
 $ reads '{"kind":"response","parts":[{"part_kind":"tool-call","tool_name":"f","args":{},"tool_call_id":"c"}]}' => "type":"action","tool":"f"
 $ reads '{"role":"tool","content":"r","tool_name":"f","timestamp":"2026-03-02T09:00:00Z"}' => "type":"observation","content":"r","tool":"f".*"timestamp":
 $ reads '{"role":"user","content":"x","created_at":"2026-03-02T09:00:00Z"}' => "timestamp":1772442000
@@ -85,6 +90,18 @@ $ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anth
 $ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[]},{"role":"assistant","content":"b"}]}' | kinds => ^injected_context=s user_message=a reasoning= assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"}]}' --from openai-responses | kinds => ^injected_context=s user_message=a$
+$ reads '{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"model":"m","system_instruction":"s","input":[{"type":"user_input","content":[{"type":"text","text":"a"}]},{"type":"model_output","content":[{"type":"text","text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
+$ reads '{"input":[{"role":"user","content":"a"},{"type":"function_call_output","call_id":"c","output":"r"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"},{"type":"message","role":"assistant","content":"b"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","id":"i"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"input":[{"role":"user","content":"a"}]}' => "user_message","content":"a","source":"r!
+$ reads '{"input":[{"role":"user","content":"a"},{"type":"thought","signature":"s"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"function_result","call_id":"c","result":"r"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"input":[{"role":"user","content":"a"},{"role":"model","content":"b"}]}' => "user_message","content":"a","source":"i!
+$ reads '{"system_instruction":"s","input":[{"role":"user","content":"a"}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"history":[{"role":"user","content":"a"},{"role":"tool","tool_call_id":"c","content":"r"}],"input":"q"}' | kinds => ^user_message=a observation=r$
+$ reads '{"system_instruction":"s","messages":[{"role":"user","content":"a"}],"input":[]}' | kinds => ^user_message=a$
 $ reads '{"system":"s","messages":[]}' | kinds => ^injected_context=s$
 $ reads '[{"messages":[{"role":"user","content":"a"}]},{"system":"s","messages":[{"role":"user","content":"b"}]}]' | kinds => ^user_message=a injected_context=s user_message=b$
 $ reads '{"messages":[{"version":1,"type":"text","role":"user","content":"a","payload":{}}]}' --from envelope | kinds => ^user_message=a$

@@ -61,7 +61,8 @@ def test_iteration_reads_each_message_once_when_the_order_is_another(store, orde
     assert [m.seq for m in store.messages("l", **{order: True})] == list(range(1200, 0, -1))
 
 
-@pytest.mark.parametrize("format", ["openai", "anthropic", "gemini", "pydantic-ai"])
+@pytest.mark.parametrize("format", ["openai", "anthropic", "gemini", "gemini-interactions",
+                                    "bedrock", "pydantic-ai"])
 @pytest.mark.parametrize("before", [497, 498, 499])
 def test_iteration_keeps_items_whole_when_a_page_would_end_in_them(store, format, before):
     store.append([msgstore.user(str(n)) for n in range(before)], "l")
@@ -264,7 +265,8 @@ def test_killed_writer_loses_nothing_acknowledged(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["framework", "openai", "anthropic", "gemini",
-                                    "pydantic-ai", "openai-responses", "envelope", "task"])
+                                    "gemini-interactions", "bedrock", "pydantic-ai",
+                                    "openai-responses", "envelope", "task"])
 def test_every_format_goes_in_and_out(store, format):
     store.append([msgstore.user("q"), msgstore.assistant("a")], "l")
 

@@ -5,6 +5,8 @@
 #   MS_TEST_SCALE=n             percent of the windows of long traces (100)
 #   MS_RECORDED='FOLDER ...'    git repositories with recordings, instead of those that git
 #                               gets from GitHub
+#   MS_RECORDINGS=folder        git directories pydantic-ai and ai: their recorded traffic is
+#                               read, too, see recorded_lists.py
 #
 # Installs the packages of versions.txt under build/sdk (pip into a virtual environment, npm
 # into node_modules), names those that it cannot install, and goes on without them. Then
@@ -23,7 +25,7 @@ mkdir -p $out
 install $out tests/platform/sdk/versions.txt
 
 # The traces that other formats read go into a log, one location a file.
-make -s build/msgstore build/sdk/project || exit 1
+make -s build/msgstore build/sdk/project build/sdk/recorded_lists || exit 1
 rm -f $out/traces.msl
 taken=0 files=0
 while read -r file; do
@@ -85,6 +87,15 @@ judge_recorded()
     if [ -d $out/js/node_modules ]; then
         node tests/platform/sdk/judge.mjs $out || echo "FAIL judge.mjs: it ended with $?"
     else echo "skip node: no package is there"; fi
+    recordings=${MS_RECORDINGS:-}
+    if [ ! -d "$recordings/pydantic-ai" ] || [ ! -d "$recordings/ai" ]; then
+        echo "skip recorded_lists: MS_RECORDINGS names no folder with pydantic-ai and ai"
+    elif ! $out/py/bin/python -c 'import yaml' 2>/dev/null; then
+        echo "skip recorded_lists: there is no PyYAML"
+    else
+        $out/py/bin/python tests/platform/sdk/recorded_lists.py "$recordings" |
+            build/sdk/recorded_lists || echo "FAIL recorded_lists: no line was judged"
+    fi
 } | tee $out/judged
 passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
 skipped=$(grep -c '^skip ' $out/judged)

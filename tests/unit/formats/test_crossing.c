@@ -23,6 +23,7 @@ static const struct {
     {"envelope", ERRORS},   {"openai", CHAT},       {"chat-strict", CHAT},
     {"anthropic", ERRORS},  {"gemini", ERRORS},     {"pydantic-ai", ERRORS},
     {"openai-responses", CHAT},
+    {"bedrock", ERRORS},    {"gemini-interactions", ERRORS},
     {"envelope-rows", NOTHING}, /* one way: rows for a provider */
 };
 

@@ -16,6 +16,8 @@
 #define GE "gemini"
 #define PY "pydantic-ai"
 #define RE "openai-responses"
+#define BE "bedrock"
+#define GI "gemini-interactions"
 
 static void becomes(const char *name, const ms_envelope *m, size_t n, const char *want)
 {
@@ -101,11 +103,37 @@ TEST(member_is_found_unless_it_is_a_field)
     assert_false(ms_member(&built, MS_STR("x"), &(ms_str){NULL, 0}));
 }
 
+/* The signature of bedrock is in an object in an object. */
+TEST(member_of_an_object_inside_is_found_unless_another_has_its_name)
+{
+    static const struct {
+        size_t message;
+        const char *name, *value; /* NULL: none */
+    } members[] = {
+        {0, "signature", "\"s\""}, {0, "x", "1"}, {0, "text", NULL},
+        {0, "reasoningText", NULL}, {1, "redactedContent", "\"aGk=\""}, {2, "k", "2"},
+    };
+    static const char json[] =
+        "{\"role\":\"assistant\",\"content\":[{\"reasoningContent\":{\"x\":0,"
+        "\"reasoningText\":{\"text\":\"t\",\"signature\":\"s\"}},\"x\":1},"
+        "{\"reasoningContent\":{\"redactedContent\":\"aGk=\"}},{\"toolUse\":"
+        "{\"toolUseId\":\"c\",\"name\":\"f\",\"input\":{},\"k\":1,\"k\":2}}]}";
+    ms_envelopes list = reads(BE, ms_str_of(json), STRICT);
+    assert_int_equal(list.count, 3);
+    for (size_t i = 0; i < COUNT(members); i++) {
+        ms_str value = ms_str_n(NULL, 0);
+        const ms_envelope *m = &list.items[members[i].message];
+        bool found = ms_member(m, ms_str_of(members[i].name), &value);
+        assert_int_equal(found, members[i].value != NULL);
+        same_text(value, ms_str_of(members[i].value));
+    }
+}
+
 /* Another agent wrote between the messages of an answer, with a number before the call.
  * A text without an agent is that of any call. */
 TEST(call_is_no_part_of_what_another_agent_said)
 {
-    static const char *const names[] = {OA, AN, "gemini", "pydantic-ai"};
+    static const char *const names[] = {OA, AN, "gemini", "pydantic-ai", BE};
     ms_envelope three[3];
     three[0] = ms_assistant_message(ms_text("I look"));
     three[1] = ms_assistant_message(ms_text("words"));
@@ -176,7 +204,7 @@ TEST(what_has_no_place_is_counted)
 TEST(template_spoils_nothing_when_it_is_wrong)
 {
     static const char letters[] = "\x01\x02{}\":,rcixltfa[]1 n\\u";
-    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "r!"};
+    static const char *const begins[] = {"o!", "a!", "g!", "p!", "f!", "r!", "b!", "i!"};
     uint64_t rnd = test_seed();
     for (size_t i = 0; i < test_times(40000); i++) {
         char source[96];
@@ -198,7 +226,7 @@ TEST(template_spoils_nothing_when_it_is_wrong)
         if (test_one_in(&rnd, 2)) source[len++] = '\x02';
         m.source = ms_str_n(source, len);
         for (size_t f = 0; f < COUNT(begins); f++) {
-            static const char *const names[] = {OA, AN, GE, PY, FW, RE};
+            static const char *const names[] = {OA, AN, GE, PY, FW, RE, BE, GI};
             ms_str text = written(names[f], &list, LINES | ENCODED);
             json_t *value = json_parse_n(text.ptr, text.len);
             bool block = memchr(source, '\x02', len) != source + len - 1;

@@ -17,8 +17,9 @@
 
 
 static const char *const format_names[] = {"openai", "anthropic", "gemini", "pydantic-ai",
-                                           "openai-responses",
-                                           FW, "envelope", "task", "session"};
+                                           "openai-responses", "bedrock",
+                                           "gemini-interactions", FW,
+                                           "envelope", "task", "session"};
 static format_row format_rows[1200];
 static size_t format_row_count;
 
