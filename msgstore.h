@@ -873,7 +873,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
  *   CONVERSATION  user_message and assistant_message, of any author
  *   AGENT         types of `agent_types` written by `agent_key`
  *   TEAM          any type written by one of `agent_keys`
- *   GLOBAL        global_observation and synthesis
+ *   GLOBAL        global_observation and synthesis, of the query's location
  *   TIMELINE      everything
  */
 enum {
@@ -1187,7 +1187,8 @@ typedef struct ms_mem_desc {
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
-    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN */
+    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN. An image
+                                 does not have it: set it to attach, too */
 #endif
 #ifdef MSGSTORE_FLASH
     struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
@@ -1263,7 +1264,9 @@ typedef struct ms_memory {
                                  block, within the scope; 0: all */
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
-    ms_arena *arena;          /* see ms_query; also for team_by_agent with team_limit */
+    ms_arena *arena;          /* see ms_query: without one a message that streams shows its
+                                 initial text alone. Also for team_by_agent with
+                                 team_limit */
     ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
@@ -1314,7 +1317,7 @@ typedef struct ms_stream_opts {
                                  next feed writes them, an absent part, or the end. A
                                  writer that dies loses what it has collected */
     bool every_part;          /* each part becomes a record */
-    ms_clock clock;           /* {0}: the system's */
+    ms_clock clock;           /* {0}: the system's, not that of the store */
 } ms_stream_opts;
 
 /* Filled by ms_stream_begin. Its public member seq is the number of the message. For one
@@ -1413,7 +1416,8 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
  * [api-profile]. The strings in it must live as long as what uses it. */
 typedef struct ms_profile ms_profile;
 
-/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
+/* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
+ * "ollama", "deepseek", "glm", "openrouter". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
@@ -1456,11 +1460,14 @@ typedef struct ms_project_opts {
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request, which ms_request needs (but for
                                  gemini). Thinking of other models is left out */
-    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. With it the
+    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. It does not
+                                 ask for thinking: that is a member of extra. With it the
                                  own block of a memory has REASONING, too. Keep system
                                  text and tools the same while thinking is on: Anthropic
                                  binds thinking to them */
-    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+    size_t newest;            /* the window: at most so many messages, 0: all. The whole
+                                 history is read and kept in the arena: a memory's limit
+                                 or a cursor's bounds that. A turn is
                                  here a user's text, or one agent's consecutive texts
                                  and calls with the results; turn_id does not count.
                                  Turns are never split, and the newest is always
@@ -1633,7 +1640,8 @@ typedef struct ms_answered {
  * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
  * stored, and out has no messages and no calls. If the usage note fails, the messages
- * stay. */
+ * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
+ * dies between the two leaves an answer without usage. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -1718,7 +1726,8 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
  * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
  * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
  * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. Notes of a hidden message remain until a copy. */
+ * the value. Notes of a hidden message remain until a copy. A repeated note stands beside
+ * the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
@@ -2121,8 +2130,10 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
  * a member; a writer counts the others (ms_left_out). framework has a member for
- * everything. [format] lists what each type becomes, and the exceptions. [api-project]
- * makes lists of messages that providers accept. */
+ * everything. [format] lists what each type becomes, and the exceptions: openai writes
+ * REASONING as a text of the assistant, leave it out by query.types. A result that failed
+ * has no mark there: its reader makes an observation. [api-project] makes lists of
+ * messages that providers accept. */
 
 typedef struct ms_format {
     const char *name;
@@ -2160,7 +2171,7 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic,
+/* Reads an array of message objects (of JSON lines one by one, by ms_read), or the body of a request that holds one (anthropic,
  * bedrock: system and messages; gemini: systemInstruction and contents;
  * openai-responses: instructions and input; gemini-interactions: system_instruction and
  * input; elsewhere: messages). An input may be the user's text. Paths begin with
@@ -2606,6 +2617,8 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  * For MSGSTORE_RING and ms_mem_desc.drop_oldest. A full buffer drops its oldest messages
  * instead of refusing an append: at least a quarter of them at once, with their keys,
  * changes and notes. ms_stat.dropped counts them. Sequence numbers go on.
+ *   - Age counts over all locations: one that is quiet may lose all its messages. Give it
+ *     a ring of its own. That also divides the pause: what stays is entered anew.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a
@@ -33879,6 +33892,7 @@ typedef struct ms__answer_wire {
     const char *model, *stop, *stop_else;
     const char *end;          /* what ends an answer, for errors */
     const char *counts[MS__COUNTS];
+    const char *cached_else;  /* DeepSeek's place of the count of cached tokens */
     bool cached_apart;        /* the input is counted without cached tokens */
     bool thoughts_apart;      /* the output is counted without thinking */
     bool ends_with_done;      /* a stream may end with "[DONE]" alone */
@@ -33890,30 +33904,31 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, true},
+     "usage.prompt_cache_hit_tokens", false, false, true},
     {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
      "done_reason", NULL, "done_reason",
      {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false, false},
+     NULL, false, false, false},
     {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
      "stop_reason", "delta.stop_reason", "stop_reason",
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
-     true, false, false},
+     NULL, true, false, false},
     {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
      "modelVersion", ".finishReason", NULL, "finishReason",
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
-     false, true, false},
+     NULL, false, true, false},
     {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
-     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
+     {NULL, NULL, NULL, NULL, NULL, NULL}, NULL, false, false,
+     false}, /* pydantic-ai */
     {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
      "model", "incomplete_details.reason", NULL, "response.completed",
      {"usage.input_tokens", "usage.output_tokens",
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, false},
+     NULL, false, false, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -33946,6 +33961,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
         ms_str v = ms__answer_at(a, event, wire->counts[i]);
         if (v.ptr) (void)ms_json_u64(v, &a->counts[i]);
     }
+    ms_str cached = ms__answer_at(a, event, wire->cached_else);
+    if (cached.ptr) (void)ms_json_u64(cached, &a->counts[MS__CACHED]);
     if (a->model.len == 0)
         ms__answer_put(a, &a->model, ms__answer_word(a, event, wire->model));
     ms_str word = ms__answer_word(a, event, wire->stop);

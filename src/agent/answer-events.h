@@ -317,6 +317,7 @@ typedef struct ms__answer_wire {
     const char *model, *stop, *stop_else;
     const char *end;          /* what ends an answer, for errors */
     const char *counts[MS__COUNTS];
+    const char *cached_else;  /* DeepSeek's place of the count of cached tokens */
     bool cached_apart;        /* the input is counted without cached tokens */
     bool thoughts_apart;      /* the output is counted without thinking */
     bool ends_with_done;      /* a stream may end with "[DONE]" alone */
@@ -328,30 +329,31 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, true},
+     "usage.prompt_cache_hit_tokens", false, false, true},
     {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
      "done_reason", NULL, "done_reason",
      {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
-     false, false, false},
+     NULL, false, false, false},
     {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
      "stop_reason", "delta.stop_reason", "stop_reason",
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
-     true, false, false},
+     NULL, true, false, false},
     {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
      "modelVersion", ".finishReason", NULL, "finishReason",
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
-     false, true, false},
+     NULL, false, true, false},
     {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
-     {NULL, NULL, NULL, NULL, NULL, NULL}, false, false, false}, /* pydantic-ai */
+     {NULL, NULL, NULL, NULL, NULL, NULL}, NULL, false, false,
+     false}, /* pydantic-ai */
     {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
      "model", "incomplete_details.reason", NULL, "response.completed",
      {"usage.input_tokens", "usage.output_tokens",
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
-     false, false, false},
+     NULL, false, false, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -384,6 +386,8 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
         ms_str v = ms__answer_at(a, event, wire->counts[i]);
         if (v.ptr) (void)ms_json_u64(v, &a->counts[i]);
     }
+    ms_str cached = ms__answer_at(a, event, wire->cached_else);
+    if (cached.ptr) (void)ms_json_u64(cached, &a->counts[MS__CACHED]);
     if (a->model.len == 0)
         ms__answer_put(a, &a->model, ms__answer_word(a, event, wire->model));
     ms_str word = ms__answer_word(a, event, wire->stop);

@@ -23,8 +23,10 @@
  * A message that is read and written in one format is equal as JSON: members without a
  * field are kept with it, see ms_member. Another format keeps the fields for which it has
  * a member; a writer counts the others (ms_left_out). framework has a member for
- * everything. [format] lists what each type becomes, and the exceptions. [api-project]
- * makes lists of messages that providers accept. */
+ * everything. [format] lists what each type becomes, and the exceptions: openai writes
+ * REASONING as a text of the assistant, leave it out by query.types. A result that failed
+ * has no mark there: its reader makes an observation. [api-project] makes lists of
+ * messages that providers accept. */
 
 typedef struct ms_format {
     const char *name;
@@ -62,7 +64,7 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects, or the body of a request that holds one (anthropic,
+/* Reads an array of message objects (of JSON lines one by one, by ms_read), or the body of a request that holds one (anthropic,
  * bedrock: system and messages; gemini: systemInstruction and contents;
  * openai-responses: instructions and input; gemini-interactions: system_instruction and
  * input; elsewhere: messages). An input may be the user's text. Paths begin with

@@ -26,7 +26,8 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
  * [api-profile]. The strings in it must live as long as what uses it. */
 typedef struct ms_profile ms_profile;
 
-/* "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai", "ollama". */
+/* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
+ * "ollama", "deepseek", "glm", "openrouter". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
@@ -69,11 +70,14 @@ typedef struct ms_project_opts {
     ms_str system;            /* a system prompt before that of the history */
     ms_str model;             /* the model of the request, which ms_request needs (but for
                                  gemini). Thinking of other models is left out */
-    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. With it the
+    ms_thinking thinking;     /* of which turns thinking is sent; 0: of none. It does not
+                                 ask for thinking: that is a member of extra. With it the
                                  own block of a memory has REASONING, too. Keep system
                                  text and tools the same while thinking is on: Anthropic
                                  binds thinking to them */
-    size_t newest;            /* the window: at most so many messages, 0: all. A turn is
+    size_t newest;            /* the window: at most so many messages, 0: all. The whole
+                                 history is read and kept in the arena: a memory's limit
+                                 or a cursor's bounds that. A turn is
                                  here a user's text, or one agent's consecutive texts
                                  and calls with the results; turn_id does not count.
                                  Turns are never split, and the newest is always
@@ -246,7 +250,8 @@ typedef struct ms_answered {
  * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
  * stored, and out has no messages and no calls. If the usage note fails, the messages
- * stay. */
+ * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
+ * dies between the two leaves an answer without usage. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 

@@ -3,6 +3,8 @@
  * For MSGSTORE_RING and ms_mem_desc.drop_oldest. A full buffer drops its oldest messages
  * instead of refusing an append: at least a quarter of them at once, with their keys,
  * changes and notes. ms_stat.dropped counts them. Sequence numbers go on.
+ *   - Age counts over all locations: one that is quiet may lose all its messages. Give it
+ *     a ring of its own. That also divides the pause: what stays is entered anew.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
  *   - Facts of a location stay while it has messages; of all facts the newest, up to a

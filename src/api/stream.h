@@ -13,7 +13,7 @@ typedef struct ms_stream_opts {
                                  next feed writes them, an absent part, or the end. A
                                  writer that dies loses what it has collected */
     bool every_part;          /* each part becomes a record */
-    ms_clock clock;           /* {0}: the system's */
+    ms_clock clock;           /* {0}: the system's, not that of the store */
 } ms_stream_opts;
 
 /* Filled by ms_stream_begin. Its public member seq is the number of the message. For one

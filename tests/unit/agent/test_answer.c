@@ -253,6 +253,19 @@ TEST(stream_ends_with_done_alone)
                                NULL, NULL), MS_E_MISSING);
 }
 
+/* DeepSeek counts cached tokens in a member of its own. */
+TEST(cached_tokens_are_counted_where_deepseek_has_them)
+{
+    ms_request_desc desc = desc_of("deepseek");
+    ms_answered out;
+    assert_int_equal(ms_answer(&desc, MS_STR("{\"choices\":[{\"message\":{\"content\":\"x\"},"
+                                             "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,"
+                                             "\"completion_tokens\":1,\"prompt_cache_hit_tokens\":7}}"),
+                               &out, NULL), MS_OK);
+    assert_int_equal(out.usage.cached_tokens, 7);
+    assert_int_equal(out.usage.input_tokens, 9);
+}
+
 /* A proxy made a second request in the middle: what came of the first is void. */
 TEST(answer_begins_anew_when_a_second_message_starts)
 {
