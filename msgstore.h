@@ -1264,8 +1264,8 @@ typedef struct ms_memory {
                                  block, within the scope; 0: all */
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
-    ms_arena *arena;          /* see ms_query: without one a message that streams shows its
-                                 initial text alone. Also for team_by_agent with
+    ms_arena *arena;          /* see ms_query: without one a message that streams shows
+                                 its initial text alone. Also for team_by_agent with
                                  team_limit */
     ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
@@ -2171,11 +2171,11 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects (of JSON lines one by one, by ms_read), or the body of a request that holds one (anthropic,
- * bedrock: system and messages; gemini: systemInstruction and contents;
- * openai-responses: instructions and input; gemini-interactions: system_instruction and
- * input; elsewhere: messages). An input may be the user's text. Paths begin with
- * "messages[3].". */
+/* Reads an array of message objects (those of JSON lines one by one, by ms_read), or the
+ * body of a request that holds one (anthropic, bedrock: system and messages; gemini:
+ * systemInstruction and contents; openai-responses: instructions and input;
+ * gemini-interactions: system_instruction and input; elsewhere: messages). An input may
+ * be the user's text. Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);

@@ -64,11 +64,11 @@ typedef struct ms_envelopes {
  * must live as long as the envelopes. All or nothing; err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
-/* Reads an array of message objects (of JSON lines one by one, by ms_read), or the body of a request that holds one (anthropic,
- * bedrock: system and messages; gemini: systemInstruction and contents;
- * openai-responses: instructions and input; gemini-interactions: system_instruction and
- * input; elsewhere: messages). An input may be the user's text. Paths begin with
- * "messages[3].". */
+/* Reads an array of message objects (those of JSON lines one by one, by ms_read), or the
+ * body of a request that holds one (anthropic, bedrock: system and messages; gemini:
+ * systemInstruction and contents; openai-responses: instructions and input;
+ * gemini-interactions: system_instruction and input; elsewhere: messages). An input may
+ * be the user's text. Paths begin with "messages[3].". */
 MS_API ms_result ms_read_list(const ms_format *format, ms_str json,
                               const ms_read_opts *opts, ms_arena *arena,
                               ms_envelopes *out, ms_error *err);

@@ -58,8 +58,8 @@ typedef struct ms_memory {
                                  block, within the scope; 0: all */
     size_t limit;             /* timeline: newest n of all; 0: all */
     ms_scope scope;
-    ms_arena *arena;          /* see ms_query: without one a message that streams shows its
-                                 initial text alone. Also for team_by_agent with
+    ms_arena *arena;          /* see ms_query: without one a message that streams shows
+                                 its initial text alone. Also for team_by_agent with
                                  team_limit */
     ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
