@@ -1417,7 +1417,7 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
 typedef struct ms_profile ms_profile;
 
 /* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
- * "ollama", "deepseek", "glm", "openrouter". */
+ * "bedrock", "ollama", "deepseek", "glm", "openrouter". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
@@ -2853,7 +2853,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_ANTHROPIC,        /* Messages */
     MS_WIRE_GEMINI,           /* generateContent */
     MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
-    MS_WIRE_RESPONSES         /* OpenAI Responses, and all that copy them: items */
+    MS_WIRE_RESPONSES,        /* OpenAI Responses, and all that copy them: items */
+    MS_WIRE_BEDROCK           /* Converse: the objects of the SDKs as JSON */
 } ms_wire;
 
 struct ms_profile {
@@ -29795,6 +29796,9 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -29835,6 +29839,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
@@ -29947,6 +29952,22 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+    {NULL, "{\"role\":\"user\",\"content\":[%b]}", NULL,
+     "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
+     "{\"text\":%x}", "{\"text\":",
+     "{\"image\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}", NULL,
+     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x,\"signature\":%s}}}",
+     "{\"reasoningContent\":{\"redactedContent\":%s}}",
+     "{\"toolUse\":{\"toolUseId\":%i,\"name\":%n,\"input\":%o}}", NULL, NULL,
+     "{\"role\":\"user\",\"content\":[",
+     "{\"toolResult\":{\"toolUseId\":%i,\"content\":[%l]%E}}", ",%b",
+     NULL, "\"system\":[{\"text\":%s}],", "\"messages\":",
+     ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
+     "modelId system messages toolConfig", "toolSpec",
+     "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
+     NULL, "signature", NULL, 'b', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST |
+     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
+    /* bedrock */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the
@@ -30299,6 +30320,7 @@ static const ms__part_form ms__part_forms[] = {
     {'k', "video-url", "url", MS__PART_FILE},
     {'k', "document-url", "url", MS__PART_FILE},
     {0, "inlineData", "inlineData", MS__PART_PICTURE},
+    {0, "image", "image", MS__PART_PICTURE}, /* of Converse */
     {0, "fileData", "fileData", MS__PART_PICTURE},
     {0, "text", "text", MS__PART_TEXT},
 };
@@ -30391,8 +30413,11 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
         if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
             !ms__string_between(it.key, &name))
             continue;
-        if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
-        else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
+        if (ms__has_word("format", name))
+            x->mime = ms__concat3(p, MS_STR("image/"), ms__decoded(p, it.value),
+                                  ms__absent());
+        else if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("data bytes", name)) x->data = ms__decoded(p, it.value);
         else if (ms__has_word("mimeType media_type mime_type", name))
             x->mime = ms__decoded(p, it.value);
     }
@@ -30403,9 +30428,12 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
                            ms__element *x)
 {
     const ms_profile *profile = p->profile;
+    ms_str source;
     bool string = ms_json_kind_of(member) == MS_JSON_STRING;
     if (!profile->images) return false;
     ms__picture_members(p, string ? element : member, x);
+    if (!string && !x->data.ptr && ms_json_member(member, MS_STR("source"), &source))
+        ms__picture_members(p, source, x);
     if (string && !x->url.ptr && !x->data.ptr) x->url = ms__decoded(p, member);
     ms__data_url(x);
     bool known = ms__has_word(profile->images, x->mime);
@@ -32141,9 +32169,14 @@ static void ms__out_picture(ms__projector *p, const ms__element *x)
     bool data = x->data.ptr != NULL;
     const char *form = data ? p->wire->data : p->wire->url;
     for (; *form; form++) {
-        if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
-                                                     : data         ? x->data : x->url);
-        else ms__json_byte(&p->json, *form);
+        ms_str part = data ? x->data : x->url;
+        if (*form != '%') {
+            ms__json_byte(&p->json, *form);
+            continue;
+        }
+        if (*++form != 'd') part = x->mime;
+        if (*form == 'f') part = ms_str_n(part.ptr + 6, part.len - 6); /* "png" */
+        ms__json_escaped(&p->json, part);
     }
 }
 
@@ -32192,6 +32225,15 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
+/* Returns the parts of a result, made up of its text if it has none. */
+static const ms__element *ms__reply_parts(ms__projector *p, const ms__item *r)
+{
+    if (r->parts) return r->parts;
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (x) x->text = ms__is_blank(r->text.text) ? MS_STR("(empty)") : r->text.text;
+    return x;
+}
+
 /* Writes the result of a shell's call: a list as the Responses API has it, or one of its
  * text. */
 static void ms__out_shell(ms__projector *p, const ms__item *r)
@@ -32217,6 +32259,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %p arguments as object if they are one         %s signature
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
+ *   %l the result as blocks   %E status error
  *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
@@ -32248,6 +32291,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
+        case 'l': ms__out_blocks(p, ms__reply_parts(p, item->result)); break;
+        case 'E':
+            if (item->result->failed) ms__out(p, ",\"status\":\"error\"");
+            break;
         case 'v': ms__out_shell(p, item->result); break;
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
@@ -32620,6 +32667,11 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
+    bool calls = false;
+    for (const ms__group *g = p->first; g; g = g->next) calls = calls || g->has_calls;
+    if (whole && calls && !desc->tools.ptr && ms__has_rule(p->wire, MS__TOOLS_NEEDED))
+        return ms__fail_at(err, MS_E_ARGUMENT, "tools", "the history has calls: this "
+                           "provider refuses them in a request without tools");
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
@@ -32725,6 +32777,7 @@ static const struct ms__tool_form {
     {"input_schema", "Anthropic"},
     {"functionDeclarations", "Gemini"},
     {"function_declarations", "Gemini"},
+    {"toolSpec", "Bedrock"},
     {"inputSchema", "MCP"},
     {"parameters", "the Responses API"},
 };
@@ -32743,7 +32796,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
     bool items = ms__has_rule(wire, MS__ITEMS);
     bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && (items || !function)
                                                     : !typed;
-    if (function) of = ms__tool_forms[5].of;
+    if (function) of = ms__tool_forms[6].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
         if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;
@@ -33781,6 +33834,46 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     a->whole = true;
 }
 
+/* Reads a block of Converse, complete or as it begins; `input` is where arguments are. */
+static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
+{
+    ms_str call = ms__json_path(block, "toolUse");
+    ms_str thought = ms__json_path(block, "reasoningContent"), whole;
+    if (call.ptr && !ms__json_path(call, "type").ptr) {
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, call, "toolUseId");
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, call, "name");
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, call, "input");
+    } else if (thought.ptr) {
+        whole = ms__json_path(thought, "reasoningText");
+        if (whole.ptr) thought = whole;
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, thought,
+                            "text");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, thought,
+                            "signature");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_DATA, thought,
+                            "redactedContent");
+    } else if (ms__json_path(block, "text").ptr) {
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
+    } else {
+        ms__answer_other(a, index, block);
+    }
+}
+
+/* Reads an answer of Converse, or an event of ConverseStream. */
+static void ms__answer_bedrock(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str delta = ms__json_path(event, "contentBlockDelta.delta");
+    ms_str start = ms__json_path(event, "contentBlockStart.start");
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "output.message.content"));
+    for (; ms_json_next(&it); index++) ms__answer_union(a, index, it.value);
+    ms_str place = ms__json_path(event, "contentBlockDelta.contentBlockIndex");
+    if (!place.ptr) place = ms__json_path(event, "contentBlockStart.contentBlockIndex");
+    (void)ms_json_i64(place, &index);
+    if (start.ptr) ms__answer_union(a, index, start);
+    if (delta.ptr) ms__answer_union(a, index, delta);
+}
+
 /* Sets the body of a part to the texts of a list, of the members `name`. */
 static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str list,
                              const char *name)
@@ -33929,6 +34022,11 @@ static const ms__answer_wire ms__answer_wires[] = {
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
      NULL, false, false, false},
+    {ms__answer_bedrock, "Bedrock", NULL, NULL, false, "metadata", "output", NULL,
+     "stopReason", "messageStop.stopReason", "stopReason",
+     {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
+      "usage.cacheWriteInputTokens", NULL},
+     NULL, true, false, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -33980,6 +34078,10 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
                    message = ms__json_path(error, "message");
     if (!message.ptr) message = ms__json_path(event, "response.error.message");
     if (!message.ptr) message = error;
+    ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
+    if (!message.ptr && it.object && ms_json_next(&it) &&
+        it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0)
+        message = ms__json_path(it.value, "message");
     if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
         message = ms__json_path(event, "message");
     if (!message.ptr &&
@@ -34002,6 +34104,8 @@ static const struct ms__answer_mark {
     {"type", "message", "Anthropic"},
     {"type", "message_start", "Anthropic"},
     {"candidates", NULL, "Gemini"},
+    {"output.message", NULL, "Bedrock"},
+    {"messageStart", NULL, "Bedrock"},
     {"done", NULL, "Ollama"},
 };
 

@@ -206,6 +206,46 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     a->whole = true;
 }
 
+/* Reads a block of Converse, complete or as it begins; `input` is where arguments are. */
+static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
+{
+    ms_str call = ms__json_path(block, "toolUse");
+    ms_str thought = ms__json_path(block, "reasoningContent"), whole;
+    if (call.ptr && !ms__json_path(call, "type").ptr) {
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, call, "toolUseId");
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, call, "name");
+        ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, call, "input");
+    } else if (thought.ptr) {
+        whole = ms__json_path(thought, "reasoningText");
+        if (whole.ptr) thought = whole;
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, thought,
+                            "text");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, thought,
+                            "signature");
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_DATA, thought,
+                            "redactedContent");
+    } else if (ms__json_path(block, "text").ptr) {
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
+    } else {
+        ms__answer_other(a, index, block);
+    }
+}
+
+/* Reads an answer of Converse, or an event of ConverseStream. */
+static void ms__answer_bedrock(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str delta = ms__json_path(event, "contentBlockDelta.delta");
+    ms_str start = ms__json_path(event, "contentBlockStart.start");
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "output.message.content"));
+    for (; ms_json_next(&it); index++) ms__answer_union(a, index, it.value);
+    ms_str place = ms__json_path(event, "contentBlockDelta.contentBlockIndex");
+    if (!place.ptr) place = ms__json_path(event, "contentBlockStart.contentBlockIndex");
+    (void)ms_json_i64(place, &index);
+    if (start.ptr) ms__answer_union(a, index, start);
+    if (delta.ptr) ms__answer_union(a, index, delta);
+}
+
 /* Sets the body of a part to the texts of a list, of the members `name`. */
 static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str list,
                              const char *name)
@@ -354,6 +394,11 @@ static const ms__answer_wire ms__answer_wires[] = {
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
      NULL, false, false, false},
+    {ms__answer_bedrock, "Bedrock", NULL, NULL, false, "metadata", "output", NULL,
+     "stopReason", "messageStop.stopReason", "stopReason",
+     {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
+      "usage.cacheWriteInputTokens", NULL},
+     NULL, true, false, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -405,6 +450,10 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
                    message = ms__json_path(error, "message");
     if (!message.ptr) message = ms__json_path(event, "response.error.message");
     if (!message.ptr) message = error;
+    ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
+    if (!message.ptr && it.object && ms_json_next(&it) &&
+        it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0)
+        message = ms__json_path(it.value, "message");
     if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
         message = ms__json_path(event, "message");
     if (!message.ptr &&
@@ -427,6 +476,8 @@ static const struct ms__answer_mark {
     {"type", "message", "Anthropic"},
     {"type", "message_start", "Anthropic"},
     {"candidates", NULL, "Gemini"},
+    {"output.message", NULL, "Bedrock"},
+    {"messageStart", NULL, "Bedrock"},
     {"done", NULL, "Ollama"},
 };
 

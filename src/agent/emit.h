@@ -489,9 +489,14 @@ static void ms__out_picture(ms__projector *p, const ms__element *x)
     bool data = x->data.ptr != NULL;
     const char *form = data ? p->wire->data : p->wire->url;
     for (; *form; form++) {
-        if (*form == '%') ms__json_escaped(&p->json, *++form == 'm' ? x->mime
-                                                     : data         ? x->data : x->url);
-        else ms__json_byte(&p->json, *form);
+        ms_str part = data ? x->data : x->url;
+        if (*form != '%') {
+            ms__json_byte(&p->json, *form);
+            continue;
+        }
+        if (*++form != 'd') part = x->mime;
+        if (*form == 'f') part = ms_str_n(part.ptr + 6, part.len - 6); /* "png" */
+        ms__json_escaped(&p->json, part);
     }
 }
 
@@ -540,6 +545,15 @@ static void ms__out_reply(ms__projector *p, const ms__item *r)
     if (wraps) ms__out(p, "}");
 }
 
+/* Returns the parts of a result, made up of its text if it has none. */
+static const ms__element *ms__reply_parts(ms__projector *p, const ms__item *r)
+{
+    if (r->parts) return r->parts;
+    ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+    if (x) x->text = ms__is_blank(r->text.text) ? MS_STR("(empty)") : r->text.text;
+    return x;
+}
+
 /* Writes the result of a shell's call: a list as the Responses API has it, or one of its
  * text. */
 static void ms__out_shell(ms__projector *p, const ms__item *r)
@@ -565,6 +579,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %p arguments as object if they are one         %s signature
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
+ *   %l the result as blocks   %E status error
  *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
@@ -596,6 +611,10 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             ms__json_bytes(&p->json, item->members.ptr, item->members.len);
             break;
         case 'r': ms__out_reply(p, item->result); break;
+        case 'l': ms__out_blocks(p, ms__reply_parts(p, item->result)); break;
+        case 'E':
+            if (item->result->failed) ms__out(p, ",\"status\":\"error\"");
+            break;
         case 'v': ms__out_shell(p, item->result); break;
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");

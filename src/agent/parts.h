@@ -63,6 +63,7 @@ static const ms__part_form ms__part_forms[] = {
     {'k', "video-url", "url", MS__PART_FILE},
     {'k', "document-url", "url", MS__PART_FILE},
     {0, "inlineData", "inlineData", MS__PART_PICTURE},
+    {0, "image", "image", MS__PART_PICTURE}, /* of Converse */
     {0, "fileData", "fileData", MS__PART_PICTURE},
     {0, "text", "text", MS__PART_TEXT},
 };
@@ -155,8 +156,11 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
         if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
             !ms__string_between(it.key, &name))
             continue;
-        if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
-        else if (ms__has_word("data", name)) x->data = ms__decoded(p, it.value);
+        if (ms__has_word("format", name))
+            x->mime = ms__concat3(p, MS_STR("image/"), ms__decoded(p, it.value),
+                                  ms__absent());
+        else if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("data bytes", name)) x->data = ms__decoded(p, it.value);
         else if (ms__has_word("mimeType media_type mime_type", name))
             x->mime = ms__decoded(p, it.value);
     }
@@ -167,9 +171,12 @@ static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
                            ms__element *x)
 {
     const ms_profile *profile = p->profile;
+    ms_str source;
     bool string = ms_json_kind_of(member) == MS_JSON_STRING;
     if (!profile->images) return false;
     ms__picture_members(p, string ? element : member, x);
+    if (!string && !x->data.ptr && ms_json_member(member, MS_STR("source"), &source))
+        ms__picture_members(p, source, x);
     if (string && !x->url.ptr && !x->data.ptr) x->url = ms__decoded(p, member);
     ms__data_url(x);
     bool known = ms__has_word(profile->images, x->mime);

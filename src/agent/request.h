@@ -193,6 +193,11 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__thinking_count(p, start);
     ms__list_make(p, start);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
+    bool calls = false;
+    for (const ms__group *g = p->first; g; g = g->next) calls = calls || g->has_calls;
+    if (whole && calls && !desc->tools.ptr && ms__has_rule(p->wire, MS__TOOLS_NEEDED))
+        return ms__fail_at(err, MS_E_ARGUMENT, "tools", "the history has calls: this "
+                           "provider refuses them in a request without tools");
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
@@ -298,6 +303,7 @@ static const struct ms__tool_form {
     {"input_schema", "Anthropic"},
     {"functionDeclarations", "Gemini"},
     {"function_declarations", "Gemini"},
+    {"toolSpec", "Bedrock"},
     {"inputSchema", "MCP"},
     {"parameters", "the Responses API"},
 };
@@ -316,7 +322,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
     bool items = ms__has_rule(wire, MS__ITEMS);
     bool fits = ms__has_rule(wire, MS__TOOLS_TYPED) ? typed && (items || !function)
                                                     : !typed;
-    if (function) of = ms__tool_forms[5].of;
+    if (function) of = ms__tool_forms[6].of;
     for (size_t i = 0; i < sizeof ms__tool_forms / sizeof ms__tool_forms[0]; i++) {
         const struct ms__tool_form *f = &ms__tool_forms[i];
         if (!ms_json_member(tool, ms_str_of(f->member), &value)) continue;

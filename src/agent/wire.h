@@ -52,6 +52,9 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
+     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS_THINKING_ALL, false, 0},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -92,6 +95,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
     MS__CALL_SIGNED = 4,            /* the first call of a message is signed */
@@ -204,6 +208,22 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+    {NULL, "{\"role\":\"user\",\"content\":[%b]}", NULL,
+     "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
+     "{\"text\":%x}", "{\"text\":",
+     "{\"image\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}", NULL,
+     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x,\"signature\":%s}}}",
+     "{\"reasoningContent\":{\"redactedContent\":%s}}",
+     "{\"toolUse\":{\"toolUseId\":%i,\"name\":%n,\"input\":%o}}", NULL, NULL,
+     "{\"role\":\"user\",\"content\":[",
+     "{\"toolResult\":{\"toolUseId\":%i,\"content\":[%l]%E}}", ",%b",
+     NULL, "\"system\":[{\"text\":%s}],", "\"messages\":",
+     ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
+     "modelId system messages toolConfig", "toolSpec",
+     "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
+     NULL, "signature", NULL, 'b', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST |
+     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
+    /* bedrock */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the

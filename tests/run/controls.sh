@@ -1678,6 +1678,10 @@ controls()
         ms__answer_part_args '!fine || ms_json_finish(&w) != MS_OK' 'false'
     control done_is_no_end gcc test_answer stream_ends_with_done_alone 100 \
         ms__answer_byte 'a->done = 0;' 'a->done = 0; return false;'
+    control calls_without_tools_for_bedrock gcc test_answer exception_of_bedrock_is_a_refusal 100 \
+        ms__project_write 'ms__has_rule(p->wire, MS__TOOLS_NEEDED)' 'false'
+    control exception_of_bedrock_is_no_answer gcc test_answer exception_of_bedrock_is_a_refusal \
+        100 ms__answer_refused 'it.key.len > 11' 'false'
     control items_of_responses_are_made_anew gcc test_answer \
         answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
         ms__item_whole 'item->raw = whole;' ''

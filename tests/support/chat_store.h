@@ -46,6 +46,8 @@ static inline ms_str body_of(const ms_request_desc *given, ms_project_report *re
     ms_error err;
     ms_request_desc own = *given, *desc = &own;
     if (own.opts.model.ptr == NULL) own.opts.model = MS_STR("m");
+    if (own.profile->wire == MS_WIRE_BEDROCK && own.tools.ptr == NULL) /* calls need them */
+        own.tools = MS_STR("[{\"toolSpec\":{\"name\":\"f\",\"inputSchema\":{\"json\":{}}}}]");
     if (ms_request(desc, ms_buf_write, &out, report, &err) != MS_OK)
         fail_msg("%s: %s", desc->profile->name, err.message);
     return ms_buf_text(&out);

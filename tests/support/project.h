@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 10
+#define PROFILES 11
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
@@ -42,7 +42,7 @@ static inline const ms_profile *profile_of(const char *name)
 static inline const ms_format *projection_format(const ms_profile *profile)
 {
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
-                                        "pydantic-ai", "openai-responses"};
+                                        "pydantic-ai", "openai-responses", "bedrock"};
     if (profile->wire == MS_WIRE_OLLAMA) return NULL;
     return ms_format_find(ms_str_of(names[profile->wire]));
 }
@@ -57,6 +57,7 @@ static inline ms_result projection_write(const ms_profile *profile,
 {
     bool apart = profile != NULL && profile->system == MS_SYSTEM_SEPARATE;
     bool gemini = apart && profile->wire == MS_WIRE_GEMINI;
+    bool bedrock = apart && profile->wire == MS_WIRE_BEDROCK;
     ms_project_report own;
     ms_request_desc desc;
     memset(&desc, 0, sizeof desc);
@@ -83,8 +84,13 @@ static inline ms_result projection_write(const ms_profile *profile,
             ms_json_begin(&w, MS_JSON_OBJECT);
             ms_json_key(&w, MS_STR("text"));
         }
+        if (bedrock) {
+            ms_json_begin(&w, MS_JSON_ARRAY);
+            ms_json_begin(&w, MS_JSON_OBJECT);
+            ms_json_key(&w, MS_STR("text"));
+        }
         ms_json_put_string(&w, report->system);
-        for (int i = 0; i < (gemini ? 3 : 0); i++) ms_json_end(&w);
+        for (int i = 0; i < (gemini ? 3 : bedrock ? 2 : 0); i++) ms_json_end(&w);
     }
     ms_json_key(&w, ms_str_of(list_member(profile)));
     ms_json_put_raw(&w, ms_buf_text(&list));

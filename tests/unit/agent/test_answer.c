@@ -253,6 +253,26 @@ TEST(stream_ends_with_done_alone)
                                NULL, NULL), MS_E_MISSING);
 }
 
+/* An exception of ConverseStream is an event, and a request with calls needs tools. */
+TEST(exception_of_bedrock_is_a_refusal)
+{
+    ms_request_desc desc = desc_of("bedrock");
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_error err;
+    assert_int_equal(ms_answer(&desc, MS_STR("{\"throttlingException\":{\"message\":\"too many\"}}"),
+                               NULL, &err), MS_E_REFUSED);
+    assert_non_null(strstr(err.message, "too many"));
+    add(ms_user_message(ms_text("u")));
+    add(ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c")));
+    assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_E_ARGUMENT);
+    assert_string_equal(err.path, "tools");
+    desc.tools = MS_STR("[{\"name\":\"f\",\"input_schema\":{}}]");
+    assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_E_ARGUMENT);
+    desc.tools = MS_STR("[{\"toolSpec\":{\"name\":\"f\",\"inputSchema\":{\"json\":{}}}}]");
+    assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_OK);
+    assert_true(has_text(ms_buf_text(&out), "\"toolConfig\":{\"tools\":[{\"toolSpec\""));
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
@@ -854,7 +874,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.wire = (ms_wire)(MS_WIRE_RESPONSES + 1);
+    odd.wire = (ms_wire)(MS_WIRE_BEDROCK + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");

@@ -257,7 +257,7 @@ TEST(profile_is_refused_when_it_contradicts_itself)
     odd.id_max = 7;
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
     odd = *profile_of("openai");
-    odd.wire = (ms_wire)(MS_WIRE_RESPONSES + 1);
+    odd.wire = (ms_wire)(MS_WIRE_BEDROCK + 1);
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
 }
 

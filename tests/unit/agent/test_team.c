@@ -119,6 +119,17 @@ static const struct {
      "\"arguments\":\"{\\\"by\\\":\\\"%2$s\\\"}\",\"status\":\"completed\"}}\n\n",
      "data: {\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"model\":"
      "\"m\",\"status\":\"completed\",\"output\":[]}}\n\n"},
+    {MS_WIRE_BEDROCK,
+     "{\"messageStart\":{\"role\":\"assistant\"}}\n"
+     "{\"contentBlockDelta\":{\"contentBlockIndex\":0,\"delta\":{\"reasoningContent\":{\"text\":\"%s\"}}}}\n"
+     "{\"contentBlockDelta\":{\"contentBlockIndex\":0,\"delta\":{\"reasoningContent\":{\"signature\":\"x\"}}}}\n",
+     "{\"contentBlockDelta\":{\"contentBlockIndex\":1,\"delta\":{\"text\":\"%s\"}}}\n",
+     "{\"contentBlockStart\":{\"start\":{\"toolUse\":{\"toolUseId\":\"%1$s\",\"name\":\"delegate\"}},"
+     "\"contentBlockIndex\":%3$s}}\n"
+     "{\"contentBlockDelta\":{\"contentBlockIndex\":%3$s,\"delta\":{\"toolUse\":{\"input\":"
+     "\"{\\\"by\\\":\\\"%2$s\\\"}\"}}}}\n",
+     "{\"messageStop\":{\"stopReason\":\"end_turn\"}}\n"
+     "{\"metadata\":{\"usage\":{\"inputTokens\":0,\"outputTokens\":0}}}\n"},
 };
 
 /* ---- the team ---- */
@@ -255,6 +266,8 @@ static void request_must_be_right(team *t, int who)
     ms_error err;
     char why[PROVIDER_LINT_TEXT], mark[48];
     bool pydantic = t->profile->wire == MS_WIRE_PYDANTIC;
+    if (t->profile->wire == MS_WIRE_BEDROCK) /* it refuses calls without tools */
+        a->desc.tools = MS_STR("[{\"toolSpec\":{\"name\":\"delegate\",\"inputSchema\":{\"json\":{}}}}]");
     bool gemini = t->profile->wire == MS_WIRE_GEMINI;
     ms_arena_reset(&work);
     a->desc.arena = &work;
