@@ -23,7 +23,7 @@ static table_row answer_rows[40];
 static answer_case provider_answers[40];
 static size_t answer_count;
 
-static inline const char *answer_spelled(const table_row *r, const char *member)
+static inline char *answer_spelled(const table_row *r, const char *member)
 {
     ms_str text = row_spelled(r, member);
     return strndup(text.ptr, text.len);
@@ -41,9 +41,12 @@ static inline void load_answers(void)
         c->model = row_text(r, "model");
         c->body = answer_spelled(r, "body");
         c->stream = row_text(r, "stream");
-        c->sent = answer_spelled(r, "sent");
-        if (c->sent[0] == '[') /* items, not one message */
-            c->sent = strndup(c->sent + 1, strlen(c->sent) - 2);
+        char *sent = answer_spelled(r, "sent");
+        if (sent[0] == '[') { /* items, not one message */
+            memmove(sent, sent + 1, strlen(sent));
+            sent[strlen(sent) - 1] = '\0';
+        }
+        c->sent = sent;
         c->messages = (unsigned)row_number(r, "messages");
         c->calls = (unsigned)row_number(r, "calls");
         c->input = (unsigned)row_number(r, "input");
