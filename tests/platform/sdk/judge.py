@@ -44,6 +44,12 @@ def judge_openai():
     return lambda line: check(line["messages"])
 
 
+def judge_openai_responses():
+    from openai.types.responses import ResponseInputParam
+    check = adapter(ResponseInputParam)
+    return lambda line: check(line["messages"])
+
+
 def judge_anthropic():
     from anthropic.types import MessageParam
     check = adapter(list[MessageParam])
@@ -172,7 +178,9 @@ def judge_langchain_anthropic():
 
 
 JUDGES = [
-    ("openai", judge_openai, ("openai", "chat-strict", "mistral")),
+    ("openai", judge_openai, ("openai", "chat-strict", "mistral", "deepseek", "glm",
+                              "openrouter")),
+    ("openai, responses", judge_openai_responses, ("openai-responses",)),
     ("anthropic", judge_anthropic, ("anthropic",)),
     ("google-genai", judge_gemini, ("gemini",)),
     ("pydantic-ai", judge_pydantic_ai, ("pydantic-ai",)),

@@ -232,6 +232,8 @@ static ms_str request_after(const answer_case *c)
         code = ms_append(store, desc.location, &result, NULL, &err);
     }
     desc.opts.model = MS_STR("m");
+    if (desc.profile->wire == MS_WIRE_BEDROCK) /* calls need tools there */
+        desc.tools = MS_STR("[{\"toolSpec\":{\"name\":\"f\",\"inputSchema\":{\"json\":{}}}}]");
     if (code == MS_OK) code = ms_request(&desc, ms_buf_write, &body, NULL, &err);
     if (code != MS_OK) {
         fprintf(stderr, "%s: %s\n", c->name, err.message);
