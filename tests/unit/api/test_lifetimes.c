@@ -356,6 +356,8 @@ TEST_WITH(ON_EVERY_STORE, requests_keep_nothing_of_their_arguments)
         for (int times = 0; times < 2; times++) { /* the first keeps its arguments */
             ms_request_desc desc = lent_request(&l, profile->name);
             ms_buf *out = times == 0 ? &first : &body;
+            if (profile->wire == MS_WIRE_BEDROCK) /* calls need tools there */
+                desc.tools = lend("[{\"toolSpec\":{\"name\":\"look\"}}]");
             const ms_request_desc *given = LEND(ms_request_desc, desc);
             assert_int_equal(ms_project(given, ms_buf_write, out, &report, NULL), MS_OK);
             if (whole)
