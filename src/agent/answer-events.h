@@ -291,7 +291,11 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
     ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
                             ? ms__answer_part_at(a, kind, index) : NULL;
-    if (!part || part->bufs[MS__ANSWER_ITEM].len > 0) return;
+    if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
+        if (ms_str_equal(ms_buf_text(&part->bufs[MS__ANSWER_ITEM]), item)) return;
+        part = ms__answer_part_make(a, kind, index);
+    }
+    if (!part) return;
     bool begins = !ms__answer_part_filled(part);
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)

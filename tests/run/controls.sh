@@ -1682,6 +1682,8 @@ controls()
         ms__project_write 'ms__has_rule(p->wire, MS__TOOLS_NEEDED)' 'false'
     control exception_of_bedrock_is_no_answer gcc test_answer exception_of_bedrock_is_a_refusal \
         100 ms__answer_refused 'it.key.len > 11' 'false'
+    control second_item_of_an_index_is_lost gcc test_answer items_of_one_index_are_all_kept 100 \
+        ms__answer_item 'part = ms__answer_part_make(a, kind, index);' 'return;'
     control items_of_responses_are_made_anew gcc test_answer \
         answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
         ms__item_whole 'item->raw = whole;' ''

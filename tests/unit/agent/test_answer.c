@@ -273,6 +273,25 @@ TEST(exception_of_bedrock_is_a_refusal)
     assert_true(has_text(ms_buf_text(&out), "\"toolConfig\":{\"tools\":[{\"toolSpec\""));
 }
 
+/* A server that gives two items one index: none is lost, and one that repeats is one. */
+TEST(items_of_one_index_are_all_kept)
+{
+    ms_request_desc desc = desc_of("openai-responses");
+    ms_answered out;
+    const char *body =
+        "{\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"function_call\","
+        "\"id\":\"fc_1\",\"call_id\":\"a\",\"name\":\"f\",\"arguments\":\"{}\"}}\n"
+        "{\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"function_call\","
+        "\"id\":\"fc_1\",\"call_id\":\"a\",\"name\":\"f\",\"arguments\":\"{}\"}}\n"
+        "{\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"function_call\","
+        "\"id\":\"fc_2\",\"call_id\":\"b\",\"name\":\"g\",\"arguments\":\"{}\"}}\n"
+        "{\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"model\":\"m\","
+        "\"status\":\"completed\",\"output\":[]}}\n";
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+    assert_int_equal(out.calls, 2);
+    assert_int_equal(out.messages, 2);
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
