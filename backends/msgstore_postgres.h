@@ -2655,6 +2655,7 @@ static ms_result ms__pg_query(ms_store *store, ms_cursor *it, ms_error *err)
     ms__pg *s = ms__pg_of(store);
     const ms_query *of = &it->query;
     it->ctx = NULL;
+    it->query.as_from = 0; /* records of a stream are read from its beginning */
     MS__PG_TRY(ms__pg_check(s, false, err));
     ms__pg_cursor *c = ms__pg_cursor_new(s, of);
     if (!c) return ms__pg_no_memory(err);

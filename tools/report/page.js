@@ -1424,12 +1424,13 @@ function drawRequest() {
 function providerRows(request) {
   const body = request.body;
   const entries = [];
-  const listOf = Array.isArray(body) ? body : body.messages || body.contents || [];
+  const listOf = Array.isArray(body) ? body : body.messages || body.contents || body.input || [];
   const system =
-    request.system || (Array.isArray(body) ? undefined : body.system || body.systemInstruction);
+    request.system ||
+    (Array.isArray(body) ? undefined : body.system || body.systemInstruction || body.instructions);
   if (system !== undefined) entries.push({ role: "system", value: system });
   for (const value of listOf)
-    entries.push({ role: plainText(value.role || value.kind || "?"), value });
+    entries.push({ role: plainText(value.role || value.kind || value.type || "?"), value });
   return entries;
 }
 
@@ -1483,12 +1484,13 @@ function providerRow(request, entry, i) {
     ? [value]
     : value.content !== undefined && value.content !== null
       ? value.content
-      : value.parts || [];
+      : value.parts || value.output || (value.type ? [value] : []);
   const parts = Array.isArray(said) ? [...said] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
   parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k)));
-  if (value.tool_call_id !== undefined)
-    card.append(el("div.from", "answers the call " + clean(String(plainText(value.tool_call_id)))));
+  const answered = value.tool_call_id || (value.output !== undefined ? value.call_id : undefined);
+  if (answered !== undefined)
+    card.append(el("div.from", "answers the call " + clean(String(plainText(answered)))));
   return el("article.row." + kind, el("div.lanes"), card);
 }
 
