@@ -94,7 +94,7 @@
  *                   [api-memory] [api-stream] [api-request]
  *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
  *                   [api-verify] [api-format] [api-shorten] [api-project]
- *                   [api-task] [api-session]
+ *                   [api-compact] [api-task] [api-session]
  *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
  *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
@@ -110,14 +110,14 @@
  *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
  *                   [format-table] [shorten]
  *                   [wire] [items] [parts] [project] [emit] [request]
- *                   [answer-parts] [answer-events] [answer] [task] [session]
- *                   [arrays-end]
+ *                   [answer-parts] [answer-events] [answer] [compact] [task]
+ *                   [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
  * is above it. No private name crosses between the store part and the formats part;
- * [request], [answer-parts], [answer], [task] and [session] call both through the
- * interface.
+ * [request], [answer-parts], [answer], [compact], [task] and [session] call both through
+ * the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *
@@ -666,7 +666,9 @@ typedef enum ms_role {
     X(23, REASONING,          ASSISTANT, C,  PLAIN,        ASSISTANT_TEXT,     \
        "reasoning",            "",                   "reasoning")              \
     X(24, OTHER,              USER,      N,  PLAIN,        ROLE_TEXT,          \
-       "",                     "",                   "")                      
+       "",                     "",                   "")                       \
+    X(25, COMPACTION,         SYSTEM,    C,  CONVERSATION, ROLE_TEXT,          \
+       "compaction",           "",                   "")                      
 
 typedef enum ms_type {
     MS_T_NONE = 0,
@@ -682,7 +684,9 @@ typedef enum ms_type {
 typedef uint64_t ms_type_set;
 #define MS_BIT(type) ((ms_type_set)1 << ((unsigned)(type) + 6))
 #define MS_TYPES_ALL (MS_BIT(MS_TYPE_COUNT) - MS_BIT(1))
-#define MS_TYPES_CONVERSATION (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE))
+#define MS_TYPES_CONVERSATION                                                 \
+    (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE) |             \
+     MS_BIT(MS_T_COMPACTION))
 #define MS_TYPES_GLOBAL (MS_BIT(MS_T_GLOBAL_OBSERVATION) | MS_BIT(MS_T_SYNTHESIS))
 /* The agent view of the framework's guide: what an agent did. */
 #define MS_TYPES_AGENT                                                        \
@@ -870,7 +874,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
 
 /* Views are bits: a query over several returns each message once, in order of sequence.
  *
- *   CONVERSATION  user_message and assistant_message, of any author
+ *   CONVERSATION  user_message and assistant_message, of any author, and compaction
  *   AGENT         types of `agent_types` written by `agent_key`
  *   TEAM          any type written by one of `agent_keys`
  *   GLOBAL        global_observation and synthesis, of the query's location
@@ -1491,6 +1495,9 @@ typedef struct ms_project_opts {
                                  newest (a user's turn counts). The limit moves by
                                  `fresh_step` turns at a time; 0: never shortened */
     size_t fresh_step;        /* 0: fresh */
+    uint64_t compact_at;      /* report->compaction_due: the history since the newest
+                                 compaction costs more than so many tokens; 0: never */
+    bool full;                /* compactions are not read: all messages are sent */
     /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
     void *key_ctx;
@@ -1556,6 +1563,11 @@ typedef struct ms_project_report {
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
+    uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
+    uint64_t compaction_seq;  /* the number of that compaction; 0: none */
+    uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
+                                 model: an earlier one is used, or all is sent */
+    bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
@@ -2299,6 +2311,96 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text);
  * failure the bytes passed to `write` are incomplete. */
 MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
+
+/* ==== [api-compact] a long conversation that stays whole ===========================
+ * A compaction is a message of the type COMPACTION: a summary of what stands before it,
+ * or the items that a provider made of that. It is appended; nothing is deleted. A
+ * request has the newest one, the messages before it that stay, and what follows it;
+ * every view has all messages. Taking the conversation back to before it (ms_rewind)
+ * undoes it.
+ *
+ *     ms_compaction_plan plan;
+ *     ms_compaction summed = {0};
+ *     ms_compact_plan(&ask, 8000, &plan, &err);         // keep so many tokens
+ *     if (plan.due && plan.upto != 0) {
+ *         ms_compact_request(&ask, &plan, MS_STR(MS_COMPACT_PROMPT), ms_buf_write, &buf,
+ *                            &err);
+ *         summed.body = post(ms_buf_text(&buf));
+ *         summed.upto = plan.upto;
+ *         ms_compact(&ask, &summed, NULL, &err);
+ *     }
+ *
+ * The message has the summary as its content ("" without one) and, in `extra`, the member
+ * "compaction": {"keep": how many messages of its location before it stay, "cause",
+ * "tokens_before", "tokens_after", "items": [...]}; the member "signed" has the provider
+ * and the model of the items. A compaction without agent key is of all who read the
+ * location, any other of its agent alone. ms_answer stores the compactions that a
+ * provider makes by itself (Anthropic, Responses) in the same form; then "keep" is 0.
+ *
+ * A request uses the newest compaction of its reader that says something to its provider:
+ * items go to the provider and model that made them, a summary goes to any, as user text
+ * in <conversation_summary>. One that says nothing is passed over and counted
+ * (report->compaction_unusable). Where thinking is bound to all before it, messages that
+ * stay lose theirs. */
+
+/* What a summary needs of the model, in words that every provider takes. */
+#define MS_COMPACT_PROMPT                                                              \
+    "Summarise the conversation so far for yourself: your answer will stand in its "   \
+    "place. Keep the user's requests in their own words where they matter, decisions " \
+    "and their reasons, names of files, functions and people, figures, errors and how " \
+    "they were mended, what is done, what is under way and the next step. Call no "    \
+    "tools. Write only the summary."
+
+typedef struct ms_compaction_plan {
+    bool due;                  /* cost is beyond opts.compact_at */
+    uint64_t cost;             /* of all that a request has now, in tokens */
+    uint64_t first_seq, upto;  /* the first and the last message to cover; 0: nothing can
+                                  be covered now */
+    uint64_t messages;         /* covered */
+    uint64_t kept;             /* cost of the messages that stay */
+} ms_compaction_plan;
+
+/* Plans a compaction of the reader's history that leaves the newest messages of at most
+ * `keep` tokens as they are, and changes nothing. The cut is before a text of the user;
+ * if none is near enough, between two answers. It never parts a call of the newest turn
+ * from its result, nor a message that is being streamed from its end. Then more may stay,
+ * as does the newest turn where that alone takes more. desc needs a store or a memory.
+ * Errors as of ms_project. */
+MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
+                                 ms_compaction_plan *plan, ms_error *err);
+
+/* Writes the request for the summary: what the plan covers, an earlier compaction
+ * included, and the prompt as the user's text. prompt absent: the provider's own form, of
+ * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT where
+ * there is none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
+ * 0, or the history has changed so that the plan holds no longer. Errors as of
+ * ms_request. */
+MS_API ms_result ms_compact_request(const ms_request_desc *desc,
+                                    const ms_compaction_plan *plan, ms_str prompt,
+                                    ms_write_fn write, void *ctx, ms_error *err);
+
+typedef struct ms_compaction {
+    /* What takes the place of the messages: a body, or a summary, or items, or both. */
+    ms_str body;               /* the provider's answer to ms_compact_request */
+    ms_str summary;            /* text */
+    ms_str items;              /* a JSON list of blocks or items that only their maker
+                                  reads, as it wrote them */
+    ms_str provider, model;    /* of the items; absent: those of desc */
+    uint64_t upto;             /* the last message covered, of the plan */
+    bool all;                  /* for all readers of the location; else for the agent of
+                                  desc, if it has one */
+    ms_str cause;              /* kept, not read: "auto", "manual"; absent: none */
+    uint64_t tokens_before, tokens_after; /* kept, not read; 0: none */
+} ms_compaction;
+
+/* Appends a compaction. Messages that came after the plan was made stay in full. *seq
+ * (may be NULL) receives its number. A body with usage gives it a usage note; if that
+ * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_MISSING: there is
+ * neither a summary nor items, or the body was cut off. MS_E_NOT_FOUND: the message upto
+ * is not there, or hidden. MS_E_CONFLICT: it is of another location, or others appended
+ * at each of 16 attempts. Otherwise errors as of ms_answer and ms_append_batch. */
+MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
+                            uint64_t *seq, ms_error *err);
 
 /* ==== [api-task] the messages of a task ==============================================
  * A task is a location, and its messages are task messages, as the task format reads and
@@ -29757,6 +29859,9 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
+/* Around the summary of a compaction, as the user's text. */
+#define MS__SUMMARY "<conversation_summary>\n"
+#define MS__SUMMARY_END "\n</conversation_summary>"
 /* The user's text after assistant text that would be last. */
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
@@ -30049,6 +30154,7 @@ typedef struct ms__item {
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
+    uint64_t read;            /* its message is the n-th that was read */
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
@@ -30082,6 +30188,17 @@ typedef struct ms__group {
     uint64_t count, cost;     /* of messages, with results */
     ms_str agent;
 } ms__group;
+
+/* A compaction that the reader's history has. */
+typedef struct ms__compaction {
+    struct ms__compaction *before; /* an earlier one */
+    ms__item *item;           /* what is sent for it; NULL: the provider takes nothing */
+    ms_str location;
+    uint64_t seq, read;
+    uint64_t keep;            /* so many messages of its location before it stay */
+    size_t n_groups;          /* groups that had begun before it */
+    uint64_t left_out;        /* items of another provider or model */
+} ms__compaction;
 
 enum {
     MS__NAME_ID,
@@ -30131,6 +30248,13 @@ typedef struct ms__projector {
     ms__item *added;            /* the newest item, also in an earlier group */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
+    ms__compaction *compactions; /* the newest */
+    ms__group *summary;         /* of the compaction in use; NULL: none */
+    size_t since;               /* groups from this number on began after it */
+    size_t apart;               /* no item after it joins a group below this number */
+    ms_str where;               /* of the first message that was read */
+    bool several;               /* messages of several locations were read */
+    const char *asked_member;   /* of a request for a compaction: its own member */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -30718,6 +30842,8 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *   input_required                              assistant text if answered at once
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
+ *   compaction                                  in the place of all that it covers: its
+ *                                               items, or its text as the user's
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
@@ -31133,6 +31259,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     if (!item) return NULL;
     item->kind = kind;
     item->seq = m->seq;
+    item->read = p->report.read;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -31415,7 +31542,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
              (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
-              !item->joined) ||
+              !item->joined) || g->number < p->apart ||
              !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
@@ -31650,10 +31777,56 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
     }
 }
 
+/* Adds a compaction of the reader. Behind one that keeps nothing, an answer that goes on
+ * is a group of its own. */
+static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, list = ms__absent(), reader = p->opts.agent_key;
+    p->report.dropped++;
+    if (p->opts.full || (m->agent_key.ptr && !ms_str_equal(m->agent_key, reader))) return;
+    ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
+    ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
+    if (!c || !item) return;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("compaction"), &all))
+        all = ms__absent();
+    if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
+        ms_json_kind_of(list) == MS_JSON_ARRAY)
+        for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) c->left_out++;
+    c->before = p->compactions;
+    c->location = m->location;
+    c->seq = m->seq;
+    c->read = p->report.read;
+    c->n_groups = p->n_groups;
+    p->compactions = c;
+    if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;
+    if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
+        ms__signed(p, m).ptr) {
+        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        c->left_out = 0;
+        c->item = item;
+    } else if (!ms__is_blank(m->content.text)) {
+        item->kind = MS__ITEM_USER;
+        item->text = ms_text_n(m->content.text);
+        if (!m->source.ptr) /* what another program summed up has its own words */
+            item->text.text = ms__concat3(p, MS_STR(MS__SUMMARY), m->content.text,
+                                          MS_STR(MS__SUMMARY_END));
+        c->item = item;
+    }
+    if (c->keep == 0 && c->item) p->apart = p->asked = p->n_groups;
+}
+
 static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
+    if (p->report.read == 1) p->where = m->location;
+    p->several = p->several || !ms_str_equal(p->where, m->location);
+    if (m->type == MS_T_COMPACTION) {
+        p->answer = NULL;
+        ms__compaction_add(p, m);
+        return;
+    }
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     ms__answer_find(p, m);
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
@@ -31812,6 +31985,8 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
         r->cost -= g->cost;
     }
     if (p->opts.budget && r->cost > p->opts.budget) r->over = r->cost - p->opts.budget;
+    r->compaction_due = p->opts.compact_at > 0 &&
+                        p->system_cost + p->cost > p->opts.compact_at;
     if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
@@ -31839,6 +32014,7 @@ static void ms__bound_turns(ms__projector *p, const ms__group *start)
     p->edited = SIZE_MAX;
     while (turn != start && turn->number > start->number) {
         const ms__group *before = turn->before->begin;
+        if (before->number < p->since) break;
         size_t then = ms__old_results(p, before->number + 1);
         if (before->number < start->number || !ms__window_begins(p, start, before) ||
             (then != old && (then > start->number || old > start->number)))
@@ -31861,6 +32037,7 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
         bool behind = g->number > p->edited; /* of its turn, or of an older one */
         if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        if (g->number < p->since) return false; /* the summary was not there then */
         all = all && g->number >= p->bound;
     }
     return all || g->number >= p->running ||
@@ -32065,12 +32242,15 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
     const ms_profile *profile = p->profile;
+    if (p->summary) p->summary->next = start;
+    if (p->summary) start = p->summary;
     if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
     while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
-    if (profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
+    bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
+    if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
         p->report.started = 1;
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);
@@ -32524,6 +32704,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);
@@ -32554,6 +32735,84 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     p->report.dropped += p->question != NULL; /* it has no answer */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;
+}
+
+/* ---- The compaction in use. */
+
+/* Returns the number of the first message that a compaction leaves as it is: of its
+ * location, the keep-th before it. */
+static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
+                                                  const ms__compaction *c, uint64_t *seq,
+                                                  ms_error *err)
+{
+    ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
+    ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
+    if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
+    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, (size_t)c->keep);
+    q->before_seq = c->seq;
+    MS__TRY(ms_query_open(store, q, it, err));
+    const ms_msg *msg = ms_next(it);
+    if (msg) *seq = ms_seq(msg);
+    return ms_cursor_close(it, err);
+}
+
+/* Returns whether a group reaches beyond what a compaction covers. */
+static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+{
+    for (const ms__item *item = g->first; item; item = item->next) {
+        const ms__item *of[2] = {item, item->result};
+        for (int i = 0; i < 2; i++)
+            if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
+    }
+    return false;
+}
+
+/* Puts a compaction in the place of the groups that it covers. */
+static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64_t seq,
+                               uint64_t read)
+{
+    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    for (; g && !ms__group_stays(g, seq, read); g = g->next) {
+        p->report.compacted += g->count;
+        p->count -= g->count;
+        p->cost -= g->cost;
+    }
+    if (p->pinned) p->pinned->next = g;
+    else p->first = g;
+    if (g) g->before = p->pinned;
+    else p->last = p->pinned;
+    ms__group *summary = (ms__group *)ms__project_alloc(p, sizeof *summary);
+    if (!summary) return;
+    summary->first = summary->last = c->item;
+    summary->kind = c->item->kind == MS__ITEM_RAW ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    summary->agent = p->opts.agent_key;
+    c->item->group = summary;
+    p->summary = summary;
+    p->since = c->n_groups;
+    p->system_cost += ms__item_cost(p, c->item);
+    p->report.dropped--;
+    p->report.raw_left_out += c->left_out;
+    p->report.wrapped += c->left_out > 0;
+    p->report.compaction_seq = c->seq;
+}
+
+/* Finds the newest compaction that says something to the provider. Messages of a
+ * caller's own function, or of a cursor, are counted as they were read; where they are
+ * of several locations, nothing tells what a compaction covers. */
+static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
+                                                 const ms_request_desc *desc,
+                                                 ms_error *err)
+{
+    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    const ms__compaction *c = p->compactions;
+    for (; c && (!c->item || (!store && p->several)); c = c->before)
+        p->report.compaction_unusable++;
+    if (!c) return MS_OK;
+    uint64_t seq = c->seq, read = c->read > c->keep ? c->read - c->keep : 1;
+    if (!store) seq = 0;
+    else if (c->keep > 0) MS__TRY(ms__compaction_kept(p, store, c, &seq, err));
+    ms__compaction_put(p, c, seq, read);
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
 /* Fills the template of a member with a string (%s) or JSON (%j). */
@@ -32600,6 +32859,7 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
         }
         name = given + strlen(given) + 1;
     }
+    if (p->asked_member) ms__out(p, p->asked_member);
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -32642,7 +32902,7 @@ static MS__NOINLINE ms_result ms__request_empty(const ms__projector *p,
  * part of it. */
 static bool ms__is_empty_history(const ms__projector *p)
 {
-    if (p->last != p->pinned) return false;
+    if (p->last != p->pinned || p->summary) return false;
     return !p->pinned || p->pinned->first->text.text.ptr == p->opts.system.ptr;
 }
 
@@ -32653,6 +32913,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 ms_error *err)
 {
     ms__group *start = NULL;
+    MS__TRY(ms__compaction_use(p, desc, err));
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
@@ -33407,6 +33668,16 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
                            MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
 }
 
+/* Returns whether a part is a compaction that its provider made by itself. */
+static bool ms__answer_part_compacts(const ms__answer_part *part)
+{
+    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), first, type;
+    if (part->kind != MS__ANSWER_OTHER || block.len == 0) return false;
+    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
+    return block.ptr[0] == '{' && ms_json_member(block, MS_STR("type"), &type) &&
+           ms_json_string_is(type, MS_STR("compaction"));
+}
+
 /* Returns the extra members of a part: `signed` of what only its maker takes, with the
  * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
  * number of the first message, where others wrote between. */
@@ -33446,6 +33717,18 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         }
         ms_json_end(&w);
     }
+    if (ms__answer_part_compacts(part)) {
+        ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]);
+        ms_json_key(&w, MS_STR("compaction"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("keep"));
+        ms_json_put_u64(&w, 0);
+        ms_json_key(&w, MS_STR("items"));
+        if (body.ptr[0] == '{') ms_json_begin(&w, MS_JSON_ARRAY);
+        ms_json_put_raw(&w, body);
+        if (body.ptr[0] == '{') ms_json_end(&w);
+        ms_json_end(&w);
+    }
     if (apart) ms_json_key(&w, MS_STR("answer"));
     if (apart) ms_json_put_u64(&w, a->out.first_seq);
     ms_json_end(&w);
@@ -33470,6 +33753,8 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
         else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
+    } else if (ms__answer_part_compacts(part)) {
+        m = ms_message(MS_T_COMPACTION, ms_text(""));
     } else if (part->kind == MS__ANSWER_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
         m.content.json = ms__field_json(text.text, NULL, NULL) == MS_OK;
@@ -33494,6 +33779,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
         if (a->out.first_seq == 0) a->out.first_seq = part->seq;
     }
     if (a->code != MS_OK || part->appended == body->len) return;
+    if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),
@@ -34338,6 +34624,18 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
+/* Returns the text of a compaction; "" if it has none that others read. */
+static ms_value ms__answer_summary(ms_answer_stream *a, const ms__answer_part *part)
+{
+    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), text = MS_STR(""), first;
+    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
+    if (ms_json_member(block, MS_STR("content"), &first) &&
+        ms_json_kind_of(first) == MS_JSON_STRING &&
+        ms_json_string(first, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_no_memory(a, first.len);
+    return ms_text_n(text);
+}
+
 /* Returns all messages in their final form; those of thinking have the hash of all, and
  * those of a stream after messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
@@ -34357,6 +34655,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
+        if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
@@ -34491,6 +34790,411 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
         ms_result ended = ms_answer_end(a, out, code == MS_OK ? err : NULL);
         if (code == MS_OK) code = ended;
     }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ==== [compact] planning, asking for and storing a compaction ========================
+ * A plan is made of the groups of [project]: a cut stands before a group, and all groups
+ * before it are covered. It holds where every covered message, with the results of its
+ * calls, has a smaller number than the first that stays. So the number of the last one
+ * covered is enough to find the cut again, with other options, too: messages that make no
+ * item (thinking that is switched off, a delta) stay with what follows them.
+ *
+ * The stored message counts the messages that stay instead of naming the first of them:
+ * a copy, a fork and a union give other numbers, and a message that is hidden later makes
+ * the tail longer, never shorter. ms_compact counts, then appends only if nothing was
+ * appended meanwhile. [request] finds the cut when it reads (ms__compaction_use).
+ * ================================================================================== */
+
+/* How a provider is asked to compact by itself: a member of the request, or an item at
+ * the end of the list. In the order of ms_wire; NULL: it has no such form. */
+static const struct ms__compact_form {
+    const char *member, *item;
+} ms__compact_forms[] = {
+    {NULL, NULL},                                          /* chat */
+    {NULL, NULL},                                          /* ollama */
+    {",\"compaction\":{\"type\":\"summarize\"}", NULL},    /* anthropic */
+    {NULL, NULL},                                          /* gemini */
+    {NULL, NULL},                                          /* pydantic */
+    {NULL, "{\"type\":\"compaction_trigger\"}"},           /* responses */
+    {NULL, NULL},                                          /* bedrock */
+};
+MS__STATIC_ASSERT(each_wire_compacts, sizeof ms__compact_forms / sizeof *ms__compact_forms
+                                      == sizeof ms__wires / sizeof *ms__wires);
+
+#define MS__COMPACT_TRIES 16
+
+static ms_result ms__compact_check(const ms_request_desc *desc, ms_error *err)
+{
+    MS__TRY(ms__source_check(desc, err));
+    if (desc->store || desc->memory) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "a compaction needs a store or a memory, to "
+                    "which it is appended");
+}
+
+/* Reads the history of a description as a request does, with the newest compaction in its
+ * place. */
+static MS__NOINLINE ms_result ms__compact_read(const ms_request_desc *desc,
+                                               ms_arena *arena, ms__projector **out,
+                                               ms_error *err)
+{
+    ms__projector *p = (ms__projector *)ms_arena_alloc(arena, sizeof *p);
+    *out = p;
+    if (!p) return ms__no_arena(err, arena, sizeof *p);
+    memset(p, 0, sizeof *p);
+    p->arena = arena;
+    MS__TRY(ms__project_begin(p, desc, err));
+    MS__TRY(ms__project_read(p, desc, err));
+    MS__TRY(ms__compaction_use(p, desc, err));
+    ms__end_trim(p);
+    ms__turns_find(p);
+    return MS_OK;
+}
+
+/* Adds a group to those that are covered. *last becomes the largest number of its
+ * messages; false: it must stay, since its agent's newest turn has a call without a
+ * result, or its text is not whole yet. */
+static bool ms__compact_cover(ms__projector *p, const ms__group *g, uint64_t *last)
+{
+    const ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
+    bool newest = g->kind == MS__ITEM_ASSISTANT && agent && agent->turn == g;
+    for (const ms__item *item = g->first; item; item = item->next) {
+        const ms__item *result = item->result;
+        if (newest && (item->unfinished || (item->kind == MS__ITEM_CALL && !result)))
+            return false;
+        if (item->seq > *last) *last = item->seq;
+        if (result && result->seq > *last) *last = result->seq;
+    }
+    return true;
+}
+
+/* Finds the first group that stays, and fills the plan; NULL: nothing can be covered. Of
+ * the cuts that leave at most `keep` it is the first one before a text of the user, else
+ * the first one; if all leave more, the last one. */
+static const ms__group *ms__compact_cut(ms__projector *p, uint64_t keep,
+                                        ms_compaction_plan *plan)
+{
+    const ms__group *begin = p->pinned ? p->pinned->next : p->first, *cut = NULL;
+    uint64_t last = 0, messages = 0, all = p->cost;
+    bool close = false, turn = false, some = false;
+    for (const ms__group *g = begin; g; g = g->next) {
+        bool whole = g->first->seq > last;
+        if (p->question && p->question->seq < g->first->seq) break; /* it waits */
+        uint64_t stays = all - g->sizes[1];
+        bool fits = stays <= keep, user = g->begin == g;
+        bool better = !close || (fits && user && !turn);
+        if (some && whole && better) {
+            cut = g;
+            close = fits;
+            turn = fits && user;
+            plan->upto = last;
+            plan->messages = messages;
+            plan->kept = stays;
+        }
+        if (!ms__compact_cover(p, g, &last)) break;
+        messages += g->count;
+        some = true;
+    }
+    if (cut) plan->first_seq = begin->first->seq;
+    return cut;
+}
+
+MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
+                                 ms_compaction_plan *plan, ms_error *err)
+{
+    ms_arena own;
+    ms__projector *p;
+    memset(&own, 0, sizeof own);
+    memset(plan, 0, sizeof *plan);
+    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__compact_check(desc, err));
+    ms_result code = ms__compact_read(desc, desc->arena ? desc->arena : &own, &p, err);
+    if (code == MS_OK) {
+        plan->cost = p->system_cost + p->cost;
+        plan->due = desc->opts.compact_at > 0 && plan->cost > desc->opts.compact_at;
+        if (plan->cost > keep) (void)ms__compact_cut(p, keep, plan);
+    }
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- The request. */
+
+/* Ends the list after the groups that a plan covers. */
+static ms_result ms__compact_truncate(ms__projector *p, const ms_compaction_plan *plan,
+                                      ms_error *err)
+{
+    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    uint64_t last = 0;
+    while (g && !ms__group_stays(g, plan->upto + 1, 0)) {
+        if (!ms__compact_cover(p, g, &last)) break;
+        g = g->next;
+    }
+    if (plan->upto == 0 || last != plan->upto)
+        return ms__fail_at(err, MS_E_CONFLICT, "plan", "the plan covers messages up to "
+                           "%u, the history has %u there: plan again", plan->upto, last);
+    if (g) p->last = g->before;
+    if (g && p->last) p->last->next = NULL;
+    for (; g; g = g->next) {
+        p->count -= g->count;
+        p->cost -= g->cost;
+    }
+    return MS_OK;
+}
+
+/* Adds what asks for the summary: the prompt, or the provider's own form. */
+static ms_result ms__compact_ask(ms__projector *p, ms_str prompt, ms_error *err)
+{
+    const char *own = ms__compact_forms[p->profile->wire].item;
+    ms__item *item = (ms__item *)ms__project_alloc(p, sizeof *item);
+    p->answer = NULL;
+    p->apart = p->n_groups;
+    if (item && prompt.ptr) {
+        item->kind = MS__ITEM_USER;
+        item->text = ms_text_n(prompt);
+    } else if (item && own) {
+        item->kind = MS__ITEM_RAW;
+        item->text = ms_json(ms_str_of(own));
+    } else {
+        item = NULL;
+    }
+    if (item) ms__item_put(p, item, ms__absent());
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
+}
+
+static MS__NOINLINE ms_result ms__compact_write(const ms_request_desc *desc,
+                                                const ms_compaction_plan *plan,
+                                                ms_str prompt, ms_arena *arena,
+                                                ms_write_fn write, void *ctx,
+                                                ms_error *err)
+{
+    ms__projector *p;
+    MS__TRY(ms__compact_read(desc, arena, &p, err));
+    MS__TRY(ms__compact_truncate(p, plan, err));
+    p->compactions = NULL; /* it is in its place */
+    p->opts.newest = p->opts.budget = 0;
+    MS__TRY(ms__compact_ask(p, prompt, err));
+    p->asked_member = prompt.ptr ? NULL : ms__compact_forms[p->profile->wire].member;
+    return ms__project_write(p, desc, true, write, ctx, err);
+}
+
+MS_API ms_result ms_compact_request(const ms_request_desc *desc,
+                                    const ms_compaction_plan *plan, ms_str prompt,
+                                    ms_write_fn write, void *ctx, ms_error *err)
+{
+    ms_arena own;
+    memset(&own, 0, sizeof own);
+    MS__TRY(ms__project_check(desc, write, NULL, err));
+    MS__TRY(ms__compact_check(desc, err));
+    MS__TRY(ms__request_check(desc, err));
+    const struct ms__compact_form *form = &ms__compact_forms[desc->profile->wire];
+    if (ms__is_blank(prompt)) prompt = ms__absent();
+    if (!prompt.ptr && !form->member && !form->item)
+        return ms__fail_at(err, MS_E_ARGUMENT, "prompt", "profile %s has no form of its "
+                           "own for compactions: pass a prompt, as MS_COMPACT_PROMPT",
+                           desc->profile->name ? desc->profile->name : "");
+    ms_result code = ms__compact_write(desc, plan, prompt,
+                                       desc->arena ? desc->arena : &own, write, ctx, err);
+    ms_arena_deinit(&own);
+    return code;
+}
+
+/* ---- The message. */
+
+/* Returns the number of visible messages of a location after one, and the newest. */
+static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
+                                                uint64_t upto, ms_arena *arena,
+                                                uint64_t *n, uint64_t *last,
+                                                ms_error *err)
+{
+    const ms_msg *msg;
+    ms_query *q = (ms_query *)ms_arena_alloc(arena, sizeof *q);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
+    if (!q || !it) return ms__no_arena(err, arena, sizeof *it);
+    *q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q->after_seq = upto;
+    *n = 0;
+    *last = upto;
+    MS__TRY(ms_query_open(store, q, it, err));
+    while ((msg = ms_next(it)) != NULL) {
+        ++*n;
+        *last = ms_seq(msg);
+    }
+    return ms_cursor_close(it, err);
+}
+
+/* Reads the summary and the items of an answer. It is stored as any answer is, in a store
+ * of its own. */
+static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
+                                               ms_arena *arena, ms_compaction *c,
+                                               ms_answered *out, ms_buf *summary,
+                                               ms_buf *items, ms_error *err)
+{
+    static const char cut[] = "length max_tokens MAX_TOKENS max_output_tokens "
+                              "model_context_window_exceeded";
+    ms_store *store = NULL;
+    const ms_msg *msg;
+    ms_str all, list;
+    ms_request_desc *how = (ms_request_desc *)ms_arena_alloc(arena, sizeof *how);
+    ms_query *q = (ms_query *)ms_arena_alloc(arena, sizeof *q);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
+    if (!how || !q || !it) return ms__no_arena(err, arena, sizeof *it);
+    memset(how, 0, sizeof *how);
+    how->profile = desc->profile;
+    how->opts.model = desc->opts.model;
+    how->location = MS_STR("compaction");
+    *q = ms__view_query(how->location, MS_VIEW_TIMELINE, 0);
+    MS__TRY(ms_mem_open(&store, NULL, err));
+    how->store = store;
+    ms_result code = ms_answer(how, c->body, out, err);
+    if (code == MS_OK && ms__has_word(cut, ms_str_of(out->stop)))
+        code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is cut off: the "
+                           "answer stopped for \"%s\"", out->stop);
+    if (code == MS_OK) code = ms_query_open(store, q, it, err);
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        bool made = m.type == MS_T_COMPACTION;
+        ms_str text = made || m.type == MS_T_ASSISTANT_MESSAGE ? m.content.text
+                                                               : ms__absent();
+        if (summary->len > 0 && text.len > 0)
+            ms__buf_add(summary, &code, MS_STR("\n\n"));
+        ms__buf_add(summary, &code, text);
+        if (!made || !ms_json_member(m.extra, MS_STR("compaction"), &all) ||
+            !ms_json_member(all, MS_STR("items"), &list))
+            continue;
+        ms__buf_add(items, &code, list);
+    }
+    if (code == MS_OK) code = ms_cursor_close(it, err);
+    ms_close(store);
+    if (code != MS_OK) return code;
+    c->summary = ms_buf_text(summary);
+    c->items = items->len > 0 ? ms_buf_text(items) : ms__absent();
+    return MS_OK;
+}
+
+/* Returns the extra members of a compaction. */
+static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction *c,
+                                uint64_t keep, ms_arena *arena, ms_result *code)
+{
+    ms_json_writer w;
+    ms_buf buf;
+    ms_str provider = c->provider.ptr ? c->provider : ms_str_of(desc->profile->name);
+    ms_str model = c->model.ptr ? c->model : desc->opts.model;
+    ms__json_to(&w, &buf, arena);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("compaction"));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("keep"));
+    ms_json_put_u64(&w, keep);
+    if (c->cause.ptr) ms_json_key(&w, MS_STR("cause"));
+    if (c->cause.ptr) ms_json_put_string(&w, c->cause);
+    if (c->tokens_before) ms_json_key(&w, MS_STR("tokens_before"));
+    if (c->tokens_before) ms_json_put_u64(&w, c->tokens_before);
+    if (c->tokens_after) ms_json_key(&w, MS_STR("tokens_after"));
+    if (c->tokens_after) ms_json_put_u64(&w, c->tokens_after);
+    if (c->items.ptr) ms_json_key(&w, MS_STR("items"));
+    if (c->items.ptr) ms_json_put_raw(&w, c->items);
+    ms_json_end(&w);
+    if (c->items.ptr) {
+        ms_json_key(&w, MS_STR("signed"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("provider"));
+        ms_json_put_string(&w, provider.ptr ? provider : MS_STR(""));
+        if (model.len > 0) ms_json_key(&w, MS_STR("model"));
+        if (model.len > 0) ms_json_put_string(&w, model);
+        ms_json_end(&w);
+    }
+    ms_json_end(&w);
+    *code = ms_json_finish(&w);
+    return ms_buf_text(&buf);
+}
+
+/* Appends the message behind what it keeps, if nothing else was appended meanwhile. */
+static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
+                                                 const ms_compaction *c, ms_arena *arena,
+                                                 uint64_t *seq, ms_error *err)
+{
+    const ms_memory *memory = desc->memory;
+    ms_store *store = memory ? memory->store : desc->store;
+    ms_result code = MS_OK;
+    ms_append_opts how;
+    ms_envelope m = ms_message(MS_T_COMPACTION,
+                               ms_text_n(c->summary.ptr ? c->summary : MS_STR("")));
+    memset(&how, 0, sizeof how);
+    how.location = memory ? memory->location : desc->location;
+    how.expect = true;
+    how.seqs = seq;
+    m.turn_id = desc->turn_id;
+    if (!c->all) m.agent_key = desc->opts.agent_key;
+    if (!c->all && memory && !m.agent_key.ptr) m.agent_key = memory->agent_key;
+    for (int i = 0; i < MS__COMPACT_TRIES; i++) {
+        uint64_t keep;
+        MS__TRY(ms__compact_count(store, how.location, c->upto, arena, &keep,
+                                  &how.expect_seq, err));
+        m.extra = ms__compact_extra(desc, c, keep, arena, &code);
+        if (code != MS_OK) return ms__no_arena(err, arena, c->items.len);
+        code = ms_append_batch(store, &m, 1, &how, err);
+        if (code != MS_E_CONFLICT) break;
+    }
+    return code;
+}
+
+/* Checks what a compaction consists of, and that the last message it covers is there. */
+static MS__NOINLINE ms_result ms__compact_given(const ms_request_desc *desc,
+                                                const ms_compaction *c, ms_arena *arena,
+                                                ms_error *err)
+{
+    const ms_msg *msg;
+    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    ms_str location = desc->memory ? desc->memory->location : desc->location;
+    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items must be a list", err));
+    if (ms__is_blank(c->summary) && !c->items.ptr)
+        return ms__fail(err, MS_E_MISSING, "a compaction needs a summary, or items, that "
+                        "take the place of what it covers");
+    MS__TRY(ms_get_by_seq(store, c->upto, arena, &msg, err));
+    if (ms_str_equal(ms__location(msg), location)) return MS_OK;
+    return ms__fail_at(err, MS_E_CONFLICT, "upto", "message %u is of location '%v', not "
+                       "of '%v'", c->upto, MS__V(ms__location(msg)), MS__V(location));
+}
+
+static MS__NOINLINE ms_result ms__compact_store(const ms_request_desc *desc,
+                                                ms_compaction *c, ms_arena *arena,
+                                                uint64_t *seq, ms_error *err)
+{
+    ms_answered *out = (ms_answered *)ms_arena_alloc(arena, sizeof *out);
+    ms_buf *bufs = (ms_buf *)ms_arena_alloc(arena, 2 * sizeof *bufs);
+    if (!out || !bufs) return ms__no_arena(err, arena, sizeof *out);
+    memset(out, 0, sizeof *out);
+    memset(bufs, 0, 2 * sizeof *bufs);
+    bufs[0].arena = bufs[1].arena = arena;
+    if (c->body.ptr && (c->summary.ptr || c->items.ptr))
+        return ms__fail(err, MS_E_ARGUMENT, "a compaction has a body, or a summary and "
+                        "items: set the body alone, or not at all");
+    if (c->body.ptr)
+        MS__TRY(ms__compact_body(desc, arena, c, out, &bufs[0], &bufs[1], err));
+    MS__TRY(ms__compact_given(desc, c, arena, err));
+    MS__TRY(ms__compact_append(desc, c, arena, seq, err));
+    ms_usage *u = &out->usage;
+    if ((u->input_tokens | u->output_tokens) == 0) return MS_OK;
+    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    ms_result code = ms_note_usage(store, *seq, u, err);
+    return code == MS_E_UNSUPPORTED ? MS_OK : code;
+}
+
+MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
+                            uint64_t *seq, ms_error *err)
+{
+    ms_arena own;
+    uint64_t number = 0;
+    ms_compaction copy = *c;
+    memset(&own, 0, sizeof own);
+    if (seq) *seq = 0;
+    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__compact_check(desc, err));
+    ms_result code = ms__compact_store(desc, &copy, desc->arena ? desc->arena : &own,
+                                       &number, err);
+    if (seq) *seq = number;
     ms_arena_deinit(&own);
     return code;
 }

@@ -387,7 +387,7 @@ static const char *const ms__pg_create[] = {
     "create index if not exists msgstore_timeline on msgstore_record (location, seq)"
     " where kind in (1, 3)",
     "create index if not exists msgstore_talk on msgstore_record (location, seq)"
-    " where kind in (1, 3) and type in (1, 2)",
+    " where kind in (1, 3) and type in (1, 2, 25)",
     "create index if not exists msgstore_global on msgstore_record (location, seq)"
     " where kind in (1, 3) and type in (9, 15)",
     "create index if not exists msgstore_agent on msgstore_record (location, agent, seq)"
@@ -2241,7 +2241,7 @@ static void ms__pg_say_views(ms__pg_stmt *q, const ms_query *of, ms_arena *arena
     ms__pg_array team = ms__pg_array_of(arena, MS__PG_TEXT);
     if (of->views & MS_VIEW_TIMELINE) return;
     ms__pg_say(q, " and (false");
-    if (of->views & MS_VIEW_CONVERSATION) ms__pg_say(q, " or type in (1, 2)");
+    if (of->views & MS_VIEW_CONVERSATION) ms__pg_say(q, " or type in (1, 2, 25)");
     if (of->views & MS_VIEW_GLOBAL) ms__pg_say(q, " or type in (9, 15)");
     if ((of->views & MS_VIEW_AGENT) && ms__pg_is_name(of->agent_key)) {
         ms__pg_say_text(q, " or agent = ", of->agent_key);

@@ -183,7 +183,7 @@ static char *sq_select(const ms_query *q, uint64_t last)
         runs ? "max(time) OVER (PARTITION BY run)" : q->by_time ? "time" : "seq",
         runs ? ", count(time) OVER (ORDER BY seq) AS run" : "", SQ_NUMBER(q->after_seq),
         SQ_NUMBER(last), (q->views & MS_VIEW_TIMELINE) != 0);
-    if (q->views & MS_VIEW_CONVERSATION) sqlite3_str_appendall(s, " OR type IN (1, 2)");
+    if (q->views & MS_VIEW_CONVERSATION) sqlite3_str_appendall(s, " OR type IN (1, 2, 25)");
     if (q->views & MS_VIEW_GLOBAL) sqlite3_str_appendall(s, " OR type IN (9, 15)");
     if (q->views & MS_VIEW_AGENT)
         sqlite3_str_appendf(s, " OR agent_key = %.*Q AND %llu >> type & 1",

@@ -36,6 +36,7 @@ extern "C" {
 #include "api/format.h"
 #include "api/shorten.h"
 #include "api/project.h"
+#include "api/compact.h"
 #include "api/task.h"
 #include "api/session.h"
 #endif
@@ -146,6 +147,7 @@ extern "C" {
 #include "agent/answer-parts.h"
 #include "agent/answer-events.h"
 #include "agent/answer.h"
+#include "agent/compact.h"
 #include "agent/task.h"
 #include "agent/session.h"
 #include "agent/arrays-end.h"

@@ -1200,6 +1200,15 @@ static void lint_anthropic_end(lint *l, const lint_path *message, ms_str value)
 }
 
 /* Checks the list: the first message should be user; at most 100,000 messages. */
+/* Returns whether a message begins with a compaction, which takes the place of all before
+ * it. */
+static bool lint_compacts(ms_str message)
+{
+    ms_str first;
+    return ms_json_element(lint_get(message, "content"), 0, &first) &&
+           lint_is(first, "type", "compaction");
+}
+
 static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char place)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -1212,7 +1221,7 @@ static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char 
         lint_path content = lint_in(&message, "content");
         lint_path role = lint_in(&message, "role");
         last = it.value;
-        if (i == 0 && lint_is(last, "role", "assistant"))
+        if (i == 0 && lint_is(last, "role", "assistant") && !lint_compacts(last))
             lint_say(l, &role, lint_get(last, "role"), "the first message must be user");
         lint_anthropic_blocks(l, &content, i, lint_get(last, "content"));
     }

@@ -377,6 +377,16 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
                            MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
 }
 
+/* Returns whether a part is a compaction that its provider made by itself. */
+static bool ms__answer_part_compacts(const ms__answer_part *part)
+{
+    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), first, type;
+    if (part->kind != MS__ANSWER_OTHER || block.len == 0) return false;
+    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
+    return block.ptr[0] == '{' && ms_json_member(block, MS_STR("type"), &type) &&
+           ms_json_string_is(type, MS_STR("compaction"));
+}
+
 /* Returns the extra members of a part: `signed` of what only its maker takes, with the
  * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
  * number of the first message, where others wrote between. */
@@ -416,6 +426,18 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         }
         ms_json_end(&w);
     }
+    if (ms__answer_part_compacts(part)) {
+        ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]);
+        ms_json_key(&w, MS_STR("compaction"));
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        ms_json_key(&w, MS_STR("keep"));
+        ms_json_put_u64(&w, 0);
+        ms_json_key(&w, MS_STR("items"));
+        if (body.ptr[0] == '{') ms_json_begin(&w, MS_JSON_ARRAY);
+        ms_json_put_raw(&w, body);
+        if (body.ptr[0] == '{') ms_json_end(&w);
+        ms_json_end(&w);
+    }
     if (apart) ms_json_key(&w, MS_STR("answer"));
     if (apart) ms_json_put_u64(&w, a->out.first_seq);
     ms_json_end(&w);
@@ -440,6 +462,8 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
         else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
+    } else if (ms__answer_part_compacts(part)) {
+        m = ms_message(MS_T_COMPACTION, ms_text(""));
     } else if (part->kind == MS__ANSWER_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
         m.content.json = ms__field_json(text.text, NULL, NULL) == MS_OK;
@@ -464,6 +488,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
         if (a->out.first_seq == 0) a->out.first_seq = part->seq;
     }
     if (a->code != MS_OK || part->appended == body->len) return;
+    if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),

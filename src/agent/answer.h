@@ -134,6 +134,18 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
     return a->code;
 }
 
+/* Returns the text of a compaction; "" if it has none that others read. */
+static ms_value ms__answer_summary(ms_answer_stream *a, const ms__answer_part *part)
+{
+    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), text = MS_STR(""), first;
+    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
+    if (ms_json_member(block, MS_STR("content"), &first) &&
+        ms_json_kind_of(first) == MS_JSON_STRING &&
+        ms_json_string(first, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_no_memory(a, first.len);
+    return ms_text_n(text);
+}
+
 /* Returns all messages in their final form; those of thinking have the hash of all, and
  * those of a stream after messages of others have the number of the first. */
 static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
@@ -153,6 +165,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
+        if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);

@@ -131,6 +131,8 @@ static ms_result ms__window_start(ms__projector *p, ms__group **start, ms_error 
         r->cost -= g->cost;
     }
     if (p->opts.budget && r->cost > p->opts.budget) r->over = r->cost - p->opts.budget;
+    r->compaction_due = p->opts.compact_at > 0 &&
+                        p->system_cost + p->cost > p->opts.compact_at;
     if (some) r->first_seq = (*start)->first->seq;
     return MS_OK;
 }
@@ -158,6 +160,7 @@ static void ms__bound_turns(ms__projector *p, const ms__group *start)
     p->edited = SIZE_MAX;
     while (turn != start && turn->number > start->number) {
         const ms__group *before = turn->before->begin;
+        if (before->number < p->since) break;
         size_t then = ms__old_results(p, before->number + 1);
         if (before->number < start->number || !ms__window_begins(p, start, before) ||
             (then != old && (then > start->number || old > start->number)))
@@ -180,6 +183,7 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
         bool behind = g->number > p->edited; /* of its turn, or of an older one */
         if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        if (g->number < p->since) return false; /* the summary was not there then */
         all = all && g->number >= p->bound;
     }
     return all || g->number >= p->running ||
@@ -384,12 +388,15 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
 static void ms__list_make(ms__projector *p, ms__group *start)
 {
     const ms_profile *profile = p->profile;
+    if (p->summary) p->summary->next = start;
+    if (p->summary) start = p->summary;
     if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
     while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
-    if (profile->start_user && !(*at && (*at)->kind == MS__ITEM_USER)) {
+    bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
+    if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
         p->report.started = 1;
         ms__text_insert(p, at, MS__ITEM_USER,
                         profile->start_text ? profile->start_text : MS__START);

@@ -44,6 +44,7 @@ typedef struct ms__item {
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
+    uint64_t read;            /* its message is the n-th that was read */
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
@@ -77,6 +78,17 @@ typedef struct ms__group {
     uint64_t count, cost;     /* of messages, with results */
     ms_str agent;
 } ms__group;
+
+/* A compaction that the reader's history has. */
+typedef struct ms__compaction {
+    struct ms__compaction *before; /* an earlier one */
+    ms__item *item;           /* what is sent for it; NULL: the provider takes nothing */
+    ms_str location;
+    uint64_t seq, read;
+    uint64_t keep;            /* so many messages of its location before it stay */
+    size_t n_groups;          /* groups that had begun before it */
+    uint64_t left_out;        /* items of another provider or model */
+} ms__compaction;
 
 enum {
     MS__NAME_ID,
@@ -126,6 +138,13 @@ typedef struct ms__projector {
     ms__item *added;            /* the newest item, also in an earlier group */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
+    ms__compaction *compactions; /* the newest */
+    ms__group *summary;         /* of the compaction in use; NULL: none */
+    size_t since;               /* groups from this number on began after it */
+    size_t apart;               /* no item after it joins a group below this number */
+    ms_str where;               /* of the first message that was read */
+    bool several;               /* messages of several locations were read */
+    const char *asked_member;   /* of a request for a compaction: its own member */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */

@@ -66,6 +66,8 @@
  *   input_required                              assistant text if answered at once
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
+ *   compaction                                  in the place of all that it covers: its
+ *                                               items, or its text as the user's
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
@@ -481,6 +483,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     if (!item) return NULL;
     item->kind = kind;
     item->seq = m->seq;
+    item->read = p->report.read;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -763,7 +766,7 @@ static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
              (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
-              !item->joined) ||
+              !item->joined) || g->number < p->apart ||
              !ms_str_equal(g->agent, agent))
         g = ms__group_new(p, turn ? MS__ITEM_ASSISTANT : item->kind,
                           turn ? agent : ms__absent());
@@ -998,10 +1001,56 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
     }
 }
 
+/* Adds a compaction of the reader. Behind one that keeps nothing, an answer that goes on
+ * is a group of its own. */
+static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, list = ms__absent(), reader = p->opts.agent_key;
+    p->report.dropped++;
+    if (p->opts.full || (m->agent_key.ptr && !ms_str_equal(m->agent_key, reader))) return;
+    ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
+    ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
+    if (!c || !item) return;
+    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("compaction"), &all))
+        all = ms__absent();
+    if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
+        ms_json_kind_of(list) == MS_JSON_ARRAY)
+        for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) c->left_out++;
+    c->before = p->compactions;
+    c->location = m->location;
+    c->seq = m->seq;
+    c->read = p->report.read;
+    c->n_groups = p->n_groups;
+    p->compactions = c;
+    if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;
+    if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
+        ms__signed(p, m).ptr) {
+        item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        c->left_out = 0;
+        c->item = item;
+    } else if (!ms__is_blank(m->content.text)) {
+        item->kind = MS__ITEM_USER;
+        item->text = ms_text_n(m->content.text);
+        if (!m->source.ptr) /* what another program summed up has its own words */
+            item->text.text = ms__concat3(p, MS_STR(MS__SUMMARY), m->content.text,
+                                          MS_STR(MS__SUMMARY_END));
+        c->item = item;
+    }
+    if (c->keep == 0 && c->item) p->apart = p->asked = p->n_groups;
+}
+
 static void ms__message_add(ms__projector *p, ms_envelope *m)
 {
-    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     p->report.read++;
+    if (p->report.read == 1) p->where = m->location;
+    p->several = p->several || !ms_str_equal(p->where, m->location);
+    if (m->type == MS_T_COMPACTION) {
+        p->answer = NULL;
+        ms__compaction_add(p, m);
+        return;
+    }
+    ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     ms__answer_find(p, m);
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);

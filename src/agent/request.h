@@ -49,6 +49,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);
@@ -79,6 +80,84 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     p->report.dropped += p->question != NULL; /* it has no answer */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;
+}
+
+/* ---- The compaction in use. */
+
+/* Returns the number of the first message that a compaction leaves as it is: of its
+ * location, the keep-th before it. */
+static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
+                                                  const ms__compaction *c, uint64_t *seq,
+                                                  ms_error *err)
+{
+    ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
+    ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
+    if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
+    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, (size_t)c->keep);
+    q->before_seq = c->seq;
+    MS__TRY(ms_query_open(store, q, it, err));
+    const ms_msg *msg = ms_next(it);
+    if (msg) *seq = ms_seq(msg);
+    return ms_cursor_close(it, err);
+}
+
+/* Returns whether a group reaches beyond what a compaction covers. */
+static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+{
+    for (const ms__item *item = g->first; item; item = item->next) {
+        const ms__item *of[2] = {item, item->result};
+        for (int i = 0; i < 2; i++)
+            if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
+    }
+    return false;
+}
+
+/* Puts a compaction in the place of the groups that it covers. */
+static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64_t seq,
+                               uint64_t read)
+{
+    ms__group *g = p->pinned ? p->pinned->next : p->first;
+    for (; g && !ms__group_stays(g, seq, read); g = g->next) {
+        p->report.compacted += g->count;
+        p->count -= g->count;
+        p->cost -= g->cost;
+    }
+    if (p->pinned) p->pinned->next = g;
+    else p->first = g;
+    if (g) g->before = p->pinned;
+    else p->last = p->pinned;
+    ms__group *summary = (ms__group *)ms__project_alloc(p, sizeof *summary);
+    if (!summary) return;
+    summary->first = summary->last = c->item;
+    summary->kind = c->item->kind == MS__ITEM_RAW ? MS__ITEM_ASSISTANT : MS__ITEM_USER;
+    summary->agent = p->opts.agent_key;
+    c->item->group = summary;
+    p->summary = summary;
+    p->since = c->n_groups;
+    p->system_cost += ms__item_cost(p, c->item);
+    p->report.dropped--;
+    p->report.raw_left_out += c->left_out;
+    p->report.wrapped += c->left_out > 0;
+    p->report.compaction_seq = c->seq;
+}
+
+/* Finds the newest compaction that says something to the provider. Messages of a
+ * caller's own function, or of a cursor, are counted as they were read; where they are
+ * of several locations, nothing tells what a compaction covers. */
+static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
+                                                 const ms_request_desc *desc,
+                                                 ms_error *err)
+{
+    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    const ms__compaction *c = p->compactions;
+    for (; c && (!c->item || (!store && p->several)); c = c->before)
+        p->report.compaction_unusable++;
+    if (!c) return MS_OK;
+    uint64_t seq = c->seq, read = c->read > c->keep ? c->read - c->keep : 1;
+    if (!store) seq = 0;
+    else if (c->keep > 0) MS__TRY(ms__compaction_kept(p, store, c, &seq, err));
+    ms__compaction_put(p, c, seq, read);
+    return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
 /* Fills the template of a member with a string (%s) or JSON (%j). */
@@ -125,6 +204,7 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
         }
         name = given + strlen(given) + 1;
     }
+    if (p->asked_member) ms__out(p, p->asked_member);
     while (desc->extra.ptr && ms_json_next(&it)) {
         ms__out(p, ",");
         ms__json_bytes(&p->json, it.key.ptr, it.key.len);
@@ -167,7 +247,7 @@ static MS__NOINLINE ms_result ms__request_empty(const ms__projector *p,
  * part of it. */
 static bool ms__is_empty_history(const ms__projector *p)
 {
-    if (p->last != p->pinned) return false;
+    if (p->last != p->pinned || p->summary) return false;
     return !p->pinned || p->pinned->first->text.text.ptr == p->opts.system.ptr;
 }
 
@@ -178,6 +258,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 ms_error *err)
 {
     ms__group *start = NULL;
+    MS__TRY(ms__compaction_use(p, desc, err));
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));

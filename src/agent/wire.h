@@ -12,6 +12,9 @@
 #define MS__FAILED "Error: "
 /* The assistant's text between results and a user's message. */
 #define MS__BRIDGE "(The results are there.)"
+/* Around the summary of a compaction, as the user's text. */
+#define MS__SUMMARY "<conversation_summary>\n"
+#define MS__SUMMARY_END "\n</conversation_summary>"
 /* The user's text after assistant text that would be last. */
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */

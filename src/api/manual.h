@@ -94,7 +94,7 @@
  *                   [api-memory] [api-stream] [api-request]
  *   further calls   [api-change] [api-find] [api-union] [api-copy] [api-rewrite]
  *                   [api-verify] [api-format] [api-shorten] [api-project]
- *                   [api-task] [api-session]
+ *                   [api-compact] [api-task] [api-session]
  *   for experts     [api-json] [api-record] [api-image] [api-ring] [api-flash]
  *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
@@ -110,14 +110,14 @@
  *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
  *                   [format-table] [shorten]
  *                   [wire] [items] [parts] [project] [emit] [request]
- *                   [answer-parts] [answer-events] [answer] [task] [session]
- *                   [arrays-end]
+ *                   [answer-parts] [answer-events] [answer] [compact] [task]
+ *                   [session] [arrays-end]
  *
  * The interface begins with what every agent needs; [expert] in a title marks what few
  * programs need. The implementation is read from top to bottom: a section uses only what
  * is above it. No private name crosses between the store part and the formats part;
- * [request], [answer-parts], [answer], [task] and [session] call both through the
- * interface.
+ * [request], [answer-parts], [answer], [compact], [task] and [session] call both through
+ * the interface.
  *
  * ---- CHANGES -------------------------------------------------------------------------
  *

@@ -86,7 +86,9 @@ typedef enum ms_role {
     X(23, REASONING,          ASSISTANT, C,  PLAIN,        ASSISTANT_TEXT,     \
        "reasoning",            "",                   "reasoning")              \
     X(24, OTHER,              USER,      N,  PLAIN,        ROLE_TEXT,          \
-       "",                     "",                   "")                      
+       "",                     "",                   "")                       \
+    X(25, COMPACTION,         SYSTEM,    C,  CONVERSATION, ROLE_TEXT,          \
+       "compaction",           "",                   "")                      
 
 typedef enum ms_type {
     MS_T_NONE = 0,
@@ -102,7 +104,9 @@ typedef enum ms_type {
 typedef uint64_t ms_type_set;
 #define MS_BIT(type) ((ms_type_set)1 << ((unsigned)(type) + 6))
 #define MS_TYPES_ALL (MS_BIT(MS_TYPE_COUNT) - MS_BIT(1))
-#define MS_TYPES_CONVERSATION (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE))
+#define MS_TYPES_CONVERSATION                                                 \
+    (MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_ASSISTANT_MESSAGE) |             \
+     MS_BIT(MS_T_COMPACTION))
 #define MS_TYPES_GLOBAL (MS_BIT(MS_T_GLOBAL_OBSERVATION) | MS_BIT(MS_T_SYNTHESIS))
 /* The agent view of the framework's guide: what an agent did. */
 #define MS_TYPES_AGENT                                                        \

@@ -37,7 +37,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
 
 /* Views are bits: a query over several returns each message once, in order of sequence.
  *
- *   CONVERSATION  user_message and assistant_message, of any author
+ *   CONVERSATION  user_message and assistant_message, of any author, and compaction
  *   AGENT         types of `agent_types` written by `agent_key`
  *   TEAM          any type written by one of `agent_keys`
  *   GLOBAL        global_observation and synthesis, of the query's location

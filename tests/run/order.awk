@@ -209,7 +209,7 @@ END {
 }
 
 # Only these sections of the formats part may call public functions of stores.
-function may_call_stores(s) { return tag_of[s] ~ /^(request|answer-parts|answer|task|session)$/ }
+function may_call_stores(s) { return tag_of[s] ~ /^(request|answer-parts|answer|compact|task|session)$/ }
 
 function check_uses(    i, key, s, d, where, upward, crosses)
 {

@@ -103,6 +103,7 @@ static inline ms_role twin_role_of_type(ms_type type)
     case MS_T_APPROVAL_REQUIRED: return MS_ROLE_TOOL;
     case MS_T_TEXT:
     case MS_T_DIRECTOR_CONTEXT:
+    case MS_T_COMPACTION:
     case MS_T_INJECTED_CONTEXT: return MS_ROLE_SYSTEM;
     case MS_T_USER_MESSAGE:
     case MS_T_TASK:

@@ -1,0 +1,913 @@
+/* Compactions: what is covered, what stays, what is sent; on every store, after rewinds,
+ * forks and copies; those that providers make by themselves. At the end a long run of an
+ * agent whose model has a small context, with kills, rewinds and forks. */
+
+#define _GNU_SOURCE
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stores.h"
+#include "provider_lint.h"
+#include "arena.h"
+
+#define CHAT MS_STR("chat")
+
+static void same_text(ms_str a, ms_str b)
+{
+    if (!ms_str_equal(a, b))
+        fail_msg("%.*s\nis not\n%.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
+}
+
+static uint64_t put(ms_store *store, ms_str location, ms_envelope m)
+{
+    uint64_t seq = 0;
+    ms_error err;
+    must_ok(ms_append(store, location, &m, &seq, &err), &err, "append");
+    return seq;
+}
+
+static ms_request_desc ask_of(ms_store *store, ms_str location, const char *provider)
+{
+    ms_request_desc ask = {.profile = ms_profile_find(ms_str_of(provider)), .store = store,
+                           .location = location, .opts.model = MS_STR("m")};
+    assert_non_null(ask.profile);
+    if (ask.profile->wire == MS_WIRE_BEDROCK)
+        ask.tools = MS_STR("[{\"toolSpec\":{\"name\":\"f\",\"inputSchema\":{\"json\":{}}}}]");
+    return ask;
+}
+
+static ms_str plain_body_of(const ms_request_desc *ask, ms_project_report *report)
+{
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_error err;
+    must_ok(ms_request(ask, ms_buf_write, &out, report, &err), &err, ask->profile->name);
+    return ms_buf_text(&out);
+}
+
+/* Returns a request, which the provider's linter takes. */
+static ms_str body_of(const ms_request_desc *ask, ms_project_report *report)
+{
+    char why[PROVIDER_LINT_TEXT];
+    const char *name = ask->profile->name;
+    ms_str body = plain_body_of(ask, report);
+    if (provider_lint(name, provider_lint_part(name, body, &arena), why) != NULL)
+        fail_msg("%s refuses: %s\n%.*s", name, why, (int)body.len, body.ptr);
+    return body;
+}
+
+/* A turn: a question, a call, its result, a text, whose number is returned. */
+static uint64_t add_turn(ms_store *store, ms_str location, unsigned n)
+{
+    char text[40], id[24];
+    snprintf(text, sizeof text, "question-%u.", n);
+    put(store, location, ms_user_message(ms_text(text)));
+    snprintf(id, sizeof id, "call_%u", n);
+    put(store, location, ms_action(MS_STR("f"), ms_json(MS_STR("{}")), ms_str_of(id)));
+    snprintf(text, sizeof text, "result-%u.", n);
+    put(store, location, ms_observation(ms_text(text), ms_str_of(id)));
+    snprintf(text, sizeof text, "answer-%u.", n);
+    return put(store, location, ms_assistant_message(ms_text(text)));
+}
+
+/* Returns the numbers of the questions that a text has, as digits. */
+static const char *questions_in(ms_str body, unsigned most)
+{
+    static char found[64];
+    size_t n = 0;
+    for (unsigned i = 0; i < most; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "question-%u.", i);
+        if (has_text(body, text)) found[n++] = (char)('0' + i);
+    }
+    found[n] = '\0';
+    return found;
+}
+
+static uint64_t messages_of(ms_store *store, ms_str location)
+{
+    ms_cursor it;
+    ms_query q = {.location = location};
+    uint64_t n = 0;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while (ms_next(&it) != NULL) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
+static ms_compaction_plan plan_of(const ms_request_desc *ask, uint64_t keep)
+{
+    ms_compaction_plan plan;
+    ms_error err;
+    must_ok(ms_compact_plan(ask, keep, &plan, &err), &err, "plan");
+    return plan;
+}
+
+static uint64_t compacts(const ms_request_desc *ask, uint64_t upto, const char *summary)
+{
+    uint64_t seq = 0;
+    ms_error err;
+    const ms_compaction c = {.summary = ms_str_of(summary), .upto = upto};
+    must_ok(ms_compact(ask, &c, &seq, &err), &err, "compact");
+    return seq;
+}
+
+
+/* ---- what is sent ---- */
+
+/* Six turns of which the newest two stay. A rewind to before it restores the request, a
+ * fork and a copy have the same one. */
+TEST_WITH(ON_EVERY_STORE, summary_stands_for_what_it_covers)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_store *copy;
+    ms_project_report report;
+    uint64_t end = 0, seq;
+    for (unsigned i = 0; i < 6; i++) end = add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    ms_str before = body_of(&ask, &report);
+    assert_string_equal(questions_in(before, 9), "012345");
+    assert_int_equal(report.compaction_seq, 0);
+    ms_compaction_plan plan = plan_of(&ask, 2 * report.cost / 5);
+    assert_int_equal(plan.cost, report.cost);
+    assert_int_equal(plan.messages, 16);
+    seq = compacts(&ask, plan.upto, "SUMMARY");
+    ms_str after = body_of(&ask, &report);
+    assert_string_equal(questions_in(after, 9), "45");
+    assert_true(has_text(after, "<conversation_summary>\\nSUMMARY\\n</conversation_summary>"));
+    assert_int_equal(report.compacted, 16);
+    assert_int_equal(report.compaction_seq, seq);
+    assert_int_equal(report.dropped, 0);
+    assert_int_equal(messages_of(s.store, CHAT), 25);
+    store_reopen(&s);
+    ask.store = s.store;
+    uint64_t last = add_turn(s.store, CHAT, 6);
+    ms_str more = body_of(&ask, NULL);
+    assert_string_equal(questions_in(more, 9), "456");
+
+    ask.opts.full = true;
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "0123456");
+    assert_int_equal(report.dropped, 1);
+    ask.opts.full = false;
+
+    assert_int_equal(ms_fork(s.store, CHAT, last, MS_STR("fork"), NULL, NULL), MS_OK);
+    ask.location = MS_STR("fork");
+    same_text(body_of(&ask, NULL), more);
+    ask.location = CHAT;
+    assert_int_equal(ms_mem_open(&copy, NULL, NULL), MS_OK);
+    assert_int_equal(ms_copy(copy, s.store, NULL, NULL, NULL, NULL), MS_OK);
+    ask.store = copy;
+    same_text(body_of(&ask, NULL), more);
+    ms_close(copy);
+    ask.store = s.store;
+
+    assert_int_equal(ms_rewind(s.store, CHAT, end, NULL, NULL), MS_OK);
+    same_text(body_of(&ask, NULL), before);
+    store_close(&s);
+}
+
+/* Messages that came while the summary was written are in the tail, of any location. */
+TEST_WITH(ON_EVERY_STORE, messages_appended_meanwhile_stay)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    for (unsigned i = 0; i < 3; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    ms_compaction_plan plan = plan_of(&ask, 1);
+    add_turn(s.store, CHAT, 3);
+    add_turn(s.store, MS_STR("other"), 4);
+    (void)compacts(&ask, plan.upto, "SUMMARY");
+    add_turn(s.store, CHAT, 5);
+    ms_str body = body_of(&ask, NULL);
+    assert_string_equal(questions_in(body, 9), "35");
+    assert_true(has_text(body, "answer-2.")); /* the newest turn of the plan */
+    store_close(&s);
+}
+
+/* A second one covers the first; hiding it brings the first back. */
+TEST_WITH(ON_EVERY_STORE, newest_compaction_is_the_one_that_counts)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_project_report report;
+    for (unsigned i = 0; i < 4; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "gemini");
+    uint64_t one = compacts(&ask, plan_of(&ask, 50).upto, "FIRST");
+    for (unsigned i = 4; i < 8; i++) add_turn(s.store, CHAT, i);
+    ms_compaction_plan plan = plan_of(&ask, 50);
+    uint64_t two = compacts(&ask, plan.upto, "SECOND");
+    ms_str body = body_of(&ask, &report);
+    assert_true(has_text(body, "SECOND") && !has_text(body, "FIRST"));
+    assert_int_equal(report.compaction_seq, two);
+    assert_int_equal(report.compaction_unusable, 0);
+    assert_int_equal(ms_hide(s.store, two, NULL), MS_OK);
+    body = body_of(&ask, &report);
+    assert_true(has_text(body, "FIRST") && !has_text(body, "SECOND"));
+    assert_int_equal(report.compaction_seq, one);
+    store_close(&s);
+}
+
+static int close_store(void **state)
+{
+    return reset(state);
+}
+
+static test_store heap(void)
+{
+    return store_open(store_kind_at(0), NULL);
+}
+
+static const char *const providers[] = {
+    "openai", "chat-strict", "anthropic", "gemini", "ollama", "deepseek", "glm",
+    "openrouter", "openai-responses", "bedrock"};
+
+/* The request for the summary has what is covered, and the prompt last. */
+TEST(summary_is_asked_of_each_provider)
+{
+    for (size_t i = 0; i < COUNT(providers); i++) {
+        test_store s = heap();
+        for (unsigned n = 0; n < 5; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, providers[i]);
+        ask.opts.newest = 3;
+        ms_compaction_plan plan = plan_of(&ask, 30);
+        ms_buf out = {&arena, NULL, 0, 0};
+        ms_error err;
+        char why[PROVIDER_LINT_TEXT];
+        must_ok(ms_compact_request(&ask, &plan, MS_STR(MS_COMPACT_PROMPT), ms_buf_write, &out,
+                                   &err), &err, providers[i]);
+        ms_str body = ms_buf_text(&out);
+        assert_string_equal(questions_in(body, 9), "0123");
+        assert_true(has_text(body, "Summarise the conversation so far"));
+        if (provider_lint(providers[i], provider_lint_part(providers[i], body, &arena), why))
+            fail_msg("%s: %s", providers[i], why);
+        (void)compacts(&ask, plan.upto, "SUMMARY");
+        ask.opts.newest = 0;
+        body = body_of(&ask, NULL);
+        assert_string_equal(questions_in(body, 9), "4");
+        assert_true(has_text(body, "SUMMARY"));
+        store_close(&s);
+    }
+}
+
+/* Without a prompt the provider's own form asks. */
+TEST(provider_is_asked_in_its_own_form_without_a_prompt)
+{
+    static const struct {
+        const char *provider, *has; /* NULL: it has none */
+    } rows[] = {
+        {"anthropic", "\"compaction\":{\"type\":\"summarize\"}"},
+        {"openai-responses", "{\"type\":\"compaction_trigger\"}]"},
+        {"openai", NULL}, {"gemini", NULL}, {"bedrock", NULL}, {"ollama", NULL},
+    };
+    test_store s = heap();
+    for (unsigned n = 0; n < 5; n++) add_turn(s.store, CHAT, n);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc ask = ask_of(s.store, CHAT, rows[i].provider);
+        ms_compaction_plan plan = plan_of(&ask, 30);
+        ms_buf out = {&arena, NULL, 0, 0};
+        ms_error err;
+        ms_result code = ms_compact_request(&ask, &plan, ms_str_n(NULL, 0), ms_buf_write,
+                                            &out, &err);
+        assert_int_equal(code, rows[i].has != NULL ? MS_OK : MS_E_ARGUMENT);
+        if (rows[i].has == NULL) {
+            assert_string_equal(err.path, "prompt");
+            assert_int_equal(out.len, 0);
+        } else if (!has_text(ms_buf_text(&out), rows[i].has)) {
+            fail_msg("%.*s", (int)out.len, out.ptr);
+        }
+    }
+    store_close(&s);
+}
+
+
+/* ---- plans ---- */
+
+/* What cannot be covered: a call that waits for its result, a question to the user, a
+ * message that is being streamed, and all behind it. */
+TEST(open_work_is_never_covered)
+{
+    ms_envelope question = ms_message(MS_T_INPUT_REQUIRED, ms_text("which?"));
+    ms_stream stream;
+    for (int kind = 0; kind < 3; kind++) {
+        test_store s = heap();
+        for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+        uint64_t at = put(s.store, CHAT, ms_user_message(ms_text("go")));
+        ms_envelope m = ms_assistant_message(ms_text("I "));
+        if (kind == 0)
+            put(s.store, CHAT, ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("x")));
+        else if (kind == 1) put(s.store, CHAT, question);
+        else assert_int_equal(ms_stream_begin(&stream, s.store, CHAT, &m, NULL, NULL), MS_OK);
+        if (kind != 1) put(s.store, CHAT, ms_user_message(ms_text("are you there?")));
+        ms_compaction_plan plan = plan_of(&ask, 0);
+        assert_int_equal(plan.upto, kind == 1 ? at - 1 : at);
+        if (kind == 0) {
+            put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("x")));
+            put(s.store, CHAT, ms_user_message(ms_text("thanks")));
+            assert_true(plan_of(&ask, 0).upto > at);
+        }
+        if (kind == 2) (void)ms_stream_end(&stream, NULL, NULL, NULL);
+        store_close(&s);
+    }
+}
+
+/* A result that came late holds its call, and all that was said between. */
+TEST(cut_never_stands_between_a_call_and_its_result)
+{
+    test_store s = heap();
+    put(s.store, CHAT, ms_user_message(ms_text("one")));
+    uint64_t call = put(s.store, CHAT, ms_action(MS_STR("f"), ms_json(MS_STR("{}")),
+                                                 MS_STR("x")));
+    put(s.store, CHAT, ms_user_message(ms_text("two")));
+    put(s.store, CHAT, ms_observation(ms_text("late"), MS_STR("x")));
+    put(s.store, CHAT, ms_user_message(ms_text("three")));
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    ms_compaction_plan plan = plan_of(&ask, 20);
+    assert_int_equal(plan.upto, call + 2);
+    (void)compacts(&ask, call, "S"); /* by hand, through the pair */
+    ms_project_report report;
+    ms_str body = body_of(&ask, &report);
+    assert_true(has_text(body, "late") && has_text(body, "two") && !has_text(body, "one"));
+    assert_int_equal(report.orphans, 0);
+    assert_int_equal(report.synthesised, 0);
+    store_close(&s);
+}
+
+TEST(plan_is_due_when_the_history_costs_more_than_compact_at)
+{
+    test_store s = heap();
+    ms_project_report report;
+    add_turn(s.store, CHAT, 0);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    ask.opts.compact_at = 60;
+    (void)body_of(&ask, &report);
+    assert_false(report.compaction_due);
+    assert_false(plan_of(&ask, 20).due);
+    ms_compaction_plan all = plan_of(&ask, 1000);
+    assert_int_equal(all.upto, 0); /* it fits */
+    for (unsigned i = 1; i < 4; i++) add_turn(s.store, CHAT, i);
+    (void)body_of(&ask, &report);
+    assert_true(report.compaction_due);
+    ms_compaction_plan plan = plan_of(&ask, 40);
+    assert_true(plan.due && plan.kept <= 40 && plan.cost == report.cost);
+    (void)compacts(&ask, plan.upto, "S");
+    (void)body_of(&ask, &report);
+    assert_false(report.compaction_due);
+    assert_in_range(report.cost, plan.kept, plan.kept + 30);
+    store_close(&s);
+}
+
+TEST(wrong_compactions_are_refused)
+{
+    test_store s = heap();
+    ms_error err;
+    uint64_t seq = 7;
+    for (unsigned i = 0; i < 3; i++) add_turn(s.store, CHAT, i);
+    uint64_t other = put(s.store, MS_STR("other"), ms_user_message(ms_text("x")));
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    const struct {
+        ms_compaction c;
+        ms_result code;
+    } rows[] = {
+        {{.upto = 4}, MS_E_MISSING},
+        {{.upto = 4, .summary = MS_STR("  ")}, MS_E_MISSING},
+        {{.upto = 0, .summary = MS_STR("s")}, MS_E_NOT_FOUND},
+        {{.upto = 99, .summary = MS_STR("s")}, MS_E_NOT_FOUND},
+        {{.upto = other, .summary = MS_STR("s")}, MS_E_CONFLICT},
+        {{.upto = 4, .items = MS_STR("{}")}, MS_E_KIND},
+        {{.upto = 4, .items = MS_STR("[")}, MS_E_SYNTAX},
+        {{.upto = 4, .body = MS_STR("{}"), .summary = MS_STR("s")}, MS_E_ARGUMENT},
+        {{.upto = 4, .body = MS_STR("{\"error\":{\"message\":\"no\"}}")}, MS_E_REFUSED},
+        {{.upto = 4, .body = MS_STR("{\"choices\":[{\"finish_reason\":\"length\",\"message\":"
+                                    "{\"content\":\"half of\"}}]}")}, MS_E_MISSING},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        seq = 7;
+        if (ms_compact(&ask, &rows[i].c, &seq, &err) != rows[i].code)
+            fail_msg("row %zu: %s", i, err.message);
+        assert_int_equal(seq, 0);
+    }
+    assert_int_equal(messages_of(s.store, CHAT), 12);
+    ms_compaction_plan plan = plan_of(&ask, 30), none = {.upto = 0};
+    ms_buf out = {&arena, NULL, 0, 0};
+    assert_int_equal(ms_compact_request(&ask, &none, MS_STR("p"), ms_buf_write, &out, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_rewind(s.store, CHAT, plan.upto - 1, NULL, NULL), MS_OK);
+    assert_int_equal(ms_compact_request(&ask, &plan, MS_STR("p"), ms_buf_write, &out, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(out.len, 0);
+    store_close(&s);
+}
+
+/* Each allocation of the three calls fails once: an error, and nothing appended. */
+TEST(compaction_without_memory_appends_nothing)
+{
+    test_store s = heap();
+    ms_error err;
+    for (unsigned i = 0; i < 4; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    static const char body[] = "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"end_turn\","
+                               "\"usage\":{\"input_tokens\":9,\"output_tokens\":2},"
+                               "\"content\":[{\"type\":\"text\",\"text\":\"SUMMARY\"}]}";
+    unsigned refused = 0;
+    for (size_t room = 256;; room = room + room / 8) {
+        char *memory = (char *)malloc(room);
+        ms_arena own;
+        ms_compaction_plan plan;
+        ms_buf out = {&own, NULL, 0, 0};
+        ms_result code;
+        uint64_t seq = 0;
+        assert_non_null(memory);
+        test_arena_init_fixed(&own, memory, room);
+        ask.arena = &own;
+        code = ms_compact_plan(&ask, 30, &plan, &err);
+        ms_arena_reset(&own);
+        if (code == MS_OK)
+            code = ms_compact_request(&ask, &plan, MS_STR("p"), ms_buf_write, &out, &err);
+        ms_arena_reset(&own);
+        const ms_compaction c = {.body = ms_str_of(body), .upto = 12};
+        if (code == MS_OK) code = ms_compact(&ask, &c, &seq, &err);
+        free(memory);
+        assert_int_equal(seq != 0, code == MS_OK);
+        if (code == MS_OK) break;
+        assert_int_equal(code, MS_E_ARENA);
+        refused++;
+        assert_int_equal(messages_of(s.store, CHAT), 16);
+    }
+    assert_true(refused > 5);
+    ask.arena = NULL;
+    assert_true(has_text(body_of(&ask, NULL), "SUMMARY"));
+    store_close(&s);
+}
+
+
+/* ---- readers ---- */
+
+/* A compaction is of its agent alone, unless it is of all. */
+TEST(compaction_of_another_agent_changes_nothing)
+{
+    test_store s = heap();
+    ms_project_report report;
+    for (unsigned i = 0; i < 4; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc a = ask_of(s.store, CHAT, "openai"), b = a;
+    a.opts.agent_key = MS_STR("a");
+    b.opts.agent_key = MS_STR("b");
+    (void)compacts(&a, 8, "OF-A");
+    assert_string_equal(questions_in(body_of(&a, NULL), 9), "23");
+    assert_string_equal(questions_in(body_of(&b, &report), 9), "0123");
+    assert_int_equal(report.compaction_unusable, 0);
+    assert_int_equal(report.dropped, 1);
+    const ms_compaction c = {.summary = MS_STR("OF-ALL"), .upto = 12, .all = true};
+    assert_int_equal(ms_compact(&a, &c, NULL, NULL), MS_OK);
+    assert_string_equal(questions_in(body_of(&a, NULL), 9), "3");
+    assert_string_equal(questions_in(body_of(&b, NULL), 9), "3");
+    store_close(&s);
+}
+
+/* A memory of a manager reads a part of the location: the tail is counted in the
+ * location, whatever the memory reads of it. */
+TEST(memory_has_the_tail_of_its_location)
+{
+    test_store s = heap();
+    ms_request_desc ask = {.profile = ms_profile_find(MS_STR("openai")),
+                           .opts.model = MS_STR("m")};
+    ms_memory memory;
+    ms_memory_init(&memory, s.store, CHAT, MS_STR("boss"));
+    for (unsigned i = 0; i < 4; i++) {
+        add_turn(s.store, CHAT, i);
+        for (int k = 0; k < 5; k++) {
+            ms_envelope m = ms_message(MS_T_REASONING, ms_text("hm"));
+            m.agent_key = MS_STR("worker");
+            put(s.store, CHAT, m);
+        }
+    }
+    ask.memory = &memory;
+    ms_compaction_plan plan = plan_of(&ask, 20);
+    uint64_t seq = compacts(&ask, plan.upto, "SUMMARY");
+    const ms_msg *msg;
+    assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, NULL), MS_OK);
+    assert_true(ms_str_equal(ms_get(msg, MS_F_AGENT_KEY).text, MS_STR("boss")));
+    ms_str body = body_of(&ask, NULL);
+    assert_string_equal(questions_in(body, 9), "3");
+    assert_true(has_text(body, "SUMMARY"));
+    store_close(&s);
+}
+
+/* A cursor of one location, and a function of the caller, count what they read; of
+ * several locations, nothing tells what is covered. */
+TEST(compaction_is_read_from_a_cursor_of_one_location)
+{
+    test_store s = heap();
+    ms_cursor it;
+    ms_project_report report;
+    ms_query q = {.location = CHAT};
+    for (unsigned i = 0; i < 4; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    (void)compacts(&ask, 8, "SUMMARY");
+    ms_str same = body_of(&ask, NULL);
+    ask.store = NULL;
+    ask.cursor = &it;
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+    same_text(body_of(&ask, NULL), same);
+    (void)ms_cursor_close(&it, NULL);
+    put(s.store, MS_STR("other"), ms_user_message(ms_text("x")));
+    q.location = ms_str_n(NULL, 0);
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "0123");
+    assert_int_equal(report.compaction_unusable, 1);
+    (void)ms_cursor_close(&it, NULL);
+    store_close(&s);
+}
+
+
+/* ---- what providers make by themselves ---- */
+
+static const char of_anthropic[] =
+    "{\"type\":\"message\",\"model\":\"m\",\"role\":\"assistant\",\"stop_reason\":\"tool_use\","
+    "\"content\":[{\"type\":\"compaction\",\"content\":\"they counted\",\"signature\":\"s\"},"
+    "{\"type\":\"text\",\"text\":\"go on\"},"
+    "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"f\",\"input\":{}}]}";
+static const char of_openai[] =
+    "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+    "{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"AAAA\"},"
+    "{\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"status\":\"completed\","
+    "\"content\":[{\"type\":\"output_text\",\"text\":\"go on\",\"annotations\":[]}]}]}";
+
+/* The answer goes back to its maker as it came, without what was before it; another
+ * provider gets the summary, or all. */
+TEST(compaction_that_a_provider_made_goes_back_to_it)
+{
+    test_store s = heap();
+    ms_project_report report;
+    for (unsigned i = 0; i < 2; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic"), other;
+    assert_int_equal(ms_answer(&ask, ms_str_of(of_anthropic), NULL, NULL), MS_OK);
+    put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("t1")));
+    ms_str body = body_of(&ask, &report);
+    assert_true(has_text(body, "\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":"
+                               "\"compaction\",\"content\":\"they counted\",\"signature\":\"s\"},"
+                               "{\"type\":\"text\",\"text\":\"go on\"},{\"type\":\"tool_use\","
+                               "\"id\":\"t1\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\""));
+    assert_string_equal(questions_in(body, 9), "");
+    assert_int_equal(report.started, 0);
+    other = ask_of(s.store, CHAT, "openai");
+    body = body_of(&other, &report);
+    assert_string_equal(questions_in(body, 9), "");
+    assert_true(has_text(body, "they counted") && !has_text(body, "signature"));
+    assert_int_equal(report.raw_left_out, 1);
+    store_close(&s);
+
+    s = heap();
+    for (unsigned i = 0; i < 2; i++) add_turn(s.store, CHAT, i);
+    ask = ask_of(s.store, CHAT, "openai-responses");
+    assert_int_equal(ms_answer(&ask, ms_str_of(of_openai), NULL, NULL), MS_OK);
+    put(s.store, CHAT, ms_user_message(ms_text("more")));
+    body = body_of(&ask, &report);
+    assert_true(has_text(body, "\"input\":[{\"type\":\"compaction\",\"id\":\"cmp_1\","
+                               "\"encrypted_content\":\"AAAA\"},"));
+    assert_string_equal(questions_in(body, 9), "");
+    assert_int_equal(report.compaction_unusable, 0);
+    other = ask_of(s.store, CHAT, "openai");
+    assert_string_equal(questions_in(body_of(&other, &report), 9), "01");
+    assert_int_equal(report.compaction_unusable, 1);
+    ask.opts.model = MS_STR("another");
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "01");
+    assert_int_equal(report.compaction_unusable, 1);
+    store_close(&s);
+}
+
+/* The answer to a request for a compaction, in the provider's own form and as text, becomes
+ * the message, with a note of its usage. */
+TEST(answer_to_the_request_becomes_the_compaction)
+{
+    static const char own[] =
+        "{\"type\":\"message\",\"model\":\"m\",\"role\":\"assistant\",\"stop_reason\":"
+        "\"compaction\",\"usage\":{\"input_tokens\":900,\"output_tokens\":70},\"content\":[{"
+        "\"type\":\"compaction\",\"content\":null,\"encrypted_content\":\"ZZ\"}]}";
+    static const char text[] =
+        "{\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\",\"message\":{\"content\":"
+        "\"In words.\"}}],\"usage\":{\"prompt_tokens\":900,\"completion_tokens\":70}}";
+    for (int i = 0; i < 2; i++) {
+        test_store s = heap();
+        for (unsigned n = 0; n < 4; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, i ? "openai" : "anthropic");
+        ms_compaction_plan plan = plan_of(&ask, 30);
+        const ms_compaction c = {.body = ms_str_of(i ? text : own), .upto = plan.upto};
+        uint64_t seq;
+        ms_error err;
+        must_ok(ms_compact(&ask, &c, &seq, &err), &err, "compact");
+        ms_str body = body_of(&ask, NULL);
+        assert_string_equal(questions_in(body, 9), "3");
+        assert_true(has_text(body, i ? "In words." : "{\"type\":\"compaction\",\"content\":null,"
+                                                   "\"encrypted_content\":\"ZZ\"}"));
+        ms_cursor it;
+        ms_query q = {.location = CHAT, .raw = MS_RAW_NOTES, .about_seq = seq};
+        ms_usage u = {0};
+        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+        assert_true(ms_usage_of(ms_next(&it), &u));
+        assert_int_equal(u.input_tokens, 900);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        store_close(&s);
+    }
+}
+
+/* A summary whose stream was interrupted is none. */
+TEST(interrupted_compaction_is_passed_over)
+{
+    test_store s = heap();
+    ms_project_report report;
+    for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    ms_answer_stream a;
+    assert_int_equal(ms_answer_begin(&a, &ask, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, MS_STR(
+        "data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":"
+        "\"compaction\",\"content\":\"hal\"}}\n\n"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_E_MISSING);
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "012");
+    assert_int_equal(report.compaction_unusable, 1);
+    store_close(&s);
+}
+
+/* Thinking that is bound to all before it is not sent behind a summary that was not there
+ * when it was made; DeepSeek's is. */
+TEST(thinking_of_the_tail_is_sent_where_it_may_be)
+{
+    static const struct {
+        const char *provider, *body;
+        bool sent;
+    } rows[] = {
+        {"anthropic", "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\""
+         ":[{\"type\":\"thinking\",\"thinking\":\"think\",\"signature\":\"s\"},{\"type\":\"tool_use\","
+         "\"id\":\"c\",\"name\":\"f\",\"input\":{}}]}", false},
+        {"deepseek", "{\"model\":\"m\",\"choices\":[{\"finish_reason\":\"x\",\"message\":{"
+         "\"reasoning_content\":\"think\",\"content\":\"t\",\"tool_calls\":[{\"id\":\"c\",\"function\":"
+         "{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}", true},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = heap();
+        ms_project_report report;
+        for (unsigned n = 0; n < 2; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, rows[i].provider);
+        uint64_t upto = put(s.store, CHAT, ms_user_message(ms_text("begin")));
+        ask.opts.thinking = MS_THINKING_ON;
+        assert_int_equal(ms_answer(&ask, ms_str_of(rows[i].body), NULL, NULL), MS_OK);
+        put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("c")));
+        assert_true(has_text(plain_body_of(&ask, &report), "think"));
+        assert_int_equal(report.thinking_missing, 0);
+        (void)compacts(&ask, upto, "SUMMARY");
+        assert_int_equal(has_text(plain_body_of(&ask, &report), "\"think\""), rows[i].sent);
+        assert_int_equal(report.thinking_left_out, !rows[i].sent);
+        assert_int_equal(report.thinking_missing, !rows[i].sent);
+        store_close(&s);
+    }
+}
+
+
+/* ---- a long run ---- */
+
+enum { CONTEXT = 8000, DUE = 6000, KEEP = 2200, STATES = 4096 };
+
+/* What is known of the run: in memory that a killed process leaves as it is. */
+typedef struct run {
+    uint64_t random, n;       /* a number for each text */
+    char location[24];
+    size_t n_states;
+    struct {
+        uint64_t last, body;  /* the newest message, and the hash of the request then */
+    } states[STATES];
+    uint64_t steps, requests, compactions, rewinds, forks, restored, thoughts, across;
+} run;
+
+static run *the;
+
+static uint64_t hash_of(ms_str s)
+{
+    uint64_t h = 1469598103934665603u;
+    for (size_t i = 0; i < s.len; i++) h = (h ^ (unsigned char)s.ptr[i]) * 1099511628211u;
+    return h;
+}
+
+/* The hash of all messages before message n of a list, as they are written. */
+static uint64_t hash_before(ms_str list, size_t n)
+{
+    ms_str last = {NULL, 0};
+    size_t i = 0;
+    for (ms_json_iter it = ms_json_iterate(list); i < n && ms_json_next(&it); i++) last = it.value;
+    assert_int_equal(i, n);
+    if (n == 0) return hash_of(MS_STR(""));
+    return hash_of(ms_str_n(list.ptr, (size_t)(last.ptr + last.len - list.ptr)));
+}
+
+/* The provider: a request has room in its context, and each block of thinking stands
+ * behind what it was made behind. */
+static ms_str taken(ms_str body, const char *what)
+{
+    ms_str list, content, sign;
+    size_t i = 0;
+    if (body.len / 4 > CONTEXT) fail_msg("%s: %zu tokens", what, body.len / 4);
+    assert_true(ms_json_member(body, MS_STR("messages"), &list));
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it); i++) {
+        if (!ms_json_member(it.value, MS_STR("content"), &content)) continue;
+        if (ms_json_kind_of(content) != MS_JSON_ARRAY) continue;
+        for (ms_json_iter block = ms_json_iterate(content); ms_json_next(&block);) {
+            if (!ms_json_member(block.value, MS_STR("signature"), &sign)) continue;
+            uint64_t made = strtoull(sign.ptr + 1, NULL, 10);
+            the->thoughts++;
+            if (made != hash_before(list, i))
+                fail_msg("%s: messages[%zu] is bound to a different conversation\n%.*s", what,
+                         i, (int)body.len, body.ptr);
+        }
+    }
+    return list;
+}
+
+static ms_str words(char *text, size_t most)
+{
+    size_t n = (size_t)snprintf(text, 40, "text-%llu ", (unsigned long long)the->n++);
+    size_t len = n + (size_t)test_below(&the->random, most);
+    memset(text + n, 'w', len - n);
+    return ms_str_n(text, len);
+}
+
+/* Sends a request; its state is known from now on, or was known before. */
+static ms_str sends(ms_request_desc *ask, ms_project_report *report)
+{
+    uint64_t last = 0;
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {.location = ask->location, .limit = 1};
+    ms_str body = body_of(ask, report);
+    assert_int_equal(ms_query_open(ask->store, &q, &it, NULL), MS_OK);
+    if ((msg = ms_next(&it)) != NULL) last = ms_seq(msg);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    the->requests++;
+    if (the->n_states < STATES && !report->compaction_due) {
+        the->states[the->n_states].last = last;
+        the->states[the->n_states].body = hash_of(body);
+        the->n_states++;
+    }
+    return body;
+}
+
+static void summed_up(ms_request_desc *ask)
+{
+    char text[1200], answer[1600];
+    ms_error err;
+    ms_compaction_plan plan = plan_of(ask, KEEP);
+    ms_buf out = {&arena, NULL, 0, 0};
+    assert_true(plan.upto != 0 && plan.due);
+    uint64_t all = messages_of(ask->store, ask->location);
+    must_ok(ms_compact_request(ask, &plan, MS_STR(MS_COMPACT_PROMPT), ms_buf_write, &out, &err),
+            &err, "summary");
+    (void)taken(ms_buf_text(&out), "summary");
+    ms_str said = words(text, 1000);
+    snprintf(answer, sizeof answer, "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":"
+             "\"end_turn\",\"content\":[{\"type\":\"text\",\"text\":\"%.*s\"}]}", (int)said.len,
+             said.ptr);
+    const ms_compaction c = {.body = ms_str_of(answer), .upto = plan.upto};
+    must_ok(ms_compact(ask, &c, NULL, &err), &err, "compact");
+    assert_int_equal(messages_of(ask->store, ask->location), all + 1);
+    the->compactions++;
+}
+
+static void model_answers(ms_request_desc *ask, ms_str body)
+{
+    char text[1000], answer[2000];
+    ms_str list = taken(body, "request"), said = words(text, 700);
+    size_t n = 0, calls = (size_t)test_below(&the->random, 3), messages = 0;
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) messages++;
+    n = (size_t)snprintf(answer, sizeof answer, "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\""
+                         ":\"x\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":"
+                         "\"%llu\"},{\"type\":\"text\",\"text\":\"%.*s\"}",
+                         (unsigned long long)hash_before(list, messages), (int)said.len, said.ptr);
+    for (size_t i = 0; i < calls; i++)
+        n += (size_t)snprintf(answer + n, sizeof answer - n, ",{\"type\":\"tool_use\",\"id\":"
+                              "\"c%llu\",\"name\":\"f\",\"input\":{}}", (unsigned long long)the->n++);
+    snprintf(answer + n, sizeof answer - n, "]}");
+    assert_int_equal(ms_answer(ask, ms_str_of(answer), NULL, NULL), MS_OK);
+}
+
+/* Goes back to a state that is known: its request is the same as it was. */
+static void goes_back(ms_request_desc *ask)
+{
+    ms_project_report now, then;
+    if (the->n_states == 0) return;
+    size_t most = test_below(&the->random, 4) == 0 ? 60 : 6;
+    size_t back = (size_t)test_below(&the->random, the->n_states < most ? the->n_states : most);
+    size_t at = the->n_states - 1 - back;
+    (void)body_of(ask, &now);
+    the->n_states = at + 1;
+    assert_int_equal(ms_rewind(ask->store, ask->location, the->states[at].last, NULL, NULL),
+                     MS_OK);
+    ms_str body = body_of(ask, &then);
+    if (hash_of(body) != the->states[at].body)
+        fail_msg("the request of %llu is another one: %.*s",
+                 (unsigned long long)the->states[at].last, (int)body.len, body.ptr);
+    the->across += now.compaction_seq != then.compaction_seq;
+    the->rewinds++;
+    the->restored++;
+}
+
+/* Goes on in a copy of the conversation up to its newest message. */
+static void forks(ms_request_desc *ask)
+{
+    ms_project_report report;
+    if (the->n_states == 0) return;
+    uint64_t last = the->states[the->n_states - 1].last;
+    char name[24];
+    snprintf(name, sizeof name, "run-%llu", (unsigned long long)the->n++);
+    assert_int_equal(ms_rewind(ask->store, ask->location, last, NULL, NULL), MS_OK);
+    uint64_t before = hash_of(body_of(ask, NULL));
+    assert_int_equal(ms_fork(ask->store, ask->location, last, ms_str_of(name), NULL, NULL),
+                     MS_OK);
+    memcpy(the->location, name, sizeof name);
+    ask->location = ms_str_of(the->location);
+    the->n_states = 0;
+    if (hash_of(body_of(ask, &report)) != before) fail_msg("the fork has another request");
+    the->forks++;
+}
+
+static void step(ms_request_desc *ask)
+{
+    char text[1000];
+    ms_calls calls;
+    ms_project_report report;
+    ms_arena_reset(&arena);
+    the->steps++;
+    unsigned dice = (unsigned)test_below(&the->random, 60);
+    if (dice == 0) goes_back(ask);
+    if (dice == 1 && test_below(&the->random, 4) == 0) forks(ask);
+    assert_int_equal(ms_pending(ask, &arena, &calls, NULL), MS_OK);
+    for (size_t i = 0; i < calls.count; i++) {
+        ms_envelope m = ms_observation(ms_text_n(words(text, 900)), calls.items[i].id);
+        put(ask->store, ask->location, m);
+    }
+    if (calls.count == 0 && (calls.answered || messages_of(ask->store, ask->location) == 0))
+        put(ask->store, ask->location, ms_user_message(ms_text_n(words(text, 300))));
+    ms_str body = sends(ask, &report);
+    if (report.compaction_due) {
+        summed_up(ask);
+        body = sends(ask, &report);
+        assert_false(report.compaction_due);
+    }
+    model_answers(ask, body);
+}
+
+/* One process: opens the log and goes on until it has done its steps, or is killed. */
+static void runs(const test_store *s, size_t steps)
+{
+    ms_log_desc log = s->log;
+    ms_store *store;
+    ms_error err;
+    must_ok(ms_log_open(&store, &log, &err), &err, "open");
+    ms_request_desc ask = ask_of(store, ms_str_of(the->location), "anthropic");
+    ask.opts.compact_at = DUE;
+    ask.opts.thinking = MS_THINKING_ON;
+    while (steps-- > 0) step(&ask);
+    ms_close(store);
+}
+
+TEST(long_run_stays_within_its_context)
+{
+    size_t rounds = test_times(16), kills = 0;
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    the = (run *)mmap(NULL, sizeof *the, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                      0);
+    assert_true(the != MAP_FAILED);
+    the->random = test_seed();
+    snprintf(the->location, sizeof the->location, "run");
+    for (size_t round = 0; round < rounds; round++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            runs(&s, 25);
+            _exit(0);
+        }
+        if (round % 2 == 1) {
+            usleep((useconds_t)test_below(&the->random, 60000));
+            kill(child, SIGKILL);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) != 0) fail_msg("round %zu failed", round);
+        kills += WIFSIGNALED(status) != 0;
+    }
+    test_tally("requests of the long run", the->requests);
+    test_tally("blocks of thinking checked", the->thoughts);
+    test_tally("compactions", the->compactions);
+    test_tally("rewinds", the->rewinds);
+    test_tally("rewinds across a compaction", the->across);
+    test_tally("forks", the->forks);
+    test_tally("kills", kills);
+    assert_true(the->compactions > rounds / 4 && the->rewinds > 0 && kills > 0);
+    munmap(the, sizeof *the);
+    store_close(&s);
+}
+
+int main(void)
+{
+    return run_all_tests(NULL, close_store);
+}
