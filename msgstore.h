@@ -33729,7 +33729,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
         ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
-        if (part && ms__json_path(it.value, "custom").ptr) part->custom = true;
+        if (part && ms__json_path(it.value, "custom.name").len > 2) part->custom = true;
         ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
                          "id type index function custom");
     }
@@ -33981,6 +33981,15 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
     ms__answer_part_open(a, part);
 }
 
+/* Returns whether a stream began an item that was not done. */
+static bool ms__answer_item_waits(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    size_t i;
+    const ms__answer_part *part =
+        *ms__answer_part_place(a, ms__answer_item_kind(item, &i), index);
+    return part && part->open;
+}
+
 /* Keeps a whole item of the Responses API. Its text was streamed before. */
 static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
 {
@@ -34047,8 +34056,9 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
-    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
-        ms__answer_item(a, index, it.value);
+    for (index = 0; ended && ms_json_next(&it); index++)
+        if (!a->at_once || ms__answer_item_waits(a, index, it.value))
+            ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
 }

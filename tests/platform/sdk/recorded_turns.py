@@ -141,7 +141,8 @@ def read_chat(events):
                                 in delta.get("reasoning_details") or []]
             for n, call in enumerate(delta.get("tool_calls") or []):
                 index = call.get("index", n)
-                kind = "custom" if call.get("custom") else "function"
+                kind = "custom" if call.get("custom") and not call.get("function") \
+                    else "function"
                 of = call.get(kind) or {}
                 old = place.get(index)
                 if old is None or (call.get("id") and of.get("name") and old["id"]
@@ -287,8 +288,9 @@ def read_responses(events):
         elif isinstance(response, dict) and \
                 response.get("status") in ("completed", "incomplete"):
             done = True
-            if not items:
-                items = {(0, n, 0): item for n, item in enumerate(response["output"])}
+            for n, item in enumerate(response["output"]):  # begun and never done
+                if not any(key[:2] == (begun, n) for key in items):
+                    items[begun, n, 0] = item
     return done, [items[key] for key in sorted(items)]
 
 
