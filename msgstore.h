@@ -29896,7 +29896,7 @@ static const ms_profile ms__profiles[] = {
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
-    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 64, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
@@ -30062,7 +30062,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"text\":%x}", "{\"text\":",
      "{\"image\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}", NULL,
-     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x,\"signature\":%s}}}",
+     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x%g}}}",
      "{\"reasoningContent\":{\"redactedContent\":%s}}",
      "{\"toolUse\":{\"toolUseId\":%i,\"name\":%n,\"input\":%o}}", NULL, NULL,
      "{\"role\":\"user\",\"content\":[",
@@ -30071,8 +30071,8 @@ static const ms__wire ms__wires[] = {
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
-     NULL, "signature", NULL, 'b', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST |
-     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
+     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
     /* bedrock */
 };
 
@@ -32437,7 +32437,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %b texts and pictures in a list %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
- *   %p arguments as object if they are one         %s signature
+ *   %p arguments as object if they are one         %s signature  %g the same, a member
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
  *   %l the result as blocks   %E status error
@@ -32466,6 +32466,11 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 's':
             if (item->beside.ptr) ms__out_value(p, item->beside, true);
             else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case 'g':
+            if (!item->beside.ptr) break;
+            ms__out(p, ",\"signature\":");
+            ms__out_value(p, item->beside, true);
             break;
         case '+':
             if (item->members.len > 0) ms__out(p, ",");
@@ -33324,7 +33329,8 @@ typedef struct ms__answer_part {
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
     bool custom;        /* a call whose input is any text */
-    bool open;          /* a call of which more is to come */
+    bool open;          /* a call or an item of which more is to come */
+    bool placed;        /* it is in the list */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -33428,7 +33434,8 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
            bufs[MS__ANSWER_DATA].len +
            bufs[MS__ANSWER_ITEM].len +
-           (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
+           (part->kind == MS__ANSWER_THOUGHT
+            ? bufs[MS__ANSWER_LIST].len + bufs[MS__ANSWER_MEMBERS].len : 0);
 }
 
 /* Returns whether a part has what only its maker takes. */
@@ -33766,18 +33773,23 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
     return m;
 }
 
+/* Begins the message of a part in a stream. */
+static void ms__answer_part_open(ms_answer_stream *a, ms__answer_part *part)
+{
+    if (!a->streams || a->code != MS_OK || part->seq != 0) return;
+    ms_envelope m = ms__answer_part_message(a, part, false);
+    a->code = ms_stream_begin(&part->stream, a->desc.store, a->desc.location, &m,
+                              &a->desc.stream, a->err);
+    part->seq = part->stream.seq;
+    if (a->out.first_seq == 0) a->out.first_seq = part->seq;
+}
+
 /* Streams the new text of a part; its message begins with the first text. */
 static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 {
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
-    if (part->seq == 0) {
-        ms_envelope m = ms__answer_part_message(a, part, false);
-        a->code = ms_stream_begin(&part->stream, a->desc.store, a->desc.location, &m,
-                                  &a->desc.stream, a->err);
-        part->seq = part->stream.seq;
-        if (a->out.first_seq == 0) a->out.first_seq = part->seq;
-    }
+    ms__answer_part_open(a, part);
     if (a->code != MS_OK || part->appended == body->len) return;
     if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
     a->code = ms_stream_feed(&part->stream,
@@ -33790,6 +33802,8 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 /* Puts a part with its first content after all others. */
 static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
+    if (part->placed) return;
+    part->placed = true;
     if (a->last) a->last->next = part;
     else a->parts = part;
     a->last = part;
@@ -33865,21 +33879,36 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, block.len);
 }
 
-/* Sets the input of a block, which a stream sends in parts after it. */
+/* Sets the input or the content of a block, which a stream sends in parts after it. That
+ * of Converse is in a member. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
     static const ms_json_opts repair = {0, true};
-    static const char *const names[] = {"input"};
+    static const char *const names[] = {"input", "content", "toolUse", "toolResult"};
+    ms_buf *data = &part->bufs[MS__ANSWER_DATA], *list = &part->bufs[MS__ANSWER_LIST];
     ms_arena *arena = ms__answer_arena(a);
-    ms_str block, input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
-    if (part->kind != MS__ANSWER_OTHER ||
-        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+    bool listed = list->len > 0;
+    ms_str block, inner;
+    if (part->kind != MS__ANSWER_OTHER) return;
+    if (listed) {
+        data->len = 0;
+        ms__answer_put(a, data, MS_STR("["));
+        ms__answer_put(a, data, ms_buf_text(list));
+        ms__answer_put(a, data, MS_STR("]"));
+        list->len = 0;
+    }
+    ms_str input = ms_buf_text(data);
+    if (ms_json_check(input, &repair, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
-    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
-        ms__answer_no_memory(a, input.len);
-    else
-        ms__answer_part_block(a, part, block);
+    bool inside = ms_json_member(block, ms_str_of(names[2 + listed]), &inner);
+    if (!inside) inner = block;
+    ms_result code = ms__members_set(inner, &names[listed], &input, 1, arena, &inner,
+                                     NULL);
+    if (code == MS_OK && inside)
+        code = ms__members_set(block, &names[2 + listed], &inner, 1, arena, &inner, NULL);
+    if (code != MS_OK) ms__answer_no_memory(a, input.len);
+    else ms__answer_part_block(a, part, inner);
 }
 
 /* Keeps a block of any other kind. It comes once. */
@@ -33888,6 +33917,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_part *part = a->code == MS_OK
                             ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
     if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
+    part->open = false;
     ms__answer_part_block(a, part, block);
     if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
@@ -33950,6 +33980,7 @@ static void ms__answer_details(ms_answer_stream *a, ms_str details)
         bool begins = !ms__answer_part_filled(part);
         ms__answer_part_listed(a, part, it.value);
         if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+        ms__answer_part_stream(a, part);
     }
 }
 
@@ -33963,6 +33994,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, m,
                         ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
                                                                   : "reasoning");
+    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, content, "");
@@ -33973,7 +34005,6 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
-    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
     if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
@@ -33984,7 +34015,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
         ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
-        if (part && ms__json_path(it.value, "custom").ptr) part->custom = true;
+        if (part && ms__json_path(it.value, "custom.name").len > 2) part->custom = true;
         ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
                          "id type index function custom");
     }
@@ -34126,7 +34157,17 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str call = ms__json_path(block, "toolUse");
     ms_str thought = ms__json_path(block, "reasoningContent"), whole;
-    if (call.ptr && !ms__json_path(call, "type").ptr) {
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && other->bufs[MS__ANSWER_BODY].len > 0) { /* a block of the server */
+        ms_json_iter it = ms_json_iterate(ms__json_path(block, "toolResult"));
+        ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, call, "input");
+        while (ms_json_next(&it)) ms__answer_part_listed(a, other, it.value);
+    } else if (ms__json_path(block, "citation").ptr) {
+        other = a->code == MS_OK ? ms__answer_part_at(a, MS__ANSWER_TEXT, index) : NULL;
+        if (other)
+            ms__answer_part_listed(a, other, ms__json_path(block, "citation"));
+    } else if (call.ptr && !ms_json_string_is(ms__json_path(call, "type"),
+                                              MS_STR("server_tool_use"))) {
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, call, "toolUseId");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, call, "name");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, call, "input");
@@ -34141,7 +34182,7 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
                             "redactedContent");
     } else if (ms__json_path(block, "text").ptr) {
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
-    } else {
+    } else if (block.len > 2) { /* a text may begin with {} */
         ms__answer_other(a, index, block);
     }
 }
@@ -34189,21 +34230,67 @@ static const struct ms__answer_call_type {
     {"computer_call", NULL, "call_id", "action"},
 };
 
+/* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
+static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
+{
+    ms_str type = ms__json_path(item, "type"), word;
+    size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    for (*i = 0; *i < n; ++*i)
+        if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
+    bool hosted = /* the server answers it */
+        ms__string_between(ms__json_path(item, "environment.type"), &word) &&
+        ms__starts_with(word, MS_STR("container"));
+    if (*i < n && !hosted) return MS__ANSWER_CALL;
+    if (ms_json_string_is(type, MS_STR("message"))) return MS__ANSWER_TEXT;
+    return ms_json_string_is(type, MS_STR("reasoning")) ? MS__ANSWER_THOUGHT
+                                                        : MS__ANSWER_OTHER;
+}
+
+/* Takes the place of an item that a stream begins: one behind it may be done before. */
+static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
+    size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    if (i < n && !ms__answer_call_types[i].name) return; /* its end tells whose it is */
+    ms__answer_part *part = a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
+    if (part && part->placed && !part->open) /* an index comes again */
+        part = ms__answer_part_make(a, kind, index);
+    if (!part) return;
+    part->open = true;
+    if (kind == MS__ANSWER_CALL) {
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "call_id");
+        ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, "name");
+        return;
+    }
+    ms__answer_part_begins(a, part);
+    ms__answer_part_open(a, part);
+}
+
+/* Returns whether a stream began an item that was not done. */
+static bool ms__answer_item_waits(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    size_t i;
+    const ms__answer_part *part =
+        *ms__answer_part_place(a, ms__answer_item_kind(item, &i), index);
+    return part && part->open;
+}
+
 /* Keeps a whole item of the Responses API. Its text was streamed before. */
 static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
 {
-    ms_str type = ms__json_path(item, "type"), word;
-    ms__answer_part_kind kind = MS__ANSWER_OTHER;
-    size_t i = 0, n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
-    while (i < n && !ms_json_string_is(type, ms_str_of(ms__answer_call_types[i].type)))
-        i++;
-    ms_str place = ms__json_path(item, "environment.type"), word_of;
-    bool hosted = ms__string_between(place, &word_of) && /* the server answers it */
-                  ms__starts_with(word_of, MS_STR("container"));
-    if (i < n && !hosted) kind = MS__ANSWER_CALL;
-    else if (ms_json_string_is(type, MS_STR("message"))) kind = MS__ANSWER_TEXT;
-    else if (ms_json_string_is(type, MS_STR("reasoning"))) kind = MS__ANSWER_THOUGHT;
-    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    ms_str word;
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
+    if (kind == MS__ANSWER_OTHER) {
+        const ms__answer_part *old = *ms__answer_part_place(a, kind, index);
+        ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
+        bool same = body.len == item.len + 2 &&
+                    memcmp(body.ptr + 1, item.ptr, item.len) == 0;
+        if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
+            (void)ms__answer_part_make(a, kind, index);
+        ms__answer_other(a, index, item);
+    }
     ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
                             ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
@@ -34211,7 +34298,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
-    bool begins = !ms__answer_part_filled(part);
+    part->open = false;
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
         ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
@@ -34230,9 +34317,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
     }
-    if (begins && part != a->last && ms__answer_part_filled(part) &&
-        (kind != MS__ANSWER_CALL || !ms__answer_call_types[i].name))
-        ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -34248,6 +34333,8 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
         ms__answer_item(a, index, item);
         a->at_once = true; /* items came */
+    } else if (ms_json_string_is(type, MS_STR("response.output_item.added"))) {
+        ms__answer_item_begins(a, index, item);
     } else if (ms_json_string_is(type, MS_STR("response.output_text.delta")) ||
                ms_json_string_is(type, MS_STR("response.refusal.delta"))) {
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
@@ -34255,8 +34342,9 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
-    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
-        ms__answer_item(a, index, it.value);
+    for (index = 0; ended && ms_json_next(&it); index++)
+        if (!a->at_once || ms__answer_item_waits(a, index, it.value))
+            ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
 }

@@ -35,6 +35,7 @@ static void ms__answer_details(ms_answer_stream *a, ms_str details)
         bool begins = !ms__answer_part_filled(part);
         ms__answer_part_listed(a, part, it.value);
         if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+        ms__answer_part_stream(a, part);
     }
 }
 
@@ -48,6 +49,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, m,
                         ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
                                                                   : "reasoning");
+    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, content, "");
@@ -58,7 +60,6 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
     }
-    ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
     if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
@@ -69,7 +70,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
         ms__answer_call(a, index, it.value, "custom.name", "custom.input");
         ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_CALL, index);
-        if (part && ms__json_path(it.value, "custom").ptr) part->custom = true;
+        if (part && ms__json_path(it.value, "custom.name").len > 2) part->custom = true;
         ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
                          "id type index function custom");
     }
@@ -211,7 +212,17 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
 {
     ms_str call = ms__json_path(block, "toolUse");
     ms_str thought = ms__json_path(block, "reasoningContent"), whole;
-    if (call.ptr && !ms__json_path(call, "type").ptr) {
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && other->bufs[MS__ANSWER_BODY].len > 0) { /* a block of the server */
+        ms_json_iter it = ms_json_iterate(ms__json_path(block, "toolResult"));
+        ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, call, "input");
+        while (ms_json_next(&it)) ms__answer_part_listed(a, other, it.value);
+    } else if (ms__json_path(block, "citation").ptr) {
+        other = a->code == MS_OK ? ms__answer_part_at(a, MS__ANSWER_TEXT, index) : NULL;
+        if (other)
+            ms__answer_part_listed(a, other, ms__json_path(block, "citation"));
+    } else if (call.ptr && !ms_json_string_is(ms__json_path(call, "type"),
+                                              MS_STR("server_tool_use"))) {
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, call, "toolUseId");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, call, "name");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, call, "input");
@@ -226,7 +237,7 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
                             "redactedContent");
     } else if (ms__json_path(block, "text").ptr) {
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
-    } else {
+    } else if (block.len > 2) { /* a text may begin with {} */
         ms__answer_other(a, index, block);
     }
 }
@@ -274,21 +285,67 @@ static const struct ms__answer_call_type {
     {"computer_call", NULL, "call_id", "action"},
 };
 
+/* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
+static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
+{
+    ms_str type = ms__json_path(item, "type"), word;
+    size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    for (*i = 0; *i < n; ++*i)
+        if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
+    bool hosted = /* the server answers it */
+        ms__string_between(ms__json_path(item, "environment.type"), &word) &&
+        ms__starts_with(word, MS_STR("container"));
+    if (*i < n && !hosted) return MS__ANSWER_CALL;
+    if (ms_json_string_is(type, MS_STR("message"))) return MS__ANSWER_TEXT;
+    return ms_json_string_is(type, MS_STR("reasoning")) ? MS__ANSWER_THOUGHT
+                                                        : MS__ANSWER_OTHER;
+}
+
+/* Takes the place of an item that a stream begins: one behind it may be done before. */
+static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
+    size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
+    if (i < n && !ms__answer_call_types[i].name) return; /* its end tells whose it is */
+    ms__answer_part *part = a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
+    if (part && part->placed && !part->open) /* an index comes again */
+        part = ms__answer_part_make(a, kind, index);
+    if (!part) return;
+    part->open = true;
+    if (kind == MS__ANSWER_CALL) {
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "call_id");
+        ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, "name");
+        return;
+    }
+    ms__answer_part_begins(a, part);
+    ms__answer_part_open(a, part);
+}
+
+/* Returns whether a stream began an item that was not done. */
+static bool ms__answer_item_waits(ms_answer_stream *a, int64_t index, ms_str item)
+{
+    size_t i;
+    const ms__answer_part *part =
+        *ms__answer_part_place(a, ms__answer_item_kind(item, &i), index);
+    return part && part->open;
+}
+
 /* Keeps a whole item of the Responses API. Its text was streamed before. */
 static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
 {
-    ms_str type = ms__json_path(item, "type"), word;
-    ms__answer_part_kind kind = MS__ANSWER_OTHER;
-    size_t i = 0, n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
-    while (i < n && !ms_json_string_is(type, ms_str_of(ms__answer_call_types[i].type)))
-        i++;
-    ms_str place = ms__json_path(item, "environment.type"), word_of;
-    bool hosted = ms__string_between(place, &word_of) && /* the server answers it */
-                  ms__starts_with(word_of, MS_STR("container"));
-    if (i < n && !hosted) kind = MS__ANSWER_CALL;
-    else if (ms_json_string_is(type, MS_STR("message"))) kind = MS__ANSWER_TEXT;
-    else if (ms_json_string_is(type, MS_STR("reasoning"))) kind = MS__ANSWER_THOUGHT;
-    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    ms_str word;
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
+    if (kind == MS__ANSWER_OTHER) {
+        const ms__answer_part *old = *ms__answer_part_place(a, kind, index);
+        ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
+        bool same = body.len == item.len + 2 &&
+                    memcmp(body.ptr + 1, item.ptr, item.len) == 0;
+        if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
+            (void)ms__answer_part_make(a, kind, index);
+        ms__answer_other(a, index, item);
+    }
     ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
                             ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
@@ -296,7 +353,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
-    bool begins = !ms__answer_part_filled(part);
+    part->open = false;
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
         ms__answer_texts(a, part, ms__json_path(item, "content"), "text");
@@ -315,9 +372,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
     }
-    if (begins && part != a->last && ms__answer_part_filled(part) &&
-        (kind != MS__ANSWER_CALL || !ms__answer_call_types[i].name))
-        ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -333,6 +388,8 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
         ms__answer_item(a, index, item);
         a->at_once = true; /* items came */
+    } else if (ms_json_string_is(type, MS_STR("response.output_item.added"))) {
+        ms__answer_item_begins(a, index, item);
     } else if (ms_json_string_is(type, MS_STR("response.output_text.delta")) ||
                ms_json_string_is(type, MS_STR("response.refusal.delta"))) {
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
@@ -340,8 +397,9 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
-    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
-        ms__answer_item(a, index, it.value);
+    for (index = 0; ended && ms_json_next(&it); index++)
+        if (!a->at_once || ms__answer_item_waits(a, index, it.value))
+            ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
 }

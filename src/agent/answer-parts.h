@@ -33,7 +33,8 @@ typedef struct ms__answer_part {
     int64_t index;      /* the provider's, or made up here */
     ms_buf bufs[MS__ANSWER_BUFS];
     bool custom;        /* a call whose input is any text */
-    bool open;          /* a call of which more is to come */
+    bool open;          /* a call or an item of which more is to come */
+    bool placed;        /* it is in the list */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -137,7 +138,8 @@ static bool ms__answer_part_filled(const ms__answer_part *part)
     return bufs[MS__ANSWER_BODY].len + bufs[MS__ANSWER_SIGNATURE].len +
            bufs[MS__ANSWER_DATA].len +
            bufs[MS__ANSWER_ITEM].len +
-           (part->kind == MS__ANSWER_THOUGHT ? bufs[MS__ANSWER_LIST].len : 0);
+           (part->kind == MS__ANSWER_THOUGHT
+            ? bufs[MS__ANSWER_LIST].len + bufs[MS__ANSWER_MEMBERS].len : 0);
 }
 
 /* Returns whether a part has what only its maker takes. */
@@ -475,18 +477,23 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
     return m;
 }
 
+/* Begins the message of a part in a stream. */
+static void ms__answer_part_open(ms_answer_stream *a, ms__answer_part *part)
+{
+    if (!a->streams || a->code != MS_OK || part->seq != 0) return;
+    ms_envelope m = ms__answer_part_message(a, part, false);
+    a->code = ms_stream_begin(&part->stream, a->desc.store, a->desc.location, &m,
+                              &a->desc.stream, a->err);
+    part->seq = part->stream.seq;
+    if (a->out.first_seq == 0) a->out.first_seq = part->seq;
+}
+
 /* Streams the new text of a part; its message begins with the first text. */
 static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 {
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
-    if (part->seq == 0) {
-        ms_envelope m = ms__answer_part_message(a, part, false);
-        a->code = ms_stream_begin(&part->stream, a->desc.store, a->desc.location, &m,
-                                  &a->desc.stream, a->err);
-        part->seq = part->stream.seq;
-        if (a->out.first_seq == 0) a->out.first_seq = part->seq;
-    }
+    ms__answer_part_open(a, part);
     if (a->code != MS_OK || part->appended == body->len) return;
     if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
     a->code = ms_stream_feed(&part->stream,
@@ -499,6 +506,8 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 /* Puts a part with its first content after all others. */
 static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
+    if (part->placed) return;
+    part->placed = true;
     if (a->last) a->last->next = part;
     else a->parts = part;
     a->last = part;
@@ -574,21 +583,36 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, block.len);
 }
 
-/* Sets the input of a block, which a stream sends in parts after it. */
+/* Sets the input or the content of a block, which a stream sends in parts after it. That
+ * of Converse is in a member. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
     static const ms_json_opts repair = {0, true};
-    static const char *const names[] = {"input"};
+    static const char *const names[] = {"input", "content", "toolUse", "toolResult"};
+    ms_buf *data = &part->bufs[MS__ANSWER_DATA], *list = &part->bufs[MS__ANSWER_LIST];
     ms_arena *arena = ms__answer_arena(a);
-    ms_str block, input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
-    if (part->kind != MS__ANSWER_OTHER ||
-        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+    bool listed = list->len > 0;
+    ms_str block, inner;
+    if (part->kind != MS__ANSWER_OTHER) return;
+    if (listed) {
+        data->len = 0;
+        ms__answer_put(a, data, MS_STR("["));
+        ms__answer_put(a, data, ms_buf_text(list));
+        ms__answer_put(a, data, MS_STR("]"));
+        list->len = 0;
+    }
+    ms_str input = ms_buf_text(data);
+    if (ms_json_check(input, &repair, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
-    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
-        ms__answer_no_memory(a, input.len);
-    else
-        ms__answer_part_block(a, part, block);
+    bool inside = ms_json_member(block, ms_str_of(names[2 + listed]), &inner);
+    if (!inside) inner = block;
+    ms_result code = ms__members_set(inner, &names[listed], &input, 1, arena, &inner,
+                                     NULL);
+    if (code == MS_OK && inside)
+        code = ms__members_set(block, &names[2 + listed], &inner, 1, arena, &inner, NULL);
+    if (code != MS_OK) ms__answer_no_memory(a, input.len);
+    else ms__answer_part_block(a, part, inner);
 }
 
 /* Keeps a block of any other kind. It comes once. */
@@ -597,6 +621,7 @@ static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
     ms__answer_part *part = a->code == MS_OK
                             ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
     if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
+    part->open = false;
     ms__answer_part_block(a, part, block);
     if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);

@@ -583,7 +583,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %b texts and pictures in a list %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
- *   %p arguments as object if they are one         %s signature
+ *   %p arguments as object if they are one         %s signature  %g the same, a member
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
  *   %l the result as blocks   %E status error
@@ -612,6 +612,11 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 's':
             if (item->beside.ptr) ms__out_value(p, item->beside, true);
             else ms__out(p, "\"skip_thought_signature_validator\"");
+            break;
+        case 'g':
+            if (!item->beside.ptr) break;
+            ms__out(p, ",\"signature\":");
+            ms__out_value(p, item->beside, true);
             break;
         case '+':
             if (item->members.len > 0) ms__out(p, ",");

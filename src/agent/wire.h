@@ -49,7 +49,7 @@ static const ms_profile ms__profiles[] = {
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0},
-    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
+    {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 64, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
@@ -215,7 +215,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"text\":%x}", "{\"text\":",
      "{\"image\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}", NULL,
-     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x,\"signature\":%s}}}",
+     "{\"reasoningContent\":{\"reasoningText\":{\"text\":%x%g}}}",
      "{\"reasoningContent\":{\"redactedContent\":%s}}",
      "{\"toolUse\":{\"toolUseId\":%i,\"name\":%n,\"input\":%o}}", NULL, NULL,
      "{\"role\":\"user\",\"content\":[",
@@ -224,8 +224,8 @@ static const ms__wire ms__wires[] = {
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
-     NULL, "signature", NULL, 'b', MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST |
-     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
+     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
+     MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
     /* bedrock */
 };
 

@@ -798,6 +798,21 @@ controls()
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
         ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
+    control thinking_without_text_not_begun gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_part_filled '+ bufs[MS__ANSWER_MEMBERS].len : 0' ': 0'
+    control text_that_begins_with_nothing_a_block gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_union 'block.len > 2' 'true'
+    control call_with_a_type_a_block gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_union 'MS_STR("server_tool_use")' 'MS_STR("tool_use")'
+    control contents_of_a_block_left_out gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_part_input 'bool listed = list->len > 0' 'bool listed = false'
+    control items_in_the_order_of_their_ends gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_item_begins 'if (!part) return;' 'return;'
     control text_without_an_agent_not_of_the_answer gcc test_request \
         text_without_an_agent_stays_before_its_call 100 \
         ms__answer_find '(!before->first.ptr || !m->agent_key.ptr)' 'false'

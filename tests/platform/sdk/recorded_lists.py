@@ -1,8 +1,8 @@
 """Prints lists that were recorded between clients and providers, a JSON object a line.
 
-    recorded_lists.py FOLDER
+    recorded_lists.py FOLDER...
 
-FOLDER has git directories, bare or not: pydantic-ai (github.com/pydantic/pydantic-ai), whose
+Git directories, bare or not: pydantic-ai (github.com/pydantic/pydantic-ai), whose
 cassettes have requests to Bedrock's Converse, and ai (github.com/vercel/ai), whose fixtures
 have answers of Gemini's Interactions. They are read from the newest commit. Nothing is
 copied. recorded_lists.c judges the lines.
@@ -91,8 +91,9 @@ def interactions(folder):
 
 
 def main():
-    converse(os.path.join(sys.argv[1], "pydantic-ai"))
-    interactions(os.path.join(sys.argv[1], "ai"))
+    for folder in sys.argv[1:]:
+        converse(folder)
+        interactions(folder)
 
 
 main()

@@ -5,16 +5,16 @@
 #   MS_TEST_SCALE=n             percent of the windows of long traces (100)
 #   MS_RECORDED='FOLDER ...'    git repositories with recordings, instead of those that git
 #                               gets from GitHub
-#   MS_RECORDINGS=folder        git directories pydantic-ai and ai: their recorded traffic is
-#                               read, too, see recorded_lists.py
 #
 # Installs the packages of versions.txt under build/sdk (pip into a virtual environment, npm
 # into node_modules), names those that it cannot install, and goes on without them. Then
 # project.c projects every trace of ../shared/data that a format reads, for each profile,
 # and the judges read the lines: judge.py over the Python packages, judge.mjs
 # over those of npm. recorded.c judges the requests of the recordings that two of these
-# packages test themselves with (recorded.py); they stay under build. Prints "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip
-# NAME: why" for missing ones, and "N passed, N failed, N skipped".
+# packages test themselves with (recorded.py), recorded_lists.c their lists, and
+# recorded_turns.py whether each answer goes back as it came; they stay under build. Prints
+# "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip NAME: why" for missing ones,
+# and "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 . tests/support/packages.sh
@@ -66,12 +66,16 @@ judge_recorded()
         echo "skip recorded: git cannot get the recordings of pydantic-ai and ai"
     elif ! $out/py/bin/python -c 'import yaml' 2>/dev/null; then
         echo "skip recorded: there is no PyYAML to read them"
-    elif ! make -s build/sdk/recorded ||
+    elif ! make -s build/sdk/recorded build/sdk/recorded_turns ||
         ! $out/py/bin/python tests/platform/sdk/recorded.py "${folders[@]}" \
             >$out/recorded.jsonl || [ ! -s $out/recorded.jsonl ]; then
         echo "FAIL recorded: the lines were not made"
     else
         build/sdk/recorded <$out/recorded.jsonl
+        $out/py/bin/python tests/platform/sdk/recorded_lists.py "${folders[@]}" |
+            build/sdk/recorded_lists || echo "FAIL recorded_lists: no line was judged"
+        $out/py/bin/python tests/platform/sdk/recorded_turns.py build/sdk/recorded_turns \
+            "${folders[@]}" || echo "FAIL recorded_turns: it ended with $?"
     fi
 }
 
@@ -87,15 +91,6 @@ judge_recorded()
     if [ -d $out/js/node_modules ]; then
         node tests/platform/sdk/judge.mjs $out || echo "FAIL judge.mjs: it ended with $?"
     else echo "skip node: no package is there"; fi
-    recordings=${MS_RECORDINGS:-}
-    if [ ! -d "$recordings/pydantic-ai" ] || [ ! -d "$recordings/ai" ]; then
-        echo "skip recorded_lists: MS_RECORDINGS names no folder with pydantic-ai and ai"
-    elif ! $out/py/bin/python -c 'import yaml' 2>/dev/null; then
-        echo "skip recorded_lists: there is no PyYAML"
-    else
-        $out/py/bin/python tests/platform/sdk/recorded_lists.py "$recordings" |
-            build/sdk/recorded_lists || echo "FAIL recorded_lists: no line was judged"
-    fi
 } | tee $out/judged
 passed=$(grep -c '^ok ' $out/judged) failed=$(grep -c '^FAIL ' $out/judged)
 skipped=$(grep -c '^skip ' $out/judged)
