@@ -28,6 +28,20 @@ static ms_result run_calls(const ms_request_desc *ask, const ms_calls *calls, ms
     return code;
 }
 
+/* Lets the model sum up the beginning of a conversation that has grown too long. */
+static ms_result compact(const ms_request_desc *ask, ms_buf *body, ms_error *err)
+{
+    ms_compaction_plan plan;
+    ms_compaction summed = {0};
+    ms_result code = ms_compact_plan(ask, 2000, &plan, err);
+    if (code != MS_OK || !plan.due || plan.upto == 0) return code;
+    code = ms_compact_request(ask, &plan, MS_STR(MS_COMPACT_PROMPT), ms_buf_write, body, err);
+    summed.upto = plan.upto;
+    summed.body = provider(body);
+    body->len = 0;
+    return code == MS_OK ? ms_compact(ask, &summed, NULL, err) : code;
+}
+
 int main(void)
 {
     ms_error err;
@@ -41,12 +55,14 @@ int main(void)
     ask.profile = ms_profile_find(MS_STR("openai"));
     ask.location = MS_STR("chat_1");
     ask.opts.model = MS_STR("gpt-5");
+    ask.opts.compact_at = 8000;     /* tokens */
     ms_envelope user = ms_user_message(ms_text("Will it rain in Osaka?"));
     user.key = MS_STR("turn_1");    /* a second run does not append it again */
     ms_result code = ms_append(ask.store, ask.location, &user, NULL, &err);
     if (code == MS_OK) code = ms_pending(&ask, &arena, &calls, &err);
     for (; code == MS_OK && !calls.answered; request.len = 0) {
         code = run_calls(&ask, &calls, &err);
+        if (code == MS_OK) code = compact(&ask, &request, &err);
         if (code == MS_OK) code = ms_request(&ask, ms_buf_write, &request, NULL, &err);
         if (code == MS_OK) code = ms_answer(&ask, provider(&request), NULL, &err);
         if (code == MS_OK) code = ms_pending(&ask, &arena, &calls, &err);

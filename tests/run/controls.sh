@@ -1711,6 +1711,29 @@ controls()
     control calls_without_ids_have_none gcc test_request \
         results_find_calls_without_ids_in_any_order 100 \
         ms__pending_copy 'out->id = ms__id_own(p, &m);' 'out->id = m.call_id;'
+    control tail_is_one_shorter gcc test_compact messages_appended_meanwhile_stay 100 \
+        ms__compact_count '*n = 0;' '*n = (uint64_t)-1;'
+    control summary_of_another_agent gcc test_compact \
+        compaction_of_another_agent_changes_nothing 100 \
+        ms__compaction_add '!ms_str_equal(m->agent_key, reader)' 'false'
+    control items_for_any_provider gcc test_compact \
+        compaction_that_a_provider_made_goes_back_to_it 100 \
+        ms__compaction_add 'ms__signed(p, m).ptr' 'true'
+    control covered_to_an_open_call gcc test_compact open_work_is_never_covered 100 \
+        ms__compact_cover 'item->kind == MS__ITEM_CALL && !result' 'false'
+    control appended_meanwhile_is_covered gcc test_compact messages_appended_meanwhile_stay 100 \
+        ms__compact_count 'q->after_seq = upto;' 'q->after_seq = upto + 4;'
+    control thinking_behind_a_summary gcc test_compact \
+        thinking_of_the_tail_is_sent_where_it_may_be 100 \
+        ms__group_asked 'g->number < p->since' 'false'
+    control interrupted_summary_is_used gcc test_compact interrupted_compaction_is_passed_over 100 \
+        ms__compaction_add 'if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;' \
+        'c->item = item; item->kind = MS__ITEM_USER;'
+    control late_result_is_covered gcc test_compact \
+        cut_never_stands_between_a_call_and_its_result 100 \
+        ms__group_stays '{item, item->result}' '{item, NULL}'
+    control cut_off_summary_is_stored gcc test_compact wrong_compactions_are_refused 100 \
+        ms__compact_body 'ms__has_word(cut, ms_str_of(out->stop))' 'false'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
         ms__text_ends 'g->last->unfinished &&' 'false &&'
     control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
