@@ -1684,6 +1684,31 @@ controls()
         100 ms__answer_refused 'it.key.len > 11' 'false'
     control second_item_of_an_index_is_lost gcc test_answer items_of_one_index_are_all_kept 100 \
         ms__answer_item 'part = ms__answer_part_make(a, kind, index);' 'return;'
+    control members_of_a_step_come_twice gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_step_ends 'later = ms_str_equal(ahead.key, it.key);' ''
+    control step_needs_no_end gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_messages 'a->whole = a->whole && !part->open;' ''
+    control arguments_of_a_hosted_step_are_lost gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_step_ends 'if (parsed) ms__answer_put(a, &all, args);' \
+        'ms__answer_put(a, &all, MS_STR("{}"));'
+    control steps_of_the_client_come_again gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_interactions '!ms_json_string_is(of, MS_STR("user_input")) &&' ''
+    control annotations_of_a_stream_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_contents 'ms__answer_put(a, &notes, each.value);' 'notes.len = 0;'
+    control pictures_of_a_step_are_not_counted gcc test_answer \
+        pictures_in_a_step_are_counted_for_another_provider 100 \
+        ms__item_leaves 'f->kind != MS__PART_TEXT' 'false'
+    control items_that_were_read_are_made_anew gcc test_project \
+        items_that_were_read_go_back_as_they_were 100 \
+        ms__item_whole 'whole = p->whole;' ''
+    control items_have_members_of_the_caller gcc test_project \
+        items_that_were_read_go_back_as_they_were 100 \
+        ms__item_view 'm->extra = m->location = m->agent_key = ms__absent();' ''
+    control edited_items_keep_their_ids gcc test_request \
+        item_that_was_read_is_made_anew_when_it_was_edited 100 \
+        ms__item_read '(ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED))' 'false'
     control items_of_responses_are_made_anew gcc test_answer \
         answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
         ms__item_whole 'item->raw = whole;' ''

@@ -292,6 +292,94 @@ TEST(items_of_one_index_are_all_kept)
     assert_int_equal(out.messages, 2);
 }
 
+#define STEP(i, step) "{\"index\":" i ",\"step\":" step ",\"event_type\":\"step.start\"}\n"
+#define DELTA(i, delta) "{\"index\":" i ",\"delta\":" delta ",\"event_type\":\"step.delta\"}\n"
+#define STOP(i) "{\"index\":" i ",\"event_type\":\"step.stop\"}\n"
+#define COMPLETED(status)                                                                  \
+    "{\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"" status  \
+    "\"},\"event_type\":\"interaction.completed\"}\n"
+
+/* A stream sends a step in deltas: the step is sent back as they made it. */
+TEST(steps_are_made_of_their_deltas)
+{
+    static const struct {
+        const char *stream, *sent;
+        ms_result code;
+    } rows[] = {
+        {STEP("0", "{\"type\":\"future_call\",\"id\":\"f\",\"signature\":\"\",\"n\":null}")
+         DELTA("0", "{\"type\":\"future_call\",\"signature\":\"S\",\"x\":1}")
+         DELTA("0", "{\"type\":\"future_call\",\"x\":{\"y\":2}}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"future_call\",\"id\":\"f\",\"signature\":\"S\",\"x\":{\"y\":2}}", MS_OK},
+        {STEP("0", "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\",\"arguments\":{}}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\"{\\\"a\\\"\"}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\":1}\"}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\",\"arguments\":{\"a\":1}}", MS_OK},
+        {STEP("0", "{\"type\":\"thought\",\"summary\":[{\"type\":\"text\",\"text\":\"a\"}]}")
+         DELTA("0", "{\"type\":\"thought_summary\",\"content\":{\"type\":\"image\",\"data\":\"aGk=\"}}")
+         STOP("0") STEP("1", "{\"type\":\"model_output\"}")
+         DELTA("1", "{\"type\":\"text\",\"text\":\"b\"}") STOP("1") COMPLETED("completed"),
+         "{\"type\":\"thought\",\"summary\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\","
+         "\"data\":\"aGk=\"}]},{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":"
+         "\"b\"}]}", MS_OK},
+        /* one index for all, and steps that come at once */
+        {STEP("0", "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}")
+         STOP("0")
+         STEP("0", "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]},"
+         "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}", MS_OK},
+        {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
+         COMPLETED("completed"), NULL, MS_E_MISSING}, /* it has no end */
+        {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
+         STOP("0") COMPLETED("cancelled"), NULL, MS_E_MISSING},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        answer_case c = {"steps", "gemini-interactions", "m", NULL, rows[i].stream, "", 0, 0,
+                         0, 0, ""};
+        ms_request_desc desc = desc_of(c.provider);
+        ms_answered out;
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        desc.store = store;
+        ms_result code = ms_answer(&desc, ms_str_of(c.stream), &out, NULL);
+        if (code != rows[i].code) fail_msg("row %zu: %d", i, (int)code);
+        if (code != MS_OK) continue;
+        c.sent = rows[i].sent;
+        must_send_back(&c);
+        for (size_t size = 1; size < 60; size++) {
+            ask_anew();
+            feed(&c, size, size, &out);
+            must_send_back(&c);
+        }
+    }
+}
+
+/* What another provider does not take of a step is counted. */
+TEST(pictures_in_a_step_are_counted_for_another_provider)
+{
+    static const char body[] =
+        "{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"completed\",\"steps\":[{\"type\":"
+        "\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"Look\"},{\"type\":\"image\","
+        "\"data\":\"aGk=\",\"mime_type\":\"image/png\"}]},{\"type\":\"model_output\",\"content\":["
+        "{\"type\":\"image\",\"data\":\"aGk=\",\"mime_type\":\"image/png\"}]}]}";
+    static const char *const providers[] = {"gemini-interactions", "openai", "anthropic",
+                                            "openai-responses"};
+    ask_anew();
+    ms_request_desc desc = desc_of("gemini-interactions");
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(providers); i++) {
+        ms_project_report report;
+        desc = desc_of(providers[i]);
+        ms_str sent = body_of(&desc, &report);
+        assert_true(has_text(sent, "Look"));
+        if (has_text(sent, "aGk=") != (i == 0) || report.raw_left_out != (i == 0 ? 0 : 2))
+            fail_msg("%s: %llu\n%.*s", providers[i], (unsigned long long)report.raw_left_out,
+                     (int)sent.len, sent.ptr);
+    }
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
@@ -870,6 +958,18 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it is complete",
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"failed\",\"errors\":["
+                                "{\"code\":\"x\",\"message\":\"no room\"}]}",
+         "gemini-interactions answered: no room", MS_E_REFUSED},
+        {"gemini-interactions", "{\"interaction\":{\"object\":\"interaction\",\"status\":"
+                                "\"failed\"},\"event_type\":\"interaction.completed\"}",
+         "gemini-interactions answered: failed", MS_E_REFUSED},
+        {"gemini-interactions", "{\"error\":{\"code\":\"x\",\"message\":\"busy\"},\"event_type\":"
+                                "\"error\"}", "answered: busy", MS_E_REFUSED},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"in_progress\"}",
+         "has no interaction.completed", MS_E_MISSING},
+        {"openai", "{\"object\":\"interaction\",\"status\":\"completed\",\"steps\":[]}",
+         "an answer of Interactions", MS_E_MISSING},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_request_desc desc = desc_of(rows[i].provider);
@@ -893,7 +993,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.wire = (ms_wire)(MS_WIRE_BEDROCK + 1);
+    odd.wire = (ms_wire)(MS_WIRE_INTERACTIONS + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");
