@@ -30002,6 +30002,9 @@ static const struct ms__item_type {
      "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
     {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
      "\"status\":%w,\"output\":%r}"},
+    {"computer_call", "{\"type\":\"computer_call_output\",\"call_id\":%i,\"output\":%g}"},
+    {"tool_search_call", "{\"type\":\"tool_search_output\",\"call_id\":%i,"
+     "\"execution\":\"client\",\"tools\":%k}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
@@ -32067,6 +32070,23 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
 }
 
+/* Returns the JSON of that kind that a result is, or an absent view. */
+static ms_str ms__reply_json(const ms__item *r, ms_json_kind kind)
+{
+    ms_str json;
+    bool is = !r->parts && ms_json_check(r->text.text, NULL, &json, NULL) == MS_OK &&
+              ms_json_kind_of(json) == kind;
+    return is ? json : ms__absent();
+}
+
+/* Returns the picture of a result, or NULL. */
+static const ms__element *ms__reply_picture(const ms__item *r)
+{
+    const ms__element *x = r->parts;
+    while (x && x->text.ptr) x = x->next;
+    return x;
+}
+
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
  * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
@@ -32087,6 +32107,11 @@ static void ms__reply(ms__projector *p, ms__item *call)
             *text = ms__shorter(p, *text, ms__absent());
         if (r->failed) ms__reply_failed(p, r);
     }
+    bool screen = call->reply && strstr(call->reply, "%g");
+    if (!screen || ms__reply_picture(r) || ms__reply_json(r, MS_JSON_OBJECT).ptr) return;
+    call->raw = ms__absent(); /* without a screen: a call of a function */
+    call->reply = NULL;
+    p->report.wrapped++;
 }
 
 /* Inserts a group of one text into the list. */
@@ -32320,6 +32345,22 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
     ms__out(p, r->failed ? "1}}]" : "0}}]");
 }
 
+/* Writes the result of a computer's call: an object as the Responses API has it, or one
+ * of its picture. */
+static void ms__out_screen(ms__projector *p, const ms__item *r)
+{
+    ms_str json = ms__reply_json(r, MS_JSON_OBJECT);
+    const ms__element *x = ms__reply_picture(r);
+    if (json.ptr) ms__out_value(p, json, true);
+    if (json.ptr || !x) return;
+    ms__out(p, "{\"type\":\"computer_screenshot\",\"image_url\":\"");
+    if (x->data.ptr) ms__out(p, "data:");
+    if (x->data.ptr) ms__json_escaped(&p->json, x->mime);
+    if (x->data.ptr) ms__out(p, ";base64,");
+    ms__json_escaped(&p->json, x->data.ptr ? x->data : x->url);
+    ms__out(p, "\"}");
+}
+
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
@@ -32330,7 +32371,8 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
  *   %l the result as blocks   %E status error
- *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
+ *   %v the result as a list of what a shell wrote  %w whether it failed, in a word
+ *   %g the result as what a computer's screen has  %k the result as a list of tools */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
@@ -32366,6 +32408,12 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (item->result->failed) ms__out(p, ",\"status\":\"error\"");
             break;
         case 'v': ms__out_shell(p, item->result); break;
+        case 'g': ms__out_screen(p, item->result); break;
+        case 'k': {
+            ms_str tools = ms__reply_json(item->result, MS_JSON_ARRAY);
+            ms__out_value(p, tools.ptr ? tools : MS_STR("[]"), true);
+            break;
+        }
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
             break;
@@ -33659,19 +33707,34 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, block.len);
 }
 
-/* Sets the input of a block, which a stream sends in parts after it. */
+/* Sets the members of a block that a stream sends after it: the input, in parts, or what
+ * a compaction has. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
     static const ms_json_opts repair = {0, true};
-    static const char *const names[] = {"input"};
+    static const char *const names[] = {"input", "content", "encrypted_content"};
     ms_arena *arena = ms__answer_arena(a);
-    ms_str block, input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS], all;
+    ms_str block, values[3];
+    memset(values, 0, sizeof values);
     if (part->kind != MS__ANSWER_OTHER ||
-        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
-    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
-        ms__answer_no_memory(a, input.len);
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    ms__answer_put(a, &all, MS_STR("}"));
+    for (size_t i = 0; i < 3; i++) {
+        values[i] = ms__json_path(ms_buf_text(&all), names[i]);
+        if (!values[i].ptr) (void)ms_json_member(block, ms_str_of(names[i]), &values[i]);
+    }
+    ms_str input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
+    bool parsed = ms_json_check(input, &repair, &input, NULL) == MS_OK;
+    if (parsed) values[0] = input;
+    if (!parsed && members->len == 0) return;
+    members->len = 0;
+    if (ms__members_set(block, names, values, 3, arena, &block, NULL) != MS_OK)
+        ms__answer_no_memory(a, all.len);
     else
         ms__answer_part_block(a, part, block);
 }
@@ -33839,7 +33902,13 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
-    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && ms_json_string_is(ms__json_path(delta, "type"),
+                                   MS_STR("compaction_delta"))) {
+        other->bufs[MS__ANSWER_MEMBERS].len = 0; /* each has all of it */
+        ms__answer_part_members(a, other, delta, "type");
+    }
+    if (other)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
 }
@@ -33978,6 +34047,7 @@ static const struct ms__answer_call_type {
     {"local_shell_call", NULL, "id", "action"},
     {"apply_patch_call", NULL, "call_id", "operation"},
     {"computer_call", NULL, "call_id", "action"},
+    {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
 /* Returns the kind of an item, and for a call its type. */
@@ -33989,6 +34059,7 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *call_type)
         i++;
     bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
                   ms__starts_with(word, MS_STR("container")); /* the server answers it */
+    hosted = hosted || (i + 1 == n && !ms__is_client_search(item));
     *call_type = i;
     if (i < n && !hosted) return MS__ANSWER_CALL;
     if (ms_json_string_is(type, MS_STR("message")) ||
@@ -34006,7 +34077,10 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     size_t i;
     ms_str word;
     ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
-    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    if (kind == MS__ANSWER_OTHER) {
+        a->n_parts += !*ms__answer_part_place(a, kind, index);
+        ms__answer_other(a, index, item);
+    }
     ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
                             ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
@@ -34014,6 +34088,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
+    a->n_parts++;
     bool begins = !ms__answer_part_filled(part);
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
@@ -34030,6 +34105,8 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (part->bufs[MS__ANSWER_BODY].len == 0) /* of a computer */
+            ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, "actions");
         if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
@@ -34040,8 +34117,30 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_part_stream(a, part);
 }
 
+/* Returns whether an item of that index is done. */
+static bool ms__answer_item_has(ms_answer_stream *a, int64_t index)
+{
+    for (int kind = 0; kind <= MS__ANSWER_OTHER; kind++) {
+        const ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (part && part->bufs[MS__ANSWER_ITEM].len > 0) return true;
+        if (part && kind == MS__ANSWER_OTHER) return true;
+    }
+    return false;
+}
+
+/* Returns whether the items that are done have the indexes of a list. A server that gives
+ * several items one index has done the first ones of the list. */
+static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; ms_json_next(&it); i++) n += ms__answer_item_has(a, i);
+    return n == a->n_parts;
+}
+
 /* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them. */
+ * what counts; deltas are for those who watch. The response at the end repeats them, and
+ * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
@@ -34059,8 +34158,10 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
-    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
-        ms__answer_item(a, index, it.value);
+    bool all = !a->at_once || ms__answer_further(a, it);
+    for (index = 0; ended && ms_json_next(&it); index++)
+        if (!a->at_once || (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
+            ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
 }
@@ -34404,6 +34505,15 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
     }
 }
 
+/* Returns whether the reason to stop is that the answer was cut off. */
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
+                        "model_context_window_exceeded content_filter content_filtered "
+                        "max_messages steered budget_exceeded",
+                        ms_str_of(a->out.stop));
+}
+
 /* Keeps the first bytes of a body. */
 static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
 {
@@ -34425,6 +34535,10 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
     if (a->depth > 0)
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
+    if (ms__answer_cut(a))
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
+                           "calls: none is to be run; ask again with more tokens",
+                           a->out.stop);
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);
@@ -34490,7 +34604,9 @@ static void ms__answer_event(ms_answer_stream *a)
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code and a->error keep the first error until the end.
+ * unfinished. So does an answer that was cut off and has calls: the arguments may not be
+ * whole, or further calls be missing. a->code and a->error keep the first error until the
+ * end.
  * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
@@ -34637,6 +34753,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         if (thinks) of = ms__answer_sum(of, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
+    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;

@@ -130,7 +130,13 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
-    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && ms_json_string_is(ms__json_path(delta, "type"),
+                                   MS_STR("compaction_delta"))) {
+        other->bufs[MS__ANSWER_MEMBERS].len = 0; /* each has all of it */
+        ms__answer_part_members(a, other, delta, "type");
+    }
+    if (other)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
 }
@@ -269,6 +275,7 @@ static const struct ms__answer_call_type {
     {"local_shell_call", NULL, "id", "action"},
     {"apply_patch_call", NULL, "call_id", "operation"},
     {"computer_call", NULL, "call_id", "action"},
+    {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
 /* Returns the kind of an item, and for a call its type. */
@@ -280,6 +287,7 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *call_type)
         i++;
     bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
                   ms__starts_with(word, MS_STR("container")); /* the server answers it */
+    hosted = hosted || (i + 1 == n && !ms__is_client_search(item));
     *call_type = i;
     if (i < n && !hosted) return MS__ANSWER_CALL;
     if (ms_json_string_is(type, MS_STR("message")) ||
@@ -297,7 +305,10 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     size_t i;
     ms_str word;
     ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
-    if (kind == MS__ANSWER_OTHER) ms__answer_other(a, index, item);
+    if (kind == MS__ANSWER_OTHER) {
+        a->n_parts += !*ms__answer_part_place(a, kind, index);
+        ms__answer_other(a, index, item);
+    }
     ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
                             ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
@@ -305,6 +316,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
+    a->n_parts++;
     bool begins = !ms__answer_part_filled(part);
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
@@ -321,6 +333,8 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (part->bufs[MS__ANSWER_BODY].len == 0) /* of a computer */
+            ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, "actions");
         if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
@@ -331,8 +345,30 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_part_stream(a, part);
 }
 
+/* Returns whether an item of that index is done. */
+static bool ms__answer_item_has(ms_answer_stream *a, int64_t index)
+{
+    for (int kind = 0; kind <= MS__ANSWER_OTHER; kind++) {
+        const ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (part && part->bufs[MS__ANSWER_ITEM].len > 0) return true;
+        if (part && kind == MS__ANSWER_OTHER) return true;
+    }
+    return false;
+}
+
+/* Returns whether the items that are done have the indexes of a list. A server that gives
+ * several items one index has done the first ones of the list. */
+static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; ms_json_next(&it); i++) n += ms__answer_item_has(a, i);
+    return n == a->n_parts;
+}
+
 /* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them. */
+ * what counts; deltas are for those who watch. The response at the end repeats them, and
+ * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
@@ -350,8 +386,10 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
-    for (index = 0; ended && !a->at_once && ms_json_next(&it); index++)
-        ms__answer_item(a, index, it.value);
+    bool all = !a->at_once || ms__answer_further(a, it);
+    for (index = 0; ended && ms_json_next(&it); index++)
+        if (!a->at_once || (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
+            ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
 }
@@ -695,6 +733,15 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
     }
 }
 
+/* Returns whether the reason to stop is that the answer was cut off. */
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
+                        "model_context_window_exceeded content_filter content_filtered "
+                        "max_messages steered budget_exceeded",
+                        ms_str_of(a->out.stop));
+}
+
 /* Keeps the first bytes of a body. */
 static void ms__answer_begins(ms_answer_stream *a, ms_str bytes)
 {
@@ -716,6 +763,10 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
     if (a->depth > 0)
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
+    if (ms__answer_cut(a))
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
+                           "calls: none is to be run; ask again with more tokens",
+                           a->out.stop);
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);

@@ -558,19 +558,34 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
     if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, block.len);
 }
 
-/* Sets the input of a block, which a stream sends in parts after it. */
+/* Sets the members of a block that a stream sends after it: the input, in parts, or what
+ * a compaction has. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
     static const ms_json_opts repair = {0, true};
-    static const char *const names[] = {"input"};
+    static const char *const names[] = {"input", "content", "encrypted_content"};
     ms_arena *arena = ms__answer_arena(a);
-    ms_str block, input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS], all;
+    ms_str block, values[3];
+    memset(values, 0, sizeof values);
     if (part->kind != MS__ANSWER_OTHER ||
-        ms_json_check(input, &repair, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
-    if (ms__members_set(block, names, &input, 1, arena, &block, NULL) != MS_OK)
-        ms__answer_no_memory(a, input.len);
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    ms__answer_put(a, &all, MS_STR("}"));
+    for (size_t i = 0; i < 3; i++) {
+        values[i] = ms__json_path(ms_buf_text(&all), names[i]);
+        if (!values[i].ptr) (void)ms_json_member(block, ms_str_of(names[i]), &values[i]);
+    }
+    ms_str input = ms_buf_text(&part->bufs[MS__ANSWER_DATA]);
+    bool parsed = ms_json_check(input, &repair, &input, NULL) == MS_OK;
+    if (parsed) values[0] = input;
+    if (!parsed && members->len == 0) return;
+    members->len = 0;
+    if (ms__members_set(block, names, values, 3, arena, &block, NULL) != MS_OK)
+        ms__answer_no_memory(a, all.len);
     else
         ms__answer_part_block(a, part, block);
 }

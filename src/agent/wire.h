@@ -256,6 +256,9 @@ static const struct ms__item_type {
      "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
     {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
      "\"status\":%w,\"output\":%r}"},
+    {"computer_call", "{\"type\":\"computer_call_output\",\"call_id\":%i,\"output\":%g}"},
+    {"tool_search_call", "{\"type\":\"tool_search_output\",\"call_id\":%i,"
+     "\"execution\":\"client\",\"tools\":%k}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)

@@ -1684,6 +1684,27 @@ controls()
         100 ms__answer_refused 'it.key.len > 11' 'false'
     control second_item_of_an_index_is_lost gcc test_answer items_of_one_index_are_all_kept 100 \
         ms__answer_item 'part = ms__answer_part_make(a, kind, index);' 'return;'
+    control answer_that_was_cut_off_has_calls gcc test_answer \
+        call_is_not_run_when_its_answer_was_cut_off 100 \
+        ms__answer_messages '!(a->out.calls > 0 && ms__answer_cut(a))' 'true'
+    control items_at_the_end_are_lost gcc test_answer \
+        items_that_come_only_at_the_end_are_kept 100 \
+        ms__answer_responses '(all ? !ms__answer_item_has(a, index) : index >= a->n_parts)' 'false'
+    control items_at_the_end_come_twice gcc test_answer \
+        items_that_come_only_at_the_end_are_kept 100 \
+        ms__answer_responses 'bool all = !a->at_once || ms__answer_further(a, it);' \
+        'bool all = true;'
+    control compaction_of_a_stream_is_empty gcc test_answer compaction_of_a_stream_is_whole 100 \
+        ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
+    control content_of_a_failed_compaction_is_gone gcc test_answer \
+        compaction_of_a_stream_is_whole 100 \
+        ms__answer_part_input 'if (!values[i].ptr)' 'if (false)'
+    control computer_without_a_screen gcc test_answer \
+        results_of_computers_and_searches_are_their_own 100 \
+        ms__reply 'call->reply = NULL;' ''
+    control search_of_the_server_is_a_call gcc test_answer \
+        results_of_computers_and_searches_are_their_own 100 \
+        ms__answer_item_kind '(i + 1 == n && !ms__is_client_search(item))' 'false'
     control members_of_a_step_come_twice gcc test_answer steps_are_made_of_their_deltas 100 \
         ms__answer_step_ends 'later = ms_str_equal(ahead.key, it.key);' ''
     control step_needs_no_end gcc test_answer steps_are_made_of_their_deltas 100 \

@@ -380,6 +380,172 @@ TEST(pictures_in_a_step_are_counted_for_another_provider)
     }
 }
 
+/* An answer that was cut off has no call to run, however it came. */
+TEST(call_is_not_run_when_its_answer_was_cut_off)
+{
+    static const struct {
+        const char *provider, *body;
+    } rows[] = {
+        {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
+                   "\"function\",\"function\":{\"name\":\"rm\",\"arguments\":\"{}\"}}]},"
+                   "\"finish_reason\":\"length\"}]}"},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"tool_use\",\"id\":\"c\",\"name\":"
+                      "\"rm\",\"input\":{}}],\"stop_reason\":\"max_tokens\"}"},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"rm\","
+                   "\"args\":{}}}]},\"finishReason\":\"MAX_TOKENS\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"incomplete\",\"incomplete_details\":{"
+                             "\"reason\":\"max_output_tokens\"},\"output\":[{\"type\":\"function_call\","
+                             "\"id\":\"fc\",\"call_id\":\"c\",\"name\":\"rm\",\"arguments\":\"{\","
+                             "\"status\":\"incomplete\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"incomplete\",\"output\":[{\"type\":"
+                             "\"function_call\",\"call_id\":\"c\",\"name\":\"rm\",\"arguments\":\"{}\"}]}"},
+        {"bedrock", "{\"output\":{\"message\":{\"content\":[{\"toolUse\":{\"toolUseId\":\"c\",\"name\":"
+                    "\"rm\",\"input\":{}}}]}},\"stopReason\":\"max_tokens\"}"},
+        {"ollama", "{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"rm\",\"arguments\":{}}}]},"
+                   "\"done\":true,\"done_reason\":\"length\"}"},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"incomplete\",\"steps\":[{"
+                                "\"type\":\"function_call\",\"id\":\"c\",\"name\":\"rm\","
+                                "\"arguments\":{}}]}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (int streamed = 0; streamed < 2; streamed++) {
+            ms_answer_stream a;
+            ms_answered out;
+            ms_error err;
+            ms_calls calls;
+            ms_stat stat;
+            ask_anew();
+            ms_request_desc desc = desc_of(rows[i].provider);
+            ms_str body = ms_str_of(rows[i].body);
+            ms_result code;
+            if (streamed) {
+                assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+                assert_int_equal(ms_answer_feed(&a, body, NULL), MS_OK);
+                code = ms_answer_end(&a, &out, &err);
+            } else {
+                code = ms_answer(&desc, body, &out, &err);
+            }
+            if (code != MS_E_MISSING || strstr(err.message, "was cut off") == NULL)
+                fail_msg("%s: %d %s", rows[i].provider, (int)code, err.message);
+            assert_true(out.stop[0] != '\0');
+            assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+            assert_int_equal(calls.count, 0);
+            assert_int_equal(calls.unfinished, streamed);
+            assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+            if (!streamed) assert_int_equal(stat.messages, 1); /* the question */
+        }
+}
+
+/* The response at the end of a stream has items that were not done: they are stored, and
+ * none comes twice. */
+TEST(items_that_come_only_at_the_end_are_kept)
+{
+#define DONE(i, item) "{\"type\":\"response.output_item.done\",\"output_index\":" i ",\"item\":" item "}\n"
+#define CALLS(id) "{\"type\":\"function_call\",\"id\":\"fc_" id "\",\"call_id\":\"" id             \
+                  "\",\"name\":\"f\",\"arguments\":\"{}\"}"
+#define SEARCH "{\"type\":\"web_search_call\",\"id\":\"ws\",\"status\":\"completed\"}"
+#define ENDED(items) "{\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"model\":"   \
+                     "\"m\",\"status\":\"completed\",\"output\":[" items "]}}\n"
+    static const struct {
+        const char *body;
+        unsigned messages, calls;
+    } rows[] = {
+        {DONE("0", CALLS("a")) ENDED(CALLS("a") "," CALLS("b") "," SEARCH), 3, 2},
+        {DONE("1", CALLS("b")) ENDED(CALLS("a") "," CALLS("b")), 2, 2},
+        {DONE("0", SEARCH) DONE("1", CALLS("a")) ENDED(SEARCH "," CALLS("rotated")), 2, 1},
+        {DONE("0", CALLS("a")) DONE("0", CALLS("b")) ENDED(CALLS("a") "," CALLS("b")), 2, 2},
+        {DONE("0", CALLS("a")) DONE("0", CALLS("b"))
+         ENDED(CALLS("a") "," CALLS("b") "," CALLS("c")), 3, 3},
+        {DONE("0", CALLS("a")) ENDED(""), 1, 1},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai-responses");
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i].body), &out, NULL), MS_OK);
+        if (out.messages != rows[i].messages || out.calls != rows[i].calls)
+            fail_msg("row %zu: %llu messages, %llu calls", i, (unsigned long long)out.messages,
+                     (unsigned long long)out.calls);
+    }
+}
+
+/* A compaction comes in a delta of its own; what it does not have stays. */
+TEST(compaction_of_a_stream_is_whole)
+{
+    static const struct {
+        const char *block, *delta, *sent;
+    } rows[] = {
+        {"{\"type\":\"compaction\",\"content\":null}",
+         "{\"type\":\"compaction_delta\",\"content\":\"sum\",\"encrypted_content\":\"E\"}",
+         "{\"type\":\"compaction\",\"content\":\"sum\",\"encrypted_content\":\"E\"}"},
+        {"{\"type\":\"compaction\",\"content\":null,\"signature\":\"S\"}",
+         "{\"type\":\"compaction_delta\",\"content\":null,\"encrypted_content\":\"E\"}",
+         "{\"type\":\"compaction\",\"signature\":\"S\",\"content\":null,\"encrypted_content\":\"E\"}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[900];
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of("anthropic");
+        snprintf(body, sizeof body,
+                 "{\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n"
+                 "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":%s}\n"
+                 "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
+                 "\"compaction_delta\",\"content\":\"s\"}}\n"
+                 "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":%s}\n"
+                 "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"compaction\"}}\n",
+                 rows[i].block, rows[i].delta);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        ms_str sent = body_of(&desc, NULL);
+        if (!has_text(sent, rows[i].sent)) fail_msg("%.*s", (int)sent.len, sent.ptr);
+    }
+}
+
+/* Computers and searches for tools have results of their own. A computer's call that has
+ * no screen goes as that of a function. */
+TEST(results_of_computers_and_searches_are_their_own)
+{
+    static const char body[] =
+        "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+        "{\"type\":\"computer_call\",\"id\":\"cu\",\"call_id\":\"a\",\"pending_safety_checks\":[],"
+        "\"status\":\"completed\",\"actions\":[{\"type\":\"screenshot\"}]},"
+        "{\"type\":\"computer_call\",\"id\":\"cv\",\"call_id\":\"b\",\"pending_safety_checks\":[],"
+        "\"status\":\"completed\",\"action\":{\"type\":\"screenshot\"}},"
+        "{\"type\":\"tool_search_call\",\"id\":\"ts\",\"call_id\":\"s\",\"execution\":\"client\","
+        "\"arguments\":{\"q\":1},\"status\":\"completed\"},"
+        "{\"type\":\"tool_search_call\",\"id\":\"tt\",\"call_id\":null,\"execution\":\"server\","
+        "\"arguments\":{\"q\":1},\"status\":\"completed\"}]}";
+    ms_answered out;
+    char why[PROVIDER_LINT_TEXT];
+    ask_anew();
+    ms_request_desc desc = desc_of("openai-responses");
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+    assert_int_equal(out.calls, 3);
+    add(ms_observation(ms_json(MS_STR("[{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+                                      "\"media_type\":\"image/png\",\"data\":\"aGk=\"}}]")),
+                       MS_STR("a")));
+    add(ms_observation(ms_text("no screen"), MS_STR("b")));
+    add(ms_observation(ms_json(MS_STR("[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]")),
+                       MS_STR("s")));
+    ms_str sent = body_of(&desc, NULL);
+    static const char *const parts[] = {
+        "\"call_id\":\"a\",\"pending_safety_checks\":[]",
+        "{\"type\":\"computer_call_output\",\"call_id\":\"a\",\"output\":{\"type\":"
+        "\"computer_screenshot\",\"image_url\":\"data:image/png;base64,aGk=\"}}",
+        "{\"type\":\"function_call\",\"call_id\":\"b\",\"name\":\"computer\",\"arguments\":",
+        "{\"type\":\"function_call_output\",\"call_id\":\"b\",\"output\":\"no screen\"}",
+        "{\"type\":\"tool_search_output\",\"call_id\":\"s\",\"execution\":\"client\",\"tools\":[{"
+        "\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]}",
+        "\"id\":\"tt\"",
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (!has_text(sent, parts[i]))
+            fail_msg("%.*s\nhas not\n%s", (int)sent.len, sent.ptr, parts[i]);
+    const char *no = provider_lint("openai-responses",
+                                   provider_lint_part("openai-responses", sent, &arena), why);
+    if (no != NULL) fail_msg("%s\n%.*s", no, (int)sent.len, sent.ptr);
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
