@@ -1421,7 +1421,7 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
 typedef struct ms_profile ms_profile;
 
 /* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
- * "bedrock", "ollama", "deepseek", "glm", "openrouter". */
+ * "bedrock", "gemini-interactions", "ollama", "deepseek", "glm", "openrouter". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
@@ -2956,7 +2956,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_GEMINI,           /* generateContent */
     MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
     MS_WIRE_RESPONSES,        /* OpenAI Responses, and all that copy them: items */
-    MS_WIRE_BEDROCK           /* Converse: the objects of the SDKs as JSON */
+    MS_WIRE_BEDROCK,          /* Converse: the objects of the SDKs as JSON */
+    MS_WIRE_INTERACTIONS      /* Gemini Interactions: steps */
 } ms_wire;
 
 struct ms_profile {
@@ -29866,6 +29867,7 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
+#define MS__GEMINI_IMAGES "image/png image/jpeg image/webp image/heic image/heif"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
  * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
@@ -29882,7 +29884,7 @@ static const ms_profile ms__profiles[] = {
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
-     "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
+     MS__GEMINI_IMAGES, true, MS__START,
      MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -29904,6 +29906,9 @@ static const ms_profile ms__profiles[] = {
      MS_THINKING_ALL, false, 0},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS_THINKING_ALL, false, 0},
+    {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
+     64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_ALL, false, 0},
 };
 
@@ -30074,6 +30079,20 @@ static const ms__wire ms__wires[] = {
      NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
      MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
     /* bedrock */
+    {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
+     "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
+     "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"image\",\"data\":\"%d\",\"mime_type\":\"%m\"}",
+     "{\"type\":\"image\",\"uri\":\"%d\"}", "%s", NULL,
+     "{\"type\":\"function_call\",\"id\":%i,\"name\":%n,\"arguments\":%o}", NULL, NULL,
+     NULL,
+     "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
+     "\"model\":%s,", "\"system_instruction\":%s,", "\"input\":",
+     ",\"tools\":%j", ",\"generation_config\":{\"max_output_tokens\":%j}",
+     "store\0false\0", "model system_instruction input tools", "parameters",
+     "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
+     NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
+     MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the
@@ -30088,6 +30107,9 @@ static const struct ms__item_type {
      "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
     {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
      "\"status\":%w,\"output\":%r}"},
+    {"computer_call", "{\"type\":\"computer_call_output\",\"call_id\":%i,\"output\":%G}"},
+    {"tool_search_call", "{\"type\":\"tool_search_output\",\"call_id\":%i,"
+     "\"execution\":\"client\",\"tools\":%k}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
@@ -30246,6 +30268,7 @@ typedef struct ms__projector {
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
     ms__item *added;            /* the newest item, also in an earlier group */
+    ms_str whole;               /* the item that the message was, as it was read */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
     ms__compaction *compactions; /* the newest */
@@ -30435,6 +30458,7 @@ static const ms__part_form ms__part_forms[] = {
     {'t', "input_image", "image_url", MS__PART_PICTURE},
     {'t', "image", "source", MS__PART_PICTURE},
     {'t', "image", "data", MS__PART_PICTURE},
+    {'t', "image", "uri", MS__PART_PICTURE}, /* of Interactions */
     {'t', "document", "source", MS__PART_FILE},
     {'t', "input_audio", "input_audio", MS__PART_FILE},
     {'t', "file", "file", MS__PART_FILE},
@@ -30541,7 +30565,7 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
         if (ms__has_word("format", name))
             x->mime = ms__concat3(p, MS_STR("image/"), ms__decoded(p, it.value),
                                   ms__absent());
-        else if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("url fileUri uri", name)) x->url = ms__decoded(p, it.value);
         else if (ms__has_word("data bytes", name)) x->data = ms__decoded(p, it.value);
         else if (ms__has_word("mimeType media_type mime_type", name))
             x->mime = ms__decoded(p, it.value);
@@ -31004,14 +31028,27 @@ static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_st
     item->members = ms__concat3(p, head, MS_STR("\":"), value);
 }
 
+/* Counts the contents of an item that is not sent as it is: all but texts are lost. */
+static void ms__item_leaves(ms__projector *p, ms_str whole)
+{
+    ms_str contents, member;
+    if (!ms_json_member(whole, MS_STR("content"), &contents)) return;
+    for (ms_json_iter it = ms_json_iterate(contents); ms_json_next(&it);) {
+        const ms__part_form *f = ms__part_form_of(it.value, &member);
+        p->report.raw_left_out += !f || f->kind != MS__PART_TEXT;
+    }
+}
+
 /* Finds the item of a text, a call or thinking as its maker wrote it, if the message is
  * as it was. */
 static void ms__item_whole(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    ms_str all = ms__signed(p, m), of, whole;
+    ms_str all = ms__signed(p, m), of, whole = ms__absent();
     uint64_t sum = 0;
-    if (!all.ptr || !ms_json_member(all, MS_STR("item"), &whole)) return;
-    if (m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
+    if (!all.ptr) whole = p->whole;
+    else if (!ms_json_member(all, MS_STR("item"), &whole)) return;
+    if (!whole.ptr) return;
+    if (all.ptr && m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
         ms_json_u64(of, &sum) == MS_OK && sum != ms__answer_sum(0, m))
         return;
     item->raw = whole;
@@ -31033,6 +31070,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
                ms_json_member(all, MS_STR("members"), &members) &&
                ms_json_kind_of(members) == MS_JSON_OBJECT;
+    if (m->extra.ptr && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
+        ms_json_member(m->extra, MS_STR("signed"), &all) &&
+        ms_json_member(all, MS_STR("item"), &value))
+        ms__item_leaves(p, value);
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
                   ms_member(m, MS_STR("citations"), &value);
     const char *kept = p->wire->kept;
@@ -31853,6 +31894,37 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
     return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }
 
+/* Sets *m to a view of a message without what is not of its item. */
+static MS__NOINLINE void ms__item_view(ms_envelope *m, const ms_msg *msg)
+{
+    *m = ms_envelope_of(msg);
+    m->extra = m->location = m->agent_key = ms__absent();
+}
+
+/* Sets p->whole to the item of a message that the wire's own format has read, as it was
+ * there; absent: it was edited, or is of another format. */
+static MS__NOINLINE void ms__item_read(ms__projector *p, const ms_msg *msg)
+{
+    char letter = ms__has_rule(p->wire, MS__ITEMS) ? p->wire->letter : 0;
+    ms_str source = ms_get(msg, MS_F_SOURCE).text;
+    size_t i = 0;
+    p->whole = ms__absent();
+    if (!letter || source.len == 0 || source.ptr[0] != letter ||
+        (ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)))
+        return;
+    ms_writer *w = (ms_writer *)ms__project_alloc(p, sizeof *w);
+    ms_buf *buf = (ms_buf *)ms__project_alloc(p, sizeof *buf);
+    ms_envelope *m = (ms_envelope *)ms__project_alloc(p, sizeof *m);
+    if (!w || !buf || !m) return;
+    ms__item_view(m, msg);
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT) return;
+    buf->arena = p->arena;
+    while (!ms__formats[i].tables || ms__formats[i].tables->letter != letter) i++;
+    ms_writer_init(w, &ms__formats[i].shown, NULL, p->arena, ms_buf_write, buf);
+    if (ms_writer_put(w, m, NULL) == MS_OK && ms_writer_finish(w, NULL) == MS_OK)
+        p->whole = ms__trim(ms_buf_text(buf));
+}
+
 /* ==== [emit] groups become provider messages =========================================
  * Steps 5 to 8 of [project]. Made-up texts are inserted into the list as groups, and
  * made-up results at their calls, so the writer needs no special case. The spelling of
@@ -32175,6 +32247,23 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
 }
 
+/* Returns the JSON of that kind that a result is, or an absent view. */
+static ms_str ms__reply_json(const ms__item *r, ms_json_kind kind)
+{
+    ms_str json;
+    bool is = !r->parts && ms_json_check(r->text.text, NULL, &json, NULL) == MS_OK &&
+              ms_json_kind_of(json) == kind;
+    return is ? json : ms__absent();
+}
+
+/* Returns the picture of a result, or NULL. */
+static const ms__element *ms__reply_picture(const ms__item *r)
+{
+    const ms__element *x = r->parts;
+    while (x && x->text.ptr) x = x->next;
+    return x;
+}
+
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
  * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
@@ -32195,6 +32284,11 @@ static void ms__reply(ms__projector *p, ms__item *call)
             *text = ms__shorter(p, *text, ms__absent());
         if (r->failed) ms__reply_failed(p, r);
     }
+    bool screen = call->reply && strstr(call->reply, "%G");
+    if (!screen || ms__reply_picture(r) || ms__reply_json(r, MS_JSON_OBJECT).ptr) return;
+    call->raw = ms__absent(); /* without a screen: a call of a function */
+    call->reply = NULL;
+    p->report.wrapped++;
 }
 
 /* Inserts a group of one text into the list. */
@@ -32431,6 +32525,22 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
     ms__out(p, r->failed ? "1}}]" : "0}}]");
 }
 
+/* Writes the result of a computer's call: an object as the Responses API has it, or one
+ * of its picture. */
+static void ms__out_screen(ms__projector *p, const ms__item *r)
+{
+    ms_str json = ms__reply_json(r, MS_JSON_OBJECT);
+    const ms__element *x = ms__reply_picture(r);
+    if (json.ptr) ms__out_value(p, json, true);
+    if (json.ptr || !x) return;
+    ms__out(p, "{\"type\":\"computer_screenshot\",\"image_url\":\"");
+    if (x->data.ptr) ms__out(p, "data:");
+    if (x->data.ptr) ms__json_escaped(&p->json, x->mime);
+    if (x->data.ptr) ms__out(p, ";base64,");
+    ms__json_escaped(&p->json, x->data.ptr ? x->data : x->url);
+    ms__out(p, "\"}");
+}
+
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
@@ -32441,7 +32551,8 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
  *   %l the result as blocks   %E status error
- *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
+ *   %v the result as a list of what a shell wrote  %w whether it failed, in a word
+ *   %G the result as what a computer's screen has  %k the result as a list of tools */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
@@ -32482,6 +32593,12 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (item->result->failed) ms__out(p, ",\"status\":\"error\"");
             break;
         case 'v': ms__out_shell(p, item->result); break;
+        case 'G': ms__out_screen(p, item->result); break;
+        case 'k': {
+            ms_str tools = ms__reply_json(item->result, MS_JSON_ARRAY);
+            ms__out_value(p, tools.ptr ? tools : MS_STR("[]"), true);
+            break;
+        }
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
             break;
@@ -32735,8 +32852,10 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     }
     ms_result code = MS_OK, closed = MS_OK;
     while (code == MS_OK && (msg = it ? ms_next(it)
-                                      : desc->next(desc->next_ctx)) != NULL)
+                                      : desc->next(desc->next_ctx)) != NULL) {
+        ms__item_read(p, msg);
         code = ms__project_add(p, msg, err);
+    }
     p->report.dropped += p->question != NULL; /* it has no answer */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;
@@ -33465,13 +33584,28 @@ static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
     }
 }
 
+static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part);
+
 /* Adds an element to the list of a part. */
 static void ms__answer_part_listed(ms_answer_stream *a, ms__answer_part *part,
                                    ms_str element)
 {
     ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    bool begins = !ms__answer_part_filled(part);
     if (list->len > 0) ms__answer_put(a, list, MS_STR(","));
     ms__answer_put(a, list, element);
+    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+}
+
+/* Returns the list of a part as JSON. */
+static ms_str ms__answer_list(ms_answer_stream *a, const ms_buf *list)
+{
+    ms_buf all;
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    return ms_buf_text(&all);
 }
 
 /* The details of thinking that is being joined: the texts of three members go on. */
@@ -33508,14 +33642,11 @@ static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_
 static void ms__answer_details_join(ms_answer_stream *a, ms_buf *list)
 {
     ms__answer_detail d;
-    ms_buf out, all;
+    ms_buf out;
     memset(&d, 0, sizeof d);
     memset(&out, 0, sizeof out);
-    memset(&all, 0, sizeof all);
-    ms__answer_put(a, &all, MS_STR("["));
-    ms__answer_put(a, &all, ms_buf_text(list));
-    ms__answer_put(a, &all, MS_STR("]"));
-    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+    ms_json_iter it = ms_json_iterate(ms__answer_list(a, list));
+    while (ms_json_next(&it)) {
         if (d.first.ptr && (!ms_str_equal(ms__json_path(d.first, "index"),
                                           ms__json_path(it.value, "index")) ||
                             !ms_str_equal(ms__json_path(d.first, "type"),
@@ -33637,22 +33768,19 @@ static void ms__args_path_value(ms_json_writer *w, ms_str part, bool begins)
  * order of the text. */
 static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
 {
-    ms_buf all, *list = &part->bufs[MS__ANSWER_LIST];
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
     ms__args_path paths[2];
     ms_str text;
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
-    memset(&all, 0, sizeof all);
     memset(paths, 0, sizeof paths);
-    ms__answer_put(a, &all, MS_STR("["));
-    ms__answer_put(a, &all, ms_buf_text(list));
-    ms__answer_put(a, &all, MS_STR("]"));
+    ms_json_iter it = ms_json_iterate(ms__answer_list(a, list));
     part->bufs[MS__ANSWER_BODY].len = 0;
     ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_OBJECT);
-    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+    while (ms_json_next(&it)) {
         ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
         ms_str v = ms__json_path(it.value, "jsonPath");
         fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
@@ -33911,6 +34039,32 @@ static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
     else ms__answer_part_block(a, part, inner);
 }
 
+/* Sets the members of a compaction that a stream sends after its block. */
+static void ms__answer_part_later(ms_answer_stream *a, ms__answer_part *part)
+{
+    static const char *const names[] = {"content", "encrypted_content"};
+    ms_arena *arena = ms__answer_arena(a);
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS], all;
+    ms_str block, values[2];
+    memset(values, 0, sizeof values);
+    if (part->kind != MS__ANSWER_OTHER || members->len == 0 ||
+        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
+        return;
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    ms__answer_put(a, &all, MS_STR("}"));
+    for (size_t i = 0; i < 2; i++) {
+        values[i] = ms__json_path(ms_buf_text(&all), names[i]);
+        if (!values[i].ptr) (void)ms_json_member(block, ms_str_of(names[i]), &values[i]);
+    }
+    members->len = 0;
+    if (ms__members_set(block, names, values, 2, arena, &block, NULL) != MS_OK)
+        ms__answer_no_memory(a, all.len);
+    else
+        ms__answer_part_block(a, part, block);
+}
+
 /* Keeps a block of any other kind. It comes once. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
@@ -33977,9 +34131,7 @@ static void ms__answer_details(ms_answer_stream *a, ms_str details)
     while (ms_json_next(&it) && a->code == MS_OK) {
         ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_THOUGHT, 0);
         if (!part) return;
-        bool begins = !ms__answer_part_filled(part);
         ms__answer_part_listed(a, part, it.value);
-        if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
         ms__answer_part_stream(a, part);
     }
 }
@@ -34079,7 +34231,13 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
-    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && ms_json_string_is(ms__json_path(delta, "type"),
+                                   MS_STR("compaction_delta"))) {
+        other->bufs[MS__ANSWER_MEMBERS].len = 0; /* each has all of it */
+        ms__answer_part_members(a, other, delta, "type");
+    }
+    if (other)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
 }
@@ -34228,6 +34386,7 @@ static const struct ms__answer_call_type {
     {"local_shell_call", NULL, "id", "action"},
     {"apply_patch_call", NULL, "call_id", "operation"},
     {"computer_call", NULL, "call_id", "action"},
+    {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
 /* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
@@ -34237,13 +34396,16 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
     size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
     for (*i = 0; *i < n; ++*i)
         if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
-    bool hosted = /* the server answers it */
-        ms__string_between(ms__json_path(item, "environment.type"), &word) &&
-        ms__starts_with(word, MS_STR("container"));
+    bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
+                  ms__starts_with(word, MS_STR("container")); /* the server answers it */
+    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item));
     if (*i < n && !hosted) return MS__ANSWER_CALL;
-    if (ms_json_string_is(type, MS_STR("message"))) return MS__ANSWER_TEXT;
-    return ms_json_string_is(type, MS_STR("reasoning")) ? MS__ANSWER_THOUGHT
-                                                        : MS__ANSWER_OTHER;
+    if (ms_json_string_is(type, MS_STR("message")) ||
+        ms_json_string_is(type, MS_STR("model_output")))
+        return MS__ANSWER_TEXT;
+    return ms_json_string_is(type, MS_STR("reasoning")) ||
+           ms_json_string_is(type, MS_STR("thought")) ? MS__ANSWER_THOUGHT
+                                                      : MS__ANSWER_OTHER;
 }
 
 /* Takes the place of an item that a stream begins: one behind it may be done before. */
@@ -34276,7 +34438,8 @@ static bool ms__answer_item_waits(ms_answer_stream *a, int64_t index, ms_str ite
     return part && part->open;
 }
 
-/* Keeps a whole item of the Responses API. Its text was streamed before. */
+/* Keeps a whole item of the Responses API, or a step of Interactions. Its text was
+ * streamed before. */
 static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
 {
     ms_str word;
@@ -34287,6 +34450,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
         bool same = body.len == item.len + 2 &&
                     memcmp(body.ptr + 1, item.ptr, item.len) == 0;
+        a->n_parts += !same;
         if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
             (void)ms__answer_part_make(a, kind, index);
         ms__answer_other(a, index, item);
@@ -34298,6 +34462,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
+    a->n_parts++;
     part->open = false;
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
@@ -34312,7 +34477,10 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         const struct ms__answer_call_type *t = &ms__answer_call_types[i];
         part->custom = i == 1;
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (part->bufs[MS__ANSWER_BODY].len == 0) /* of a computer */
+            ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, "actions");
         if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
@@ -34321,8 +34489,31 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_part_stream(a, part);
 }
 
+/* Returns whether an item of that index is done. */
+static bool ms__answer_item_has(ms_answer_stream *a, int64_t index)
+{
+    for (int kind = 0; kind <= MS__ANSWER_OTHER; kind++) {
+        const ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (part && part->bufs[MS__ANSWER_ITEM].len > 0) return true;
+        if (part && kind == MS__ANSWER_OTHER && part->bufs[MS__ANSWER_BODY].len > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether the items that are done have the indexes of a list. A server that gives
+ * several items one index has done the first ones of the list. */
+static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; ms_json_next(&it); i++) n += ms__answer_item_has(a, i);
+    return n == a->n_parts;
+}
+
 /* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them. */
+ * what counts; deltas are for those who watch. The response at the end repeats them, and
+ * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
@@ -34342,11 +34533,191 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
+    bool all = !a->at_once || ms__answer_further(a, it);
     for (index = 0; ended && ms_json_next(&it); index++)
-        if (!a->at_once || ms__answer_item_waits(a, index, it.value))
+        if (!a->at_once || ms__answer_item_waits(a, index, it.value) ||
+            (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
             ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
+}
+
+/* Returns the contents of a list that a stream sent in deltas: a text goes on in the next
+ * one, annotations are of the text before them. */
+static ms_str ms__answer_contents(ms_answer_stream *a, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list), each;
+    ms_json_writer w;
+    ms_buf buf, notes;
+    ms_str text;
+    bool in_text = false, more = true;
+    memset(&notes, 0, sizeof notes);
+    ms__json_to(&w, &buf, ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    while (more) {
+        more = ms_json_next(&it);
+        ms_str type = more ? ms__json_path(it.value, "type") : ms__absent();
+        bool is_text = ms_json_string_is(type, MS_STR("text")) ||
+                       ms_json_string_is(type, MS_STR("text_annotation_delta"));
+        if (in_text && !is_text) {
+            ms__json_byte(&w, '"');
+            if (notes.len > 0) ms_json_key(&w, MS_STR("annotations"));
+            if (notes.len > 0) ms_json_put_raw(&w, ms__answer_list(a, &notes));
+            ms_json_end(&w);
+            notes.len = 0;
+        } else if (!in_text && is_text) {
+            ms_json_begin(&w, MS_JSON_OBJECT);
+            ms_json_key(&w, MS_STR("type"));
+            ms_json_put_string(&w, MS_STR("text"));
+            ms_json_key(&w, MS_STR("text"));
+            ms_json_value_follows(&w);
+            ms__json_byte(&w, '"');
+        }
+        in_text = is_text;
+        if (!is_text && more) ms_json_put_raw(&w, it.value);
+        if (!is_text) continue;
+        if (ms__string_between(ms__json_path(it.value, "text"), &text))
+            ms__json_bytes(&w, text.ptr, text.len);
+        each = ms_json_iterate(ms__json_path(it.value, "annotations"));
+        while (ms_json_next(&each)) {
+            if (notes.len > 0) ms__answer_put(a, &notes, MS_STR(","));
+            ms__answer_put(a, &notes, each.value);
+        }
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, list.len);
+    return ms_buf_text(&buf);
+}
+
+static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *path);
+
+/* Adds a delta to a step, or what the step began with. What is not its text or its
+ * arguments becomes members of it. */
+static void ms__answer_delta(ms_answer_stream *a, ms__answer_part *part, ms_str delta)
+{
+    ms_str type = ms__json_path(delta, "type"), content = delta;
+    bool args = ms_json_string_is(type, MS_STR("arguments_delta"));
+    bool summary = ms_json_string_is(type, MS_STR("thought_summary"));
+    if (summary) content = ms__json_path(delta, "content");
+    if (args && part->kind == MS__ANSWER_CALL) {
+        ms__answer_part_put(a, part->kind, part->index, MS__ANSWER_BODY, delta,
+                            "arguments");
+    } else if (args) { /* its place is that of the whole step */
+        ms__answer_put(a, &part->bufs[MS__ANSWER_DATA],
+                       ms__answer_word(a, delta, "arguments"));
+    } else if (content.ptr && (summary || part->kind == MS__ANSWER_TEXT) &&
+               !ms_json_string_is(type, MS_STR("thought_signature"))) {
+        ms__answer_part_put(a, part->kind, part->index, MS__ANSWER_BODY, content, "text");
+        ms__answer_part_listed(a, part, content);
+    } else {
+        ms__answer_part_members(a, part, delta, "type");
+    }
+}
+
+/* Begins a step. */
+static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
+{
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(step, &i);
+    const char *list = kind == MS__ANSWER_TEXT ? "content" : "summary";
+    ms__answer_part *part = ms__answer_part_at(a, kind, index);
+    if (part && part->bufs[MS__ANSWER_ITEM].len + part->bufs[MS__ANSWER_BODY].len > 0)
+        part = ms__answer_part_make(a, kind, index); /* an index comes again */
+    if (!part) return;
+    part->open = true;
+    ms__answer_part_members(a, part, step, list);
+    if (kind == MS__ANSWER_CALL) ms__answer_call(a, index, step, "name", "-");
+    ms_json_iter it = ms_json_iterate(ms__json_path(step, list));
+    while (ms_json_next(&it)) {
+        ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, it.value, "text");
+        ms__answer_part_listed(a, part, it.value);
+    }
+}
+
+#define MS__MEMBERS_AHEAD 64 /* at most so many are compared with each */
+
+/* Ends a step: it is made whole of what came for it. Of two members of a name the later
+ * one counts. */
+static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
+{
+    bool call = part->kind == MS__ANSWER_CALL;
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step;
+    ms_str args = ms_buf_text(&part->bufs[call ? MS__ANSWER_BODY : MS__ANSWER_DATA]);
+    ms_json_writer w;
+    memset(&all, 0, sizeof all);
+    part->open = false;
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    if (list->len > 0) {
+        ms__answer_put(a, &all, part->kind == MS__ANSWER_TEXT ? MS_STR(",\"content\":")
+                                                             : MS_STR(",\"summary\":"));
+        ms__answer_put(a, &all, ms__answer_contents(a, ms__answer_list(a, list)));
+    }
+    bool parsed = args.len == 0 || ms_json_check(args, NULL, &args, NULL) == MS_OK;
+    if (args.len > 0 && parsed) ms__answer_put(a, &all, MS_STR(",\"arguments\":"));
+    if (parsed) ms__answer_put(a, &all, args);
+    ms__answer_put(a, &all, MS_STR("}"));
+    ms__json_to(&w, &step, ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_iter it = ms_json_iterate(ms_buf_text(&all));
+    while (ms_json_next(&it)) {
+        ms_json_iter ahead = it;
+        bool later = false;
+        for (int i = 0; i < MS__MEMBERS_AHEAD && !later && ms_json_next(&ahead); i++)
+            later = ms_str_equal(ahead.key, it.key);
+        if (later) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, all.len);
+    else if (parsed) ms__answer_item(a, part->index, ms_buf_text(&step));
+    members->len = list->len = part->bufs[MS__ANSWER_DATA].len = 0;
+}
+
+/* Reads an event of Interactions, or the interaction in it. A stored one has the steps of
+ * the client, too. */
+static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str type = ms__json_path(event, "event_type"), word, first;
+    ms_str status = ms__json_path(event, "status"), step = ms__json_path(event, "step");
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "steps"));
+    (void)ms_json_i64(ms__json_path(event, "index"), &index);
+    if (step.ptr && ms_json_string_is(type, MS_STR("step.start"))) {
+        a->at_once = true; /* steps come */
+        ms__answer_step(a, index, step);
+    }
+    for (int kind = 0; !step.ptr && kind <= MS__ANSWER_OTHER; kind++) {
+        ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (!part || !part->open || a->code != MS_OK) continue;
+        if (ms_json_string_is(type, MS_STR("step.delta")))
+            ms__answer_delta(a, part, ms__json_path(event, "delta"));
+        if (ms_json_string_is(type, MS_STR("step.stop"))) ms__answer_step_ends(a, part);
+    }
+    if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("interaction")) ||
+        !ms__string_between(status, &word))
+        return;
+    if (ms_str_equal(word, MS_STR("failed"))) {
+        if (ms_json_element(ms__json_path(event, "errors"), 0, &first) &&
+            ms__json_path(first, "message").ptr)
+            word = ms__answer_word(a, first, "message");
+        const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+        a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(word));
+    }
+    if (!ms__has_word("completed requires_action incomplete budget_exceeded "
+                      "requires_continuation", word))
+        return;
+    for (index = 0; !a->at_once && ms_json_next(&it); index++) {
+        ms_str of = ms__json_path(it.value, "type");
+        if (!ms_json_string_is(of, MS_STR("user_input")) &&
+            !ms_json_string_is(of, MS_STR("function_result")))
+            ms__answer_item(a, index, it.value);
+    }
+    ms__answer_stops(a, word);
 }
 
 /* The counts of tokens and nanoseconds in an answer. */
@@ -34406,6 +34777,11 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
       "usage.cacheWriteInputTokens", NULL},
      NULL, true, false, false},
+    {ms__answer_interactions, "Interactions", NULL, "interaction", false, NULL, "steps",
+     "model", NULL, NULL, "interaction.completed",
+     {"usage.total_input_tokens", "usage.total_output_tokens",
+      "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
+     NULL, false, true, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -34485,6 +34861,8 @@ static const struct ms__answer_mark {
     {"candidates", NULL, "Gemini"},
     {"output.message", NULL, "Bedrock"},
     {"messageStart", NULL, "Bedrock"},
+    {"object", "interaction", "Interactions"},
+    {"interaction.object", "interaction", "Interactions"}, /* an event of its stream */
     {"done", NULL, "Ollama"},
 };
 
@@ -34501,6 +34879,15 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
         if (strcmp(m->of, of) == 0) a->known = true;
         else if (!a->other) a->other = m->of;
     }
+}
+
+/* Returns whether the reason to stop is that the answer was cut off. */
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
+                        "model_context_window_exceeded content_filter content_filtered "
+                        "max_messages steered budget_exceeded",
+                        ms_str_of(a->out.stop));
 }
 
 /* Keeps the first bytes of a body. */
@@ -34524,6 +34911,10 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
     if (a->depth > 0)
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
+    if (ms__answer_cut(a))
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
+                           "calls: none is to be run; ask again with more tokens",
+                           a->out.stop);
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);
@@ -34589,7 +34980,9 @@ static void ms__answer_event(ms_answer_stream *a)
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code and a->error keep the first error until the end.
+ * unfinished. So does an answer that was cut off and has calls: the arguments may not be
+ * whole, or further calls be missing. a->code and a->error keep the first error until the
+ * end.
  * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
@@ -34739,6 +35132,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     if (!all) return NULL;
     for (ms__answer_part *part = a->parts; part; part = part->next, m++) {
         ms__answer_part_input(a, part);
+        ms__answer_part_later(a, part);
         ms__answer_part_args(a, part);
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
@@ -34749,6 +35143,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         if (thinks) of = ms__answer_sum(of, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
+    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
@@ -34907,6 +35302,7 @@ static const struct ms__compact_form {
     {NULL, NULL},                                          /* pydantic */
     {NULL, "{\"type\":\"compaction_trigger\"}"},           /* responses */
     {NULL, NULL},                                          /* bedrock */
+    {NULL, NULL},                                          /* interactions */
 };
 MS__STATIC_ASSERT(each_wire_compacts, sizeof ms__compact_forms / sizeof *ms__compact_forms
                                       == sizeof ms__wires / sizeof *ms__wires);

@@ -27,7 +27,8 @@ export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gem
   | "gemini-interactions" | "bedrock" | "pydantic-ai" | "openai-responses"
   | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
-  | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock";
+  | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock"
+  | "gemini-interactions";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
 export interface Filter {

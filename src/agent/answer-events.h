@@ -32,9 +32,7 @@ static void ms__answer_details(ms_answer_stream *a, ms_str details)
     while (ms_json_next(&it) && a->code == MS_OK) {
         ms__answer_part *part = ms__answer_part_at(a, MS__ANSWER_THOUGHT, 0);
         if (!part) return;
-        bool begins = !ms__answer_part_filled(part);
         ms__answer_part_listed(a, part, it.value);
-        if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
         ms__answer_part_stream(a, part);
     }
 }
@@ -134,7 +132,13 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     if (*ms__answer_part_place(a, MS__ANSWER_CALL, index))
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, delta,
                             "partial_json");
-    if (*ms__answer_part_place(a, MS__ANSWER_OTHER, index))
+    ms__answer_part *other = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (other && ms_json_string_is(ms__json_path(delta, "type"),
+                                   MS_STR("compaction_delta"))) {
+        other->bufs[MS__ANSWER_MEMBERS].len = 0; /* each has all of it */
+        ms__answer_part_members(a, other, delta, "type");
+    }
+    if (other)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
 }
@@ -283,6 +287,7 @@ static const struct ms__answer_call_type {
     {"local_shell_call", NULL, "id", "action"},
     {"apply_patch_call", NULL, "call_id", "operation"},
     {"computer_call", NULL, "call_id", "action"},
+    {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
 /* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
@@ -292,13 +297,16 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
     size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
     for (*i = 0; *i < n; ++*i)
         if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
-    bool hosted = /* the server answers it */
-        ms__string_between(ms__json_path(item, "environment.type"), &word) &&
-        ms__starts_with(word, MS_STR("container"));
+    bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
+                  ms__starts_with(word, MS_STR("container")); /* the server answers it */
+    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item));
     if (*i < n && !hosted) return MS__ANSWER_CALL;
-    if (ms_json_string_is(type, MS_STR("message"))) return MS__ANSWER_TEXT;
-    return ms_json_string_is(type, MS_STR("reasoning")) ? MS__ANSWER_THOUGHT
-                                                        : MS__ANSWER_OTHER;
+    if (ms_json_string_is(type, MS_STR("message")) ||
+        ms_json_string_is(type, MS_STR("model_output")))
+        return MS__ANSWER_TEXT;
+    return ms_json_string_is(type, MS_STR("reasoning")) ||
+           ms_json_string_is(type, MS_STR("thought")) ? MS__ANSWER_THOUGHT
+                                                      : MS__ANSWER_OTHER;
 }
 
 /* Takes the place of an item that a stream begins: one behind it may be done before. */
@@ -331,7 +339,8 @@ static bool ms__answer_item_waits(ms_answer_stream *a, int64_t index, ms_str ite
     return part && part->open;
 }
 
-/* Keeps a whole item of the Responses API. Its text was streamed before. */
+/* Keeps a whole item of the Responses API, or a step of Interactions. Its text was
+ * streamed before. */
 static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
 {
     ms_str word;
@@ -342,6 +351,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
         bool same = body.len == item.len + 2 &&
                     memcmp(body.ptr + 1, item.ptr, item.len) == 0;
+        a->n_parts += !same;
         if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
             (void)ms__answer_part_make(a, kind, index);
         ms__answer_other(a, index, item);
@@ -353,6 +363,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         part = ms__answer_part_make(a, kind, index);
     }
     if (!part) return;
+    a->n_parts++;
     part->open = false;
     part->bufs[MS__ANSWER_BODY].len = 0;
     if (kind == MS__ANSWER_TEXT)
@@ -367,7 +378,10 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         const struct ms__answer_call_type *t = &ms__answer_call_types[i];
         part->custom = i == 1;
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
+        ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
+        if (part->bufs[MS__ANSWER_BODY].len == 0) /* of a computer */
+            ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, "actions");
         if (t->name) ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, t->name);
         word = ms_str_n(t->type, strlen(t->type) - 5); /* without "_call" */
         if (!t->name) ms__answer_put(a, &part->bufs[MS__ANSWER_NAME], word);
@@ -376,8 +390,31 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_part_stream(a, part);
 }
 
+/* Returns whether an item of that index is done. */
+static bool ms__answer_item_has(ms_answer_stream *a, int64_t index)
+{
+    for (int kind = 0; kind <= MS__ANSWER_OTHER; kind++) {
+        const ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (part && part->bufs[MS__ANSWER_ITEM].len > 0) return true;
+        if (part && kind == MS__ANSWER_OTHER && part->bufs[MS__ANSWER_BODY].len > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether the items that are done have the indexes of a list. A server that gives
+ * several items one index has done the first ones of the list. */
+static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; ms_json_next(&it); i++) n += ms__answer_item_has(a, i);
+    return n == a->n_parts;
+}
+
 /* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them. */
+ * what counts; deltas are for those who watch. The response at the end repeats them, and
+ * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
@@ -397,11 +434,191 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
     bool ended = ms_json_string_is(status, MS_STR("completed")) ||
                  ms_json_string_is(status, MS_STR("incomplete"));
+    bool all = !a->at_once || ms__answer_further(a, it);
     for (index = 0; ended && ms_json_next(&it); index++)
-        if (!a->at_once || ms__answer_item_waits(a, index, it.value))
+        if (!a->at_once || ms__answer_item_waits(a, index, it.value) ||
+            (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
             ms__answer_item(a, index, it.value);
     if (ended && !a->out.stop[0] && ms__string_between(status, &word))
         ms__answer_stops(a, word);
+}
+
+/* Returns the contents of a list that a stream sent in deltas: a text goes on in the next
+ * one, annotations are of the text before them. */
+static ms_str ms__answer_contents(ms_answer_stream *a, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list), each;
+    ms_json_writer w;
+    ms_buf buf, notes;
+    ms_str text;
+    bool in_text = false, more = true;
+    memset(&notes, 0, sizeof notes);
+    ms__json_to(&w, &buf, ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    while (more) {
+        more = ms_json_next(&it);
+        ms_str type = more ? ms__json_path(it.value, "type") : ms__absent();
+        bool is_text = ms_json_string_is(type, MS_STR("text")) ||
+                       ms_json_string_is(type, MS_STR("text_annotation_delta"));
+        if (in_text && !is_text) {
+            ms__json_byte(&w, '"');
+            if (notes.len > 0) ms_json_key(&w, MS_STR("annotations"));
+            if (notes.len > 0) ms_json_put_raw(&w, ms__answer_list(a, &notes));
+            ms_json_end(&w);
+            notes.len = 0;
+        } else if (!in_text && is_text) {
+            ms_json_begin(&w, MS_JSON_OBJECT);
+            ms_json_key(&w, MS_STR("type"));
+            ms_json_put_string(&w, MS_STR("text"));
+            ms_json_key(&w, MS_STR("text"));
+            ms_json_value_follows(&w);
+            ms__json_byte(&w, '"');
+        }
+        in_text = is_text;
+        if (!is_text && more) ms_json_put_raw(&w, it.value);
+        if (!is_text) continue;
+        if (ms__string_between(ms__json_path(it.value, "text"), &text))
+            ms__json_bytes(&w, text.ptr, text.len);
+        each = ms_json_iterate(ms__json_path(it.value, "annotations"));
+        while (ms_json_next(&each)) {
+            if (notes.len > 0) ms__answer_put(a, &notes, MS_STR(","));
+            ms__answer_put(a, &notes, each.value);
+        }
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, list.len);
+    return ms_buf_text(&buf);
+}
+
+static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *path);
+
+/* Adds a delta to a step, or what the step began with. What is not its text or its
+ * arguments becomes members of it. */
+static void ms__answer_delta(ms_answer_stream *a, ms__answer_part *part, ms_str delta)
+{
+    ms_str type = ms__json_path(delta, "type"), content = delta;
+    bool args = ms_json_string_is(type, MS_STR("arguments_delta"));
+    bool summary = ms_json_string_is(type, MS_STR("thought_summary"));
+    if (summary) content = ms__json_path(delta, "content");
+    if (args && part->kind == MS__ANSWER_CALL) {
+        ms__answer_part_put(a, part->kind, part->index, MS__ANSWER_BODY, delta,
+                            "arguments");
+    } else if (args) { /* its place is that of the whole step */
+        ms__answer_put(a, &part->bufs[MS__ANSWER_DATA],
+                       ms__answer_word(a, delta, "arguments"));
+    } else if (content.ptr && (summary || part->kind == MS__ANSWER_TEXT) &&
+               !ms_json_string_is(type, MS_STR("thought_signature"))) {
+        ms__answer_part_put(a, part->kind, part->index, MS__ANSWER_BODY, content, "text");
+        ms__answer_part_listed(a, part, content);
+    } else {
+        ms__answer_part_members(a, part, delta, "type");
+    }
+}
+
+/* Begins a step. */
+static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
+{
+    size_t i;
+    ms__answer_part_kind kind = ms__answer_item_kind(step, &i);
+    const char *list = kind == MS__ANSWER_TEXT ? "content" : "summary";
+    ms__answer_part *part = ms__answer_part_at(a, kind, index);
+    if (part && part->bufs[MS__ANSWER_ITEM].len + part->bufs[MS__ANSWER_BODY].len > 0)
+        part = ms__answer_part_make(a, kind, index); /* an index comes again */
+    if (!part) return;
+    part->open = true;
+    ms__answer_part_members(a, part, step, list);
+    if (kind == MS__ANSWER_CALL) ms__answer_call(a, index, step, "name", "-");
+    ms_json_iter it = ms_json_iterate(ms__json_path(step, list));
+    while (ms_json_next(&it)) {
+        ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, it.value, "text");
+        ms__answer_part_listed(a, part, it.value);
+    }
+}
+
+#define MS__MEMBERS_AHEAD 64 /* at most so many are compared with each */
+
+/* Ends a step: it is made whole of what came for it. Of two members of a name the later
+ * one counts. */
+static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
+{
+    bool call = part->kind == MS__ANSWER_CALL;
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step;
+    ms_str args = ms_buf_text(&part->bufs[call ? MS__ANSWER_BODY : MS__ANSWER_DATA]);
+    ms_json_writer w;
+    memset(&all, 0, sizeof all);
+    part->open = false;
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    if (list->len > 0) {
+        ms__answer_put(a, &all, part->kind == MS__ANSWER_TEXT ? MS_STR(",\"content\":")
+                                                             : MS_STR(",\"summary\":"));
+        ms__answer_put(a, &all, ms__answer_contents(a, ms__answer_list(a, list)));
+    }
+    bool parsed = args.len == 0 || ms_json_check(args, NULL, &args, NULL) == MS_OK;
+    if (args.len > 0 && parsed) ms__answer_put(a, &all, MS_STR(",\"arguments\":"));
+    if (parsed) ms__answer_put(a, &all, args);
+    ms__answer_put(a, &all, MS_STR("}"));
+    ms__json_to(&w, &step, ms__answer_arena(a));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_iter it = ms_json_iterate(ms_buf_text(&all));
+    while (ms_json_next(&it)) {
+        ms_json_iter ahead = it;
+        bool later = false;
+        for (int i = 0; i < MS__MEMBERS_AHEAD && !later && ms_json_next(&ahead); i++)
+            later = ms_str_equal(ahead.key, it.key);
+        if (later) continue;
+        ms_json_put_raw(&w, it.key);
+        ms__json_colon(&w);
+        ms_json_put_raw(&w, it.value);
+    }
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, all.len);
+    else if (parsed) ms__answer_item(a, part->index, ms_buf_text(&step));
+    members->len = list->len = part->bufs[MS__ANSWER_DATA].len = 0;
+}
+
+/* Reads an event of Interactions, or the interaction in it. A stored one has the steps of
+ * the client, too. */
+static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
+{
+    int64_t index = 0;
+    ms_str type = ms__json_path(event, "event_type"), word, first;
+    ms_str status = ms__json_path(event, "status"), step = ms__json_path(event, "step");
+    ms_json_iter it = ms_json_iterate(ms__json_path(event, "steps"));
+    (void)ms_json_i64(ms__json_path(event, "index"), &index);
+    if (step.ptr && ms_json_string_is(type, MS_STR("step.start"))) {
+        a->at_once = true; /* steps come */
+        ms__answer_step(a, index, step);
+    }
+    for (int kind = 0; !step.ptr && kind <= MS__ANSWER_OTHER; kind++) {
+        ms__answer_part *part =
+            *ms__answer_part_place(a, (ms__answer_part_kind)kind, index);
+        if (!part || !part->open || a->code != MS_OK) continue;
+        if (ms_json_string_is(type, MS_STR("step.delta")))
+            ms__answer_delta(a, part, ms__json_path(event, "delta"));
+        if (ms_json_string_is(type, MS_STR("step.stop"))) ms__answer_step_ends(a, part);
+    }
+    if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("interaction")) ||
+        !ms__string_between(status, &word))
+        return;
+    if (ms_str_equal(word, MS_STR("failed"))) {
+        if (ms_json_element(ms__json_path(event, "errors"), 0, &first) &&
+            ms__json_path(first, "message").ptr)
+            word = ms__answer_word(a, first, "message");
+        const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+        a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(word));
+    }
+    if (!ms__has_word("completed requires_action incomplete budget_exceeded "
+                      "requires_continuation", word))
+        return;
+    for (index = 0; !a->at_once && ms_json_next(&it); index++) {
+        ms_str of = ms__json_path(it.value, "type");
+        if (!ms_json_string_is(of, MS_STR("user_input")) &&
+            !ms_json_string_is(of, MS_STR("function_result")))
+            ms__answer_item(a, index, it.value);
+    }
+    ms__answer_stops(a, word);
 }
 
 /* The counts of tokens and nanoseconds in an answer. */
@@ -461,6 +678,11 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
       "usage.cacheWriteInputTokens", NULL},
      NULL, true, false, false},
+    {ms__answer_interactions, "Interactions", NULL, "interaction", false, NULL, "steps",
+     "model", NULL, NULL, "interaction.completed",
+     {"usage.total_input_tokens", "usage.total_output_tokens",
+      "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
+     NULL, false, true, false},
 };
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
@@ -540,6 +762,8 @@ static const struct ms__answer_mark {
     {"candidates", NULL, "Gemini"},
     {"output.message", NULL, "Bedrock"},
     {"messageStart", NULL, "Bedrock"},
+    {"object", "interaction", "Interactions"},
+    {"interaction.object", "interaction", "Interactions"}, /* an event of its stream */
     {"done", NULL, "Ollama"},
 };
 
@@ -556,6 +780,15 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
         if (strcmp(m->of, of) == 0) a->known = true;
         else if (!a->other) a->other = m->of;
     }
+}
+
+/* Returns whether the reason to stop is that the answer was cut off. */
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
+                        "model_context_window_exceeded content_filter content_filtered "
+                        "max_messages steered budget_exceeded",
+                        ms_str_of(a->out.stop));
 }
 
 /* Keeps the first bytes of a body. */
@@ -579,6 +812,10 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
     if (a->depth > 0)
         return ms__fail(err, MS_E_MISSING, "the body ends inside of an object: it is not "
                         "complete");
+    if (ms__answer_cut(a))
+        return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
+                           "calls: none is to be run; ask again with more tokens",
+                           a->out.stop);
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);

@@ -169,13 +169,28 @@ static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
     }
 }
 
+static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part);
+
 /* Adds an element to the list of a part. */
 static void ms__answer_part_listed(ms_answer_stream *a, ms__answer_part *part,
                                    ms_str element)
 {
     ms_buf *list = &part->bufs[MS__ANSWER_LIST];
+    bool begins = !ms__answer_part_filled(part);
     if (list->len > 0) ms__answer_put(a, list, MS_STR(","));
     ms__answer_put(a, list, element);
+    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+}
+
+/* Returns the list of a part as JSON. */
+static ms_str ms__answer_list(ms_answer_stream *a, const ms_buf *list)
+{
+    ms_buf all;
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("["));
+    ms__answer_put(a, &all, ms_buf_text(list));
+    ms__answer_put(a, &all, MS_STR("]"));
+    return ms_buf_text(&all);
 }
 
 /* The details of thinking that is being joined: the texts of three members go on. */
@@ -212,14 +227,11 @@ static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_
 static void ms__answer_details_join(ms_answer_stream *a, ms_buf *list)
 {
     ms__answer_detail d;
-    ms_buf out, all;
+    ms_buf out;
     memset(&d, 0, sizeof d);
     memset(&out, 0, sizeof out);
-    memset(&all, 0, sizeof all);
-    ms__answer_put(a, &all, MS_STR("["));
-    ms__answer_put(a, &all, ms_buf_text(list));
-    ms__answer_put(a, &all, MS_STR("]"));
-    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+    ms_json_iter it = ms_json_iterate(ms__answer_list(a, list));
+    while (ms_json_next(&it)) {
         if (d.first.ptr && (!ms_str_equal(ms__json_path(d.first, "index"),
                                           ms__json_path(it.value, "index")) ||
                             !ms_str_equal(ms__json_path(d.first, "type"),
@@ -341,22 +353,19 @@ static void ms__args_path_value(ms_json_writer *w, ms_str part, bool begins)
  * order of the text. */
 static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
 {
-    ms_buf all, *list = &part->bufs[MS__ANSWER_LIST];
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST];
     ms__args_path paths[2];
     ms_str text;
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
-    memset(&all, 0, sizeof all);
     memset(paths, 0, sizeof paths);
-    ms__answer_put(a, &all, MS_STR("["));
-    ms__answer_put(a, &all, ms_buf_text(list));
-    ms__answer_put(a, &all, MS_STR("]"));
+    ms_json_iter it = ms_json_iterate(ms__answer_list(a, list));
     part->bufs[MS__ANSWER_BODY].len = 0;
     ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
     ms_json_begin(&w, MS_JSON_OBJECT);
-    for (ms_json_iter it = ms_json_iterate(ms_buf_text(&all)); ms_json_next(&it);) {
+    while (ms_json_next(&it)) {
         ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
         ms_str v = ms__json_path(it.value, "jsonPath");
         fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
@@ -613,6 +622,32 @@ static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
         code = ms__members_set(block, &names[2 + listed], &inner, 1, arena, &inner, NULL);
     if (code != MS_OK) ms__answer_no_memory(a, input.len);
     else ms__answer_part_block(a, part, inner);
+}
+
+/* Sets the members of a compaction that a stream sends after its block. */
+static void ms__answer_part_later(ms_answer_stream *a, ms__answer_part *part)
+{
+    static const char *const names[] = {"content", "encrypted_content"};
+    ms_arena *arena = ms__answer_arena(a);
+    ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS], all;
+    ms_str block, values[2];
+    memset(values, 0, sizeof values);
+    if (part->kind != MS__ANSWER_OTHER || members->len == 0 ||
+        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
+        return;
+    memset(&all, 0, sizeof all);
+    ms__answer_put(a, &all, MS_STR("{"));
+    ms__answer_put(a, &all, ms_buf_text(members));
+    ms__answer_put(a, &all, MS_STR("}"));
+    for (size_t i = 0; i < 2; i++) {
+        values[i] = ms__json_path(ms_buf_text(&all), names[i]);
+        if (!values[i].ptr) (void)ms_json_member(block, ms_str_of(names[i]), &values[i]);
+    }
+    members->len = 0;
+    if (ms__members_set(block, names, values, 2, arena, &block, NULL) != MS_OK)
+        ms__answer_no_memory(a, all.len);
+    else
+        ms__answer_part_block(a, part, block);
 }
 
 /* Keeps a block of any other kind. It comes once. */

@@ -11,7 +11,9 @@
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
- * unfinished. a->code and a->error keep the first error until the end.
+ * unfinished. So does an answer that was cut off and has calls: the arguments may not be
+ * whole, or further calls be missing. a->code and a->error keep the first error until the
+ * end.
  * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
@@ -161,6 +163,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
     if (!all) return NULL;
     for (ms__answer_part *part = a->parts; part; part = part->next, m++) {
         ms__answer_part_input(a, part);
+        ms__answer_part_later(a, part);
         ms__answer_part_args(a, part);
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
@@ -171,6 +174,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         if (thinks) of = ms__answer_sum(of, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
+    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;

@@ -24,6 +24,7 @@ static const struct ms__compact_form {
     {NULL, NULL},                                          /* pydantic */
     {NULL, "{\"type\":\"compaction_trigger\"}"},           /* responses */
     {NULL, NULL},                                          /* bedrock */
+    {NULL, NULL},                                          /* interactions */
 };
 MS__STATIC_ASSERT(each_wire_compacts, sizeof ms__compact_forms / sizeof *ms__compact_forms
                                       == sizeof ms__wires / sizeof *ms__wires);

@@ -321,6 +321,23 @@ static void ms__reply_failed(ms__projector *p, ms__item *r)
     *text = ms__concat3(p, ms_str_of(mark), *text, ms__absent());
 }
 
+/* Returns the JSON of that kind that a result is, or an absent view. */
+static ms_str ms__reply_json(const ms__item *r, ms_json_kind kind)
+{
+    ms_str json;
+    bool is = !r->parts && ms_json_check(r->text.text, NULL, &json, NULL) == MS_OK &&
+              ms_json_kind_of(json) == kind;
+    return is ? json : ms__absent();
+}
+
+/* Returns the picture of a result, or NULL. */
+static const ms__element *ms__reply_picture(const ms__item *r)
+{
+    const ms__element *x = r->parts;
+    while (x && x->text.ptr) x = x->next;
+    return x;
+}
+
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
  * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
@@ -341,6 +358,11 @@ static void ms__reply(ms__projector *p, ms__item *call)
             *text = ms__shorter(p, *text, ms__absent());
         if (r->failed) ms__reply_failed(p, r);
     }
+    bool screen = call->reply && strstr(call->reply, "%G");
+    if (!screen || ms__reply_picture(r) || ms__reply_json(r, MS_JSON_OBJECT).ptr) return;
+    call->raw = ms__absent(); /* without a screen: a call of a function */
+    call->reply = NULL;
+    p->report.wrapped++;
 }
 
 /* Inserts a group of one text into the list. */
@@ -577,6 +599,22 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
     ms__out(p, r->failed ? "1}}]" : "0}}]");
 }
 
+/* Writes the result of a computer's call: an object as the Responses API has it, or one
+ * of its picture. */
+static void ms__out_screen(ms__projector *p, const ms__item *r)
+{
+    ms_str json = ms__reply_json(r, MS_JSON_OBJECT);
+    const ms__element *x = ms__reply_picture(r);
+    if (json.ptr) ms__out_value(p, json, true);
+    if (json.ptr || !x) return;
+    ms__out(p, "{\"type\":\"computer_screenshot\",\"image_url\":\"");
+    if (x->data.ptr) ms__out(p, "data:");
+    if (x->data.ptr) ms__json_escaped(&p->json, x->mime);
+    if (x->data.ptr) ms__out(p, ";base64,");
+    ms__json_escaped(&p->json, x->data.ptr ? x->data : x->url);
+    ms__out(p, "\"}");
+}
+
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
  *   %c the same, or a list where pictures are among them
@@ -587,7 +625,8 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  *   %+ its maker's own members, after a comma
  *   %r content of the result  %e is_error          %f outcome
  *   %l the result as blocks   %E status error
- *   %v the result as a list of what a shell wrote  %w whether it failed, in a word */
+ *   %v the result as a list of what a shell wrote  %w whether it failed, in a word
+ *   %G the result as what a computer's screen has  %k the result as a list of tools */
 static void ms__out_form(ms__projector *p, const char *form, const ms__item *item)
 {
     const ms__element *parts = p->parts;
@@ -628,6 +667,12 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (item->result->failed) ms__out(p, ",\"status\":\"error\"");
             break;
         case 'v': ms__out_shell(p, item->result); break;
+        case 'G': ms__out_screen(p, item->result); break;
+        case 'k': {
+            ms_str tools = ms__reply_json(item->result, MS_JSON_ARRAY);
+            ms__out_value(p, tools.ptr ? tools : MS_STR("[]"), true);
+            break;
+        }
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
             break;

@@ -136,6 +136,7 @@ typedef struct ms__projector {
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
     ms__item *added;            /* the newest item, also in an earlier group */
+    ms_str whole;               /* the item that the message was, as it was read */
     size_t asked;               /* the number after that of the newest group of user or
                                    system text, without asides */
     ms__compaction *compactions; /* the newest */

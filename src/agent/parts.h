@@ -53,6 +53,7 @@ static const ms__part_form ms__part_forms[] = {
     {'t', "input_image", "image_url", MS__PART_PICTURE},
     {'t', "image", "source", MS__PART_PICTURE},
     {'t', "image", "data", MS__PART_PICTURE},
+    {'t', "image", "uri", MS__PART_PICTURE}, /* of Interactions */
     {'t', "document", "source", MS__PART_FILE},
     {'t', "input_audio", "input_audio", MS__PART_FILE},
     {'t', "file", "file", MS__PART_FILE},
@@ -159,7 +160,7 @@ static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
         if (ms__has_word("format", name))
             x->mime = ms__concat3(p, MS_STR("image/"), ms__decoded(p, it.value),
                                   ms__absent());
-        else if (ms__has_word("url fileUri", name)) x->url = ms__decoded(p, it.value);
+        else if (ms__has_word("url fileUri uri", name)) x->url = ms__decoded(p, it.value);
         else if (ms__has_word("data bytes", name)) x->data = ms__decoded(p, it.value);
         else if (ms__has_word("mimeType media_type mime_type", name))
             x->mime = ms__decoded(p, it.value);

@@ -228,14 +228,27 @@ static void ms__members_add(ms__projector *p, ms__item *item, ms_str name, ms_st
     item->members = ms__concat3(p, head, MS_STR("\":"), value);
 }
 
+/* Counts the contents of an item that is not sent as it is: all but texts are lost. */
+static void ms__item_leaves(ms__projector *p, ms_str whole)
+{
+    ms_str contents, member;
+    if (!ms_json_member(whole, MS_STR("content"), &contents)) return;
+    for (ms_json_iter it = ms_json_iterate(contents); ms_json_next(&it);) {
+        const ms__part_form *f = ms__part_form_of(it.value, &member);
+        p->report.raw_left_out += !f || f->kind != MS__PART_TEXT;
+    }
+}
+
 /* Finds the item of a text, a call or thinking as its maker wrote it, if the message is
  * as it was. */
 static void ms__item_whole(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    ms_str all = ms__signed(p, m), of, whole;
+    ms_str all = ms__signed(p, m), of, whole = ms__absent();
     uint64_t sum = 0;
-    if (!all.ptr || !ms_json_member(all, MS_STR("item"), &whole)) return;
-    if (m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
+    if (!all.ptr) whole = p->whole;
+    else if (!ms_json_member(all, MS_STR("item"), &whole)) return;
+    if (!whole.ptr) return;
+    if (all.ptr && m->type != MS_T_REASONING && ms_json_member(all, MS_STR("of"), &of) &&
         ms_json_u64(of, &sum) == MS_OK && sum != ms__answer_sum(0, m))
         return;
     item->raw = whole;
@@ -257,6 +270,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
                ms_json_member(all, MS_STR("members"), &members) &&
                ms_json_kind_of(members) == MS_JSON_OBJECT;
+    if (m->extra.ptr && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
+        ms_json_member(m->extra, MS_STR("signed"), &all) &&
+        ms_json_member(all, MS_STR("item"), &value))
+        ms__item_leaves(p, value);
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
                   ms_member(m, MS_STR("citations"), &value);
     const char *kept = p->wire->kept;
@@ -1075,4 +1092,35 @@ static ms_result ms__project_add(ms__projector *p, const ms_msg *msg, ms_error *
     ms_envelope m = ms_envelope_of(msg);
     ms__message_add(p, &m);
     return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
+}
+
+/* Sets *m to a view of a message without what is not of its item. */
+static MS__NOINLINE void ms__item_view(ms_envelope *m, const ms_msg *msg)
+{
+    *m = ms_envelope_of(msg);
+    m->extra = m->location = m->agent_key = ms__absent();
+}
+
+/* Sets p->whole to the item of a message that the wire's own format has read, as it was
+ * there; absent: it was edited, or is of another format. */
+static MS__NOINLINE void ms__item_read(ms__projector *p, const ms_msg *msg)
+{
+    char letter = ms__has_rule(p->wire, MS__ITEMS) ? p->wire->letter : 0;
+    ms_str source = ms_get(msg, MS_F_SOURCE).text;
+    size_t i = 0;
+    p->whole = ms__absent();
+    if (!letter || source.len == 0 || source.ptr[0] != letter ||
+        (ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)))
+        return;
+    ms_writer *w = (ms_writer *)ms__project_alloc(p, sizeof *w);
+    ms_buf *buf = (ms_buf *)ms__project_alloc(p, sizeof *buf);
+    ms_envelope *m = (ms_envelope *)ms__project_alloc(p, sizeof *m);
+    if (!w || !buf || !m) return;
+    ms__item_view(m, msg);
+    if (ms__chat_role(m) != MS_ROLE_ASSISTANT) return;
+    buf->arena = p->arena;
+    while (!ms__formats[i].tables || ms__formats[i].tables->letter != letter) i++;
+    ms_writer_init(w, &ms__formats[i].shown, NULL, p->arena, ms_buf_write, buf);
+    if (ms_writer_put(w, m, NULL) == MS_OK && ms_writer_finish(w, NULL) == MS_OK)
+        p->whole = ms__trim(ms_buf_text(buf));
 }

@@ -75,8 +75,10 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     }
     ms_result code = MS_OK, closed = MS_OK;
     while (code == MS_OK && (msg = it ? ms_next(it)
-                                      : desc->next(desc->next_ctx)) != NULL)
+                                      : desc->next(desc->next_ctx)) != NULL) {
+        ms__item_read(p, msg);
         code = ms__project_add(p, msg, err);
+    }
     p->report.dropped += p->question != NULL; /* it has no answer */
     if (own) closed = ms_cursor_close(own, code == MS_OK ? err : NULL);
     return code != MS_OK ? code : closed;

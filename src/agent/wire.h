@@ -19,6 +19,7 @@
 #define MS__END_TEXT "(Continue.)"
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
+#define MS__GEMINI_IMAGES "image/png image/jpeg image/webp image/heic image/heif"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
  * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
@@ -35,7 +36,7 @@ static const ms_profile ms__profiles[] = {
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, MS__MAX_TOKENS},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
-     "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
+     MS__GEMINI_IMAGES, true, MS__START,
      MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -57,6 +58,9 @@ static const ms_profile ms__profiles[] = {
      MS_THINKING_ALL, false, 0},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+     MS_THINKING_ALL, false, 0},
+    {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
+     64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_ALL, false, 0},
 };
 
@@ -227,6 +231,20 @@ static const ms__wire ms__wires[] = {
      NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
      MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
     /* bedrock */
+    {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
+     "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
+     "{\"type\":\"text\",\"text\":",
+     "{\"type\":\"image\",\"data\":\"%d\",\"mime_type\":\"%m\"}",
+     "{\"type\":\"image\",\"uri\":\"%d\"}", "%s", NULL,
+     "{\"type\":\"function_call\",\"id\":%i,\"name\":%n,\"arguments\":%o}", NULL, NULL,
+     NULL,
+     "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
+     "\"model\":%s,", "\"system_instruction\":%s,", "\"input\":",
+     ",\"tools\":%j", ",\"generation_config\":{\"max_output_tokens\":%j}",
+     "store\0false\0", "model system_instruction input tools", "parameters",
+     "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
+     NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
+     MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the
@@ -241,6 +259,9 @@ static const struct ms__item_type {
      "{\"type\":\"local_shell_call_output\",\"id\":%i,\"output\":%r}"},
     {"apply_patch_call", "{\"type\":\"apply_patch_call_output\",\"call_id\":%i,"
      "\"status\":%w,\"output\":%r}"},
+    {"computer_call", "{\"type\":\"computer_call_output\",\"call_id\":%i,\"output\":%G}"},
+    {"tool_search_call", "{\"type\":\"tool_search_output\",\"call_id\":%i,"
+     "\"execution\":\"client\",\"tools\":%k}"},
 };
 
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)

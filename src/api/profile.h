@@ -22,7 +22,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_GEMINI,           /* generateContent */
     MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
     MS_WIRE_RESPONSES,        /* OpenAI Responses, and all that copy them: items */
-    MS_WIRE_BEDROCK           /* Converse: the objects of the SDKs as JSON */
+    MS_WIRE_BEDROCK,          /* Converse: the objects of the SDKs as JSON */
+    MS_WIRE_INTERACTIONS      /* Gemini Interactions: steps */
 } ms_wire;
 
 struct ms_profile {

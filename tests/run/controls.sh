@@ -1699,6 +1699,52 @@ controls()
         100 ms__answer_refused 'it.key.len > 11' 'false'
     control second_item_of_an_index_is_lost gcc test_answer items_of_one_index_are_all_kept 100 \
         ms__answer_item 'part = ms__answer_part_make(a, kind, index);' 'return;'
+    control answer_that_was_cut_off_has_calls gcc test_answer \
+        call_is_not_run_when_its_answer_was_cut_off 100 \
+        ms__answer_messages '!(a->out.calls > 0 && ms__answer_cut(a))' 'true'
+    control items_at_the_end_are_lost gcc test_answer \
+        items_that_come_only_at_the_end_are_kept 100 \
+        ms__answer_responses '(all ? !ms__answer_item_has(a, index) : index >= a->n_parts)' 'false'
+    control items_at_the_end_come_twice gcc test_answer \
+        items_that_come_only_at_the_end_are_kept 100 \
+        ms__answer_responses 'bool all = !a->at_once || ms__answer_further(a, it);' \
+        'bool all = true;'
+    control compaction_of_a_stream_is_empty gcc test_answer compaction_of_a_stream_is_whole 100 \
+        ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
+    control content_of_a_failed_compaction_is_gone gcc test_answer \
+        compaction_of_a_stream_is_whole 100 \
+        ms__answer_part_input 'if (!values[i].ptr)' 'if (false)'
+    control computer_without_a_screen gcc test_answer \
+        results_of_computers_and_searches_are_their_own 100 \
+        ms__reply 'call->reply = NULL;' ''
+    control search_of_the_server_is_a_call gcc test_answer \
+        results_of_computers_and_searches_are_their_own 100 \
+        ms__answer_item_kind '(i + 1 == n && !ms__is_client_search(item))' 'false'
+    control members_of_a_step_come_twice gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_step_ends 'later = ms_str_equal(ahead.key, it.key);' ''
+    control step_needs_no_end gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_messages 'a->whole = a->whole && !part->open;' ''
+    control arguments_of_a_hosted_step_are_lost gcc test_answer steps_are_made_of_their_deltas 100 \
+        ms__answer_step_ends 'if (parsed) ms__answer_put(a, &all, args);' \
+        'ms__answer_put(a, &all, MS_STR("{}"));'
+    control steps_of_the_client_come_again gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_interactions '!ms_json_string_is(of, MS_STR("user_input")) &&' ''
+    control annotations_of_a_stream_are_lost gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_contents 'ms__answer_put(a, &notes, each.value);' 'notes.len = 0;'
+    control pictures_of_a_step_are_not_counted gcc test_answer \
+        pictures_in_a_step_are_counted_for_another_provider 100 \
+        ms__item_leaves 'f->kind != MS__PART_TEXT' 'false'
+    control items_that_were_read_are_made_anew gcc test_project \
+        items_that_were_read_go_back_as_they_were 100 \
+        ms__item_whole 'whole = p->whole;' ''
+    control items_have_members_of_the_caller gcc test_project \
+        items_that_were_read_go_back_as_they_were 100 \
+        ms__item_view 'm->extra = m->location = m->agent_key = ms__absent();' ''
+    control edited_items_keep_their_ids gcc test_request \
+        item_that_was_read_is_made_anew_when_it_was_edited 100 \
+        ms__item_read '(ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED))' 'false'
     control items_of_responses_are_made_anew gcc test_answer \
         answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
         ms__item_whole 'item->raw = whole;' ''

@@ -44,14 +44,15 @@ static inline const char *provider_lint(const char *provider, ms_str request,
 /* The members of a request's body that have its list and its system text. */
 static inline const char *list_member(const ms_profile *profile)
 {
-    return profile->wire == MS_WIRE_GEMINI      ? "contents"
-           : profile->wire == MS_WIRE_RESPONSES ? "input" : "messages";
+    bool items = profile->wire == MS_WIRE_RESPONSES || profile->wire == MS_WIRE_INTERACTIONS;
+    return profile->wire == MS_WIRE_GEMINI ? "contents" : items ? "input" : "messages";
 }
 
 static inline const char *system_member(const ms_profile *profile)
 {
-    return profile->wire == MS_WIRE_GEMINI      ? "systemInstruction"
-           : profile->wire == MS_WIRE_RESPONSES ? "instructions" : "system";
+    return profile->wire == MS_WIRE_GEMINI         ? "systemInstruction"
+           : profile->wire == MS_WIRE_RESPONSES    ? "instructions"
+           : profile->wire == MS_WIRE_INTERACTIONS ? "system_instruction" : "system";
 }
 
 /* Returns what the linter takes of a request's body: the messages, and in an object with

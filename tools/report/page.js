@@ -1427,7 +1427,9 @@ function providerRows(request) {
   const listOf = Array.isArray(body) ? body : body.messages || body.contents || body.input || [];
   const system =
     request.system ||
-    (Array.isArray(body) ? undefined : body.system || body.systemInstruction || body.instructions);
+    (Array.isArray(body)
+      ? undefined
+      : body.system || body.systemInstruction || body.instructions || body.system_instruction);
   if (system !== undefined) entries.push({ role: "system", value: system });
   for (const value of listOf)
     entries.push({ role: plainText(value.role || value.kind || value.type || "?"), value });
@@ -1468,7 +1470,9 @@ function madeUp(request, said) {
 }
 
 function providerRow(request, entry, i) {
-  const kind = /system|developer/.test(entry.role)
+  const kind = /_call$/.test(entry.role)
+    ? "assistant"
+    : /system|developer/.test(entry.role)
     ? "context"
     : /user|request/.test(entry.role)
       ? "user"
@@ -1484,11 +1488,12 @@ function providerRow(request, entry, i) {
     ? [value]
     : value.content !== undefined && value.content !== null
       ? value.content
-      : value.parts || value.output || (value.type ? [value] : []);
+      : value.parts || value.output || value.result || (value.type ? [value] : []);
   const parts = Array.isArray(said) ? [...said] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
   parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k)));
-  const answered = value.tool_call_id || (value.output !== undefined ? value.call_id : undefined);
+  const holds = value.output !== undefined || value.result !== undefined;
+  const answered = value.tool_call_id || (holds ? value.call_id : undefined);
   if (answered !== undefined)
     card.append(el("div.from", "answers the call " + clean(String(plainText(answered)))));
   return el("article.row." + kind, el("div.lanes"), card);

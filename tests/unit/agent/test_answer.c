@@ -292,6 +292,260 @@ TEST(items_of_one_index_are_all_kept)
     assert_int_equal(out.messages, 2);
 }
 
+#define STEP(i, step) "{\"index\":" i ",\"step\":" step ",\"event_type\":\"step.start\"}\n"
+#define DELTA(i, delta) "{\"index\":" i ",\"delta\":" delta ",\"event_type\":\"step.delta\"}\n"
+#define STOP(i) "{\"index\":" i ",\"event_type\":\"step.stop\"}\n"
+#define COMPLETED(status)                                                                  \
+    "{\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"" status  \
+    "\"},\"event_type\":\"interaction.completed\"}\n"
+
+/* A stream sends a step in deltas: the step is sent back as they made it. */
+TEST(steps_are_made_of_their_deltas)
+{
+    static const struct {
+        const char *stream, *sent;
+        ms_result code;
+    } rows[] = {
+        {STEP("0", "{\"type\":\"future_call\",\"id\":\"f\",\"signature\":\"\",\"n\":null}")
+         DELTA("0", "{\"type\":\"future_call\",\"signature\":\"S\",\"x\":1}")
+         DELTA("0", "{\"type\":\"future_call\",\"x\":{\"y\":2}}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"future_call\",\"id\":\"f\",\"signature\":\"S\",\"x\":{\"y\":2}}", MS_OK},
+        {STEP("0", "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\",\"arguments\":{}}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\"{\\\"a\\\"\"}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\":1}\"}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\",\"arguments\":{\"a\":1}}", MS_OK},
+        {STEP("0", "{\"type\":\"thought\",\"summary\":[{\"type\":\"text\",\"text\":\"a\"}]}")
+         DELTA("0", "{\"type\":\"thought_summary\",\"content\":{\"type\":\"image\",\"data\":\"aGk=\"}}")
+         STOP("0") STEP("1", "{\"type\":\"model_output\"}")
+         DELTA("1", "{\"type\":\"text\",\"text\":\"b\"}") STOP("1") COMPLETED("completed"),
+         "{\"type\":\"thought\",\"summary\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\","
+         "\"data\":\"aGk=\"}]},{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":"
+         "\"b\"}]}", MS_OK},
+        /* one index for all, and steps that come at once */
+        {STEP("0", "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}")
+         STOP("0")
+         STEP("0", "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}")
+         STOP("0") COMPLETED("completed"),
+         "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]},"
+         "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}", MS_OK},
+        {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
+         COMPLETED("completed"), NULL, MS_E_MISSING}, /* it has no end */
+        {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
+         STOP("0") COMPLETED("cancelled"), NULL, MS_E_MISSING},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        answer_case c = {"steps", "gemini-interactions", "m", NULL, rows[i].stream, "", 0, 0,
+                         0, 0, ""};
+        ms_request_desc desc = desc_of(c.provider);
+        ms_answered out;
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        desc.store = store;
+        ms_result code = ms_answer(&desc, ms_str_of(c.stream), &out, NULL);
+        if (code != rows[i].code) fail_msg("row %zu: %d", i, (int)code);
+        if (code != MS_OK) continue;
+        c.sent = rows[i].sent;
+        must_send_back(&c);
+        for (size_t size = 1; size < 60; size++) {
+            ask_anew();
+            feed(&c, size, size, &out);
+            must_send_back(&c);
+        }
+    }
+}
+
+/* What another provider does not take of a step is counted. */
+TEST(pictures_in_a_step_are_counted_for_another_provider)
+{
+    static const char body[] =
+        "{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"completed\",\"steps\":[{\"type\":"
+        "\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"Look\"},{\"type\":\"image\","
+        "\"data\":\"aGk=\",\"mime_type\":\"image/png\"}]},{\"type\":\"model_output\",\"content\":["
+        "{\"type\":\"image\",\"data\":\"aGk=\",\"mime_type\":\"image/png\"}]}]}";
+    static const char *const providers[] = {"gemini-interactions", "openai", "anthropic",
+                                            "openai-responses"};
+    ask_anew();
+    ms_request_desc desc = desc_of("gemini-interactions");
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(providers); i++) {
+        ms_project_report report;
+        desc = desc_of(providers[i]);
+        ms_str sent = body_of(&desc, &report);
+        assert_true(has_text(sent, "Look"));
+        if (has_text(sent, "aGk=") != (i == 0) || report.raw_left_out != (i == 0 ? 0 : 2))
+            fail_msg("%s: %llu\n%.*s", providers[i], (unsigned long long)report.raw_left_out,
+                     (int)sent.len, sent.ptr);
+    }
+}
+
+/* An answer that was cut off has no call to run, however it came. */
+TEST(call_is_not_run_when_its_answer_was_cut_off)
+{
+    static const struct {
+        const char *provider, *body;
+    } rows[] = {
+        {"openai", "{\"choices\":[{\"message\":{\"content\":\"a\",\"tool_calls\":[{\"id\":\"c\",\"type\":"
+                   "\"function\",\"function\":{\"name\":\"rm\",\"arguments\":\"{}\"}}]},"
+                   "\"finish_reason\":\"length\"}]}"},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"tool_use\",\"id\":\"c\",\"name\":"
+                      "\"rm\",\"input\":{}}],\"stop_reason\":\"max_tokens\"}"},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"rm\","
+                   "\"args\":{}}}]},\"finishReason\":\"MAX_TOKENS\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"incomplete\",\"incomplete_details\":{"
+                             "\"reason\":\"max_output_tokens\"},\"output\":[{\"type\":\"function_call\","
+                             "\"id\":\"fc\",\"call_id\":\"c\",\"name\":\"rm\",\"arguments\":\"{\","
+                             "\"status\":\"incomplete\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"incomplete\",\"output\":[{\"type\":"
+                             "\"function_call\",\"call_id\":\"c\",\"name\":\"rm\",\"arguments\":\"{}\"}]}"},
+        {"bedrock", "{\"output\":{\"message\":{\"content\":[{\"toolUse\":{\"toolUseId\":\"c\",\"name\":"
+                    "\"rm\",\"input\":{}}}]}},\"stopReason\":\"max_tokens\"}"},
+        {"ollama", "{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"rm\",\"arguments\":{}}}]},"
+                   "\"done\":true,\"done_reason\":\"length\"}"},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"incomplete\",\"steps\":[{"
+                                "\"type\":\"function_call\",\"id\":\"c\",\"name\":\"rm\","
+                                "\"arguments\":{}}]}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (int streamed = 0; streamed < 2; streamed++) {
+            ms_answer_stream a;
+            ms_answered out;
+            ms_error err;
+            ms_calls calls;
+            ms_stat stat;
+            ask_anew();
+            ms_request_desc desc = desc_of(rows[i].provider);
+            ms_str body = ms_str_of(rows[i].body);
+            ms_result code;
+            if (streamed) {
+                assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+                assert_int_equal(ms_answer_feed(&a, body, NULL), MS_OK);
+                code = ms_answer_end(&a, &out, &err);
+            } else {
+                code = ms_answer(&desc, body, &out, &err);
+            }
+            if (code != MS_E_MISSING || strstr(err.message, "was cut off") == NULL)
+                fail_msg("%s: %d %s", rows[i].provider, (int)code, err.message);
+            assert_true(out.stop[0] != '\0');
+            assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+            assert_int_equal(calls.count, 0);
+            assert_int_equal(calls.unfinished, streamed);
+            assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+            if (!streamed) assert_int_equal(stat.messages, 1); /* the question */
+        }
+}
+
+/* The response at the end of a stream has items that were not done: they are stored, and
+ * none comes twice. */
+TEST(items_that_come_only_at_the_end_are_kept)
+{
+#define DONE(i, item) "{\"type\":\"response.output_item.done\",\"output_index\":" i ",\"item\":" item "}\n"
+#define CALLS(id) "{\"type\":\"function_call\",\"id\":\"fc_" id "\",\"call_id\":\"" id             \
+                  "\",\"name\":\"f\",\"arguments\":\"{}\"}"
+#define SEARCH "{\"type\":\"web_search_call\",\"id\":\"ws\",\"status\":\"completed\"}"
+#define ENDED(items) "{\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"model\":"   \
+                     "\"m\",\"status\":\"completed\",\"output\":[" items "]}}\n"
+    static const struct {
+        const char *body;
+        unsigned messages, calls;
+    } rows[] = {
+        {DONE("0", CALLS("a")) ENDED(CALLS("a") "," CALLS("b") "," SEARCH), 3, 2},
+        {DONE("1", CALLS("b")) ENDED(CALLS("a") "," CALLS("b")), 2, 2},
+        {DONE("0", SEARCH) DONE("1", CALLS("a")) ENDED(SEARCH "," CALLS("rotated")), 2, 1},
+        {DONE("0", CALLS("a")) DONE("0", CALLS("b")) ENDED(CALLS("a") "," CALLS("b")), 2, 2},
+        {DONE("0", CALLS("a")) DONE("0", CALLS("b"))
+         ENDED(CALLS("a") "," CALLS("b") "," CALLS("c")), 3, 3},
+        {DONE("0", CALLS("a")) ENDED(""), 1, 1},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai-responses");
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i].body), &out, NULL), MS_OK);
+        if (out.messages != rows[i].messages || out.calls != rows[i].calls)
+            fail_msg("row %zu: %llu messages, %llu calls", i, (unsigned long long)out.messages,
+                     (unsigned long long)out.calls);
+    }
+}
+
+/* A compaction comes in a delta of its own; what it does not have stays. */
+TEST(compaction_of_a_stream_is_whole)
+{
+    static const struct {
+        const char *block, *delta, *sent;
+    } rows[] = {
+        {"{\"type\":\"compaction\",\"content\":null}",
+         "{\"type\":\"compaction_delta\",\"content\":\"sum\",\"encrypted_content\":\"E\"}",
+         "{\"type\":\"compaction\",\"content\":\"sum\",\"encrypted_content\":\"E\"}"},
+        {"{\"type\":\"compaction\",\"content\":null,\"signature\":\"S\"}",
+         "{\"type\":\"compaction_delta\",\"content\":null,\"encrypted_content\":\"E\"}",
+         "{\"type\":\"compaction\",\"signature\":\"S\",\"content\":null,\"encrypted_content\":\"E\"}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[900];
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of("anthropic");
+        snprintf(body, sizeof body,
+                 "{\"type\":\"message_start\",\"message\":{\"model\":\"m\"}}\n"
+                 "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":%s}\n"
+                 "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
+                 "\"compaction_delta\",\"content\":\"s\"}}\n"
+                 "{\"type\":\"content_block_delta\",\"index\":0,\"delta\":%s}\n"
+                 "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"compaction\"}}\n",
+                 rows[i].block, rows[i].delta);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        ms_str sent = body_of(&desc, NULL);
+        if (!has_text(sent, rows[i].sent)) fail_msg("%.*s", (int)sent.len, sent.ptr);
+    }
+}
+
+/* Computers and searches for tools have results of their own. A computer's call that has
+ * no screen goes as that of a function. */
+TEST(results_of_computers_and_searches_are_their_own)
+{
+    static const char body[] =
+        "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+        "{\"type\":\"computer_call\",\"id\":\"cu\",\"call_id\":\"a\",\"pending_safety_checks\":[],"
+        "\"status\":\"completed\",\"actions\":[{\"type\":\"screenshot\"}]},"
+        "{\"type\":\"computer_call\",\"id\":\"cv\",\"call_id\":\"b\",\"pending_safety_checks\":[],"
+        "\"status\":\"completed\",\"action\":{\"type\":\"screenshot\"}},"
+        "{\"type\":\"tool_search_call\",\"id\":\"ts\",\"call_id\":\"s\",\"execution\":\"client\","
+        "\"arguments\":{\"q\":1},\"status\":\"completed\"},"
+        "{\"type\":\"tool_search_call\",\"id\":\"tt\",\"call_id\":null,\"execution\":\"server\","
+        "\"arguments\":{\"q\":1},\"status\":\"completed\"}]}";
+    ms_answered out;
+    char why[PROVIDER_LINT_TEXT];
+    ask_anew();
+    ms_request_desc desc = desc_of("openai-responses");
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+    assert_int_equal(out.calls, 3);
+    add(ms_observation(ms_json(MS_STR("[{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+                                      "\"media_type\":\"image/png\",\"data\":\"aGk=\"}}]")),
+                       MS_STR("a")));
+    add(ms_observation(ms_text("no screen"), MS_STR("b")));
+    add(ms_observation(ms_json(MS_STR("[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]")),
+                       MS_STR("s")));
+    ms_str sent = body_of(&desc, NULL);
+    static const char *const parts[] = {
+        "\"call_id\":\"a\",\"pending_safety_checks\":[]",
+        "{\"type\":\"computer_call_output\",\"call_id\":\"a\",\"output\":{\"type\":"
+        "\"computer_screenshot\",\"image_url\":\"data:image/png;base64,aGk=\"}}",
+        "{\"type\":\"function_call\",\"call_id\":\"b\",\"name\":\"computer\",\"arguments\":",
+        "{\"type\":\"function_call_output\",\"call_id\":\"b\",\"output\":\"no screen\"}",
+        "{\"type\":\"tool_search_output\",\"call_id\":\"s\",\"execution\":\"client\",\"tools\":[{"
+        "\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}]}",
+        "\"id\":\"tt\"",
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        if (!has_text(sent, parts[i]))
+            fail_msg("%.*s\nhas not\n%s", (int)sent.len, sent.ptr, parts[i]);
+    const char *no = provider_lint("openai-responses",
+                                   provider_lint_part("openai-responses", sent, &arena), why);
+    if (no != NULL) fail_msg("%s\n%.*s", no, (int)sent.len, sent.ptr);
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
@@ -870,6 +1124,18 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         {"openai", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}", "before it is complete",
          MS_E_MISSING},
         {"anthropic", "{\"type\":nul}", "", MS_E_SYNTAX},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"failed\",\"errors\":["
+                                "{\"code\":\"x\",\"message\":\"no room\"}]}",
+         "gemini-interactions answered: no room", MS_E_REFUSED},
+        {"gemini-interactions", "{\"interaction\":{\"object\":\"interaction\",\"status\":"
+                                "\"failed\"},\"event_type\":\"interaction.completed\"}",
+         "gemini-interactions answered: failed", MS_E_REFUSED},
+        {"gemini-interactions", "{\"error\":{\"code\":\"x\",\"message\":\"busy\"},\"event_type\":"
+                                "\"error\"}", "answered: busy", MS_E_REFUSED},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"in_progress\"}",
+         "has no interaction.completed", MS_E_MISSING},
+        {"openai", "{\"object\":\"interaction\",\"status\":\"completed\",\"steps\":[]}",
+         "an answer of Interactions", MS_E_MISSING},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ms_request_desc desc = desc_of(rows[i].provider);
@@ -893,7 +1159,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.wire = (ms_wire)(MS_WIRE_BEDROCK + 1);
+    odd.wire = (ms_wire)(MS_WIRE_INTERACTIONS + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");

@@ -257,7 +257,7 @@ TEST(profile_is_refused_when_it_contradicts_itself)
     odd.id_max = 7;
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
     odd = *profile_of("openai");
-    odd.wire = (ms_wire)(MS_WIRE_BEDROCK + 1);
+    odd.wire = (ms_wire)(MS_WIRE_INTERACTIONS + 1);
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
 }
 
@@ -392,6 +392,59 @@ static void parts_must_be(const ms_part *parts, size_t n, const char *expected)
     assert_true(content.json);
     if (!is_word(content.text, expected))
         fail_msg("%.*s, expected %s", (int)content.text.len, content.text.ptr, expected);
+}
+
+/* Items and steps that a format has read go back with their reasoning, ids and other
+ * members. */
+TEST(items_that_were_read_go_back_as_they_were)
+{
+    static const struct {
+        const char *provider, *items;
+    } lists[] = {
+        {"openai-responses",
+         "[{\"role\":\"user\",\"content\":\"u\"},"
+         "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[{\"type\":\"summary_text\",\"text\":"
+         "\"a\"},{\"type\":\"summary_text\",\"text\":\"b\"}],\"encrypted_content\":\"E\"},"
+         "{\"type\":\"message\",\"id\":\"msg_1\",\"status\":\"completed\",\"role\":\"assistant\","
+         "\"phase\":\"commentary\",\"content\":[{\"type\":\"output_text\",\"text\":\"x\","
+         "\"annotations\":[]}]},"
+         "{\"type\":\"reasoning\",\"id\":\"rs_2\",\"summary\":[],\"encrypted_content\":\"F\"},"
+         "{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":"
+         "\"{\\\"a\\\": 1}\",\"status\":\"completed\"},"
+         "{\"type\":\"custom_tool_call\",\"id\":\"ctc_1\",\"call_id\":\"d\",\"name\":\"g\",\"input\":"
+         "\"any\"},"
+         "{\"type\":\"shell_call\",\"id\":\"sh_1\",\"call_id\":\"e\",\"action\":{\"commands\":[\"ls\"]},"
+         "\"status\":\"completed\"},"
+         "{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"r\"},"
+         "{\"type\":\"custom_tool_call_output\",\"call_id\":\"d\",\"output\":\"r\"},"
+         "{\"type\":\"shell_call_output\",\"call_id\":\"e\",\"output\":[{\"stdout\":\"\","
+         "\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":0}}]}]"},
+        {"gemini-interactions",
+         "[{\"type\":\"user_input\",\"content\":[{\"type\":\"text\",\"text\":\"u\"}]},"
+         "{\"type\":\"thought\",\"signature\":\"S\"},"
+         "{\"type\":\"thought\",\"signature\":\"T\",\"summary\":[{\"type\":\"text\",\"text\":\"a\"},"
+         "{\"type\":\"text\",\"text\":\"b\"}]},"
+         "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"x\",\"annotations\":["
+         "{\"type\":\"url_citation\",\"url\":\"https://x\"}]}]},"
+         "{\"type\":\"google_search_call\",\"id\":\"g\",\"arguments\":{\"queries\":[\"q\"]}},"
+         "{\"type\":\"google_search_result\",\"call_id\":\"g\",\"result\":[],\"is_error\":false},"
+         "{\"type\":\"function_call\",\"id\":\"c\",\"name\":\"f\",\"arguments\":{\"a\":1},"
+         "\"signature\":\"V\"},"
+         "{\"type\":\"function_result\",\"call_id\":\"c\",\"name\":\"f\",\"result\":\"r\"}]"},
+    };
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        ms_project_opts opts = everything;
+        const ms_profile *profile = profile_of(lists[i].provider);
+        history h = history_read(lists[i].provider, ms_str_of(lists[i].items));
+        opts.thinking = true;
+        for (size_t k = 0; k < h.n; k++) { /* a caller's own members are not the item's */
+            h.items[k].extra = MS_STR("{\"mine\":1}");
+            assert_int_equal(ms_encode(&h.items[k], &arena, &h.msgs[k], NULL), MS_OK);
+        }
+        ms_str list = list_in(sound(profile, &opts, &h));
+        if (!ms_str_equal(list, ms_str_of(lists[i].items)))
+            fail_msg("%.*s\ninstead of\n%s", (int)list.len, list.ptr, lists[i].items);
+    }
 }
 
 TEST(parts_become_the_forms_that_requests_know)

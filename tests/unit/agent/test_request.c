@@ -580,6 +580,27 @@ TEST(results_find_calls_without_ids_in_any_order)
                                "{\"functionResponse\":{\"name\":\"f\",\"response\":{\"result\":\"of the second\"}"));
 }
 
+/* An item that a format has read has its id only as long as it is as it was. */
+TEST(item_that_was_read_is_made_anew_when_it_was_edited)
+{
+    static const char item[] =
+        "{\"type\":\"message\",\"id\":\"msg_1\",\"status\":\"completed\",\"role\":\"assistant\","
+        "\"content\":[{\"type\":\"output_text\",\"text\":\"x\",\"annotations\":[]}]}";
+    ms_request_desc desc = desc_of("openai-responses");
+    ms_envelopes read;
+    add(ms_user_message(ms_text("u")));
+    assert_int_equal(ms_read(ms_format_find(MS_STR("openai-responses")), ms_str_of(item), NULL,
+                             &arena, &read, NULL), MS_OK);
+    uint64_t seq = add(read.items[0]);
+    assert_true(has_text(body_of(&desc, NULL), item));
+    ms_envelope m = read.items[0];
+    m.content = ms_text("y");
+    assert_int_equal(ms_amend(store, seq, &m, NULL), MS_OK);
+    ms_str body = body_of(&desc, NULL);
+    assert_false(has_text(body, "msg_1"));
+    assert_true(has_text(body, "{\"role\":\"assistant\",\"content\":\"y\"}"));
+}
+
 TEST(calls_are_those_of_the_agent_that_reads)
 {
     static const char *const words[] = {"U1", "Caann", "Cbbob", "Cc"};

@@ -130,6 +130,25 @@ static const struct {
      "\"{\\\"by\\\":\\\"%2$s\\\"}\"}}}}\n",
      "{\"messageStop\":{\"stopReason\":\"end_turn\"}}\n"
      "{\"metadata\":{\"usage\":{\"inputTokens\":0,\"outputTokens\":0}}}\n"},
+    {MS_WIRE_INTERACTIONS,
+     "data: {\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"in_progress\"},"
+     "\"event_type\":\"interaction.created\"}\n\n"
+     "data: {\"index\":0,\"step\":{\"type\":\"thought\"},\"event_type\":\"step.start\"}\n\n"
+     "data: {\"index\":0,\"delta\":{\"type\":\"thought_summary\",\"content\":{\"type\":\"text\","
+     "\"text\":\"%s\"}},\"event_type\":\"step.delta\"}\n\n"
+     "data: {\"index\":0,\"delta\":{\"type\":\"thought_signature\",\"signature\":\"x\"},"
+     "\"event_type\":\"step.delta\"}\n\n"
+     "data: {\"index\":0,\"event_type\":\"step.stop\"}\n\n",
+     "data: {\"index\":1,\"step\":{\"type\":\"model_output\"},\"event_type\":\"step.start\"}\n\n"
+     "data: {\"index\":1,\"delta\":{\"type\":\"text\",\"text\":\"%s\"},\"event_type\":\"step.delta\"}\n\n"
+     "data: {\"index\":1,\"event_type\":\"step.stop\"}\n\n",
+     "data: {\"index\":%3$s,\"step\":{\"type\":\"function_call\",\"id\":\"%1$s\",\"name\":"
+     "\"delegate\",\"arguments\":{}},\"event_type\":\"step.start\"}\n\n"
+     "data: {\"index\":%3$s,\"delta\":{\"type\":\"arguments_delta\",\"arguments\":"
+     "\"{\\\"by\\\":\\\"%2$s\\\"}\"},\"event_type\":\"step.delta\"}\n\n"
+     "data: {\"index\":%3$s,\"event_type\":\"step.stop\"}\n\n",
+     "data: {\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"completed\"},"
+     "\"event_type\":\"interaction.completed\"}\n\n"},
 };
 
 /* ---- the team ---- */
