@@ -18,10 +18,16 @@ typedef enum ms__item_kind {
     MS__ITEM_RESULT
 } ms__item_kind;
 
-/* A part of a message: a text, or a picture with data and mime, or one with url. */
+/* A part of a message: a text, or a file (text absent). */
 typedef struct ms__element {
     struct ms__element *next;
-    ms_str text, mime, data, url;
+    ms_str text;
+    ms_str mime, value; /* of a file; value is what `by` says */
+    ms_str name;        /* of a file; absent: none */
+    ms_str members;     /* of a document, for Claude: "name":value, with commas between */
+    ms__file_kind kind;
+    char by;            /* 'd': base64; 'u': a URL; 't': the text of a document; an id in
+                           the file store of 'o' OpenAI, 'a' Anthropic, 'g' Gemini */
     bool glued;    /* it goes on with the text before it, as one sentence */
 } ms__element;
 
@@ -50,8 +56,8 @@ typedef struct ms__item {
     struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
-    ms__element *parts;          /* the parts, if text is a JSON list with pictures */
-    ms__element *pictures;       /* of a result: they follow it as the user's */
+    ms__element *parts;          /* the parts, if text is a JSON list with files */
+    ms__element *files;          /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str raw;      /* the item as its maker wrote it, with its own id */
     const char *reply; /* of a call: the template of its result; NULL: the wire's */
@@ -83,6 +89,7 @@ enum {
     MS__NAME_CALL,
     MS__NAME_AGENT,
     MS__NAME_ANSWER,
+    MS__NAME_FILE,
     MS__NAME_TABLES
 };
 
@@ -91,8 +98,8 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool taken;               /* an id: a call uses it */
-    uint32_t tries;           /* an id: how many were derived from it */
+    bool taken;               /* an id: a call uses it; a document's name: one has it */
+    uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
     ms__group *turn;          /* an agent: its newest turn; an answer: the group of its

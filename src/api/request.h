@@ -91,7 +91,9 @@ typedef struct ms_project_opts {
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
     ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
-                                 picture. Your own gets a list with pictures as JSON */
+                                 picture, a document and a sound, and one for each 64 (of
+                                 a sound 512) bytes of their base64. Your own gets a list
+                                 with files as JSON */
     void *count_ctx;
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
