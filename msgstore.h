@@ -1452,6 +1452,13 @@ typedef enum ms_thinking {
                                  edited since */
 } ms_thinking;
 
+/* Where a provider caches what it is told to (anthropic, bedrock), how long. */
+typedef enum ms_cache {
+    MS_CACHE_OFF,
+    MS_CACHE_5M,              /* five minutes from the last use */
+    MS_CACHE_1H               /* an hour; writing it costs more */
+} ms_cache;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -1485,6 +1492,15 @@ typedef struct ms_project_opts {
                                  a sound 512) bytes of their base64. Your own gets a list
                                  with files as JSON */
     void *count_ctx;
+    ms_cache cache;           /* breakpoints for such a provider: after the system text
+                                 (without one the tools) and the newest message, and
+                                 where the request before ended; at most 4 with those in
+                                 tools and extra. The user's texts are then blocks: keep
+                                 it the same in a conversation. Others cache by
+                                 themselves */
+    ms_str cache_key;         /* of requests that begin alike, for openai and
+                                 openai-responses: their prompt_cache_key, unless extra
+                                 has one; absent: none */
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
     bool shorten;             /* shortens assistant text as ms_shorten_message does */
@@ -1557,6 +1573,7 @@ typedef struct ms_project_report {
                                  of another model. Switch thinking off for this request */
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
+    uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
@@ -2928,6 +2945,7 @@ struct ms_profile {
                                  separated by spaces; NULL: neither */
     bool file_urls;           /* it also takes them by URL */
     bool file_ids;            /* and files of its own store, by their id there */
+    bool cache_keys;          /* a request has opts.cache_key as prompt_cache_key */
 };
 #endif /* MSGSTORE_NO_FORMATS */
 
@@ -29818,40 +29836,40 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true},
+     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true, true},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
-     MS_THINKING_RUNNING, false, 0, NULL, false, false},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true, false},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0,
-     MS__PDF " audio/aiff " MS__SOUNDS, true, true},
+     MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_RUNNING, false, 0, MS__OFFICE " application/json audio/aiff " MS__SOUNDS,
-     true, false},
+     true, false, false},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
-     MS_THINKING_RUNNING, false, 0, NULL, false, false},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, true, 0, NULL, false, false},
+     MS_THINKING_CALLS, true, 0, NULL, false, false, false},
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0, NULL, false, false},
+     MS_THINKING_ALL, false, 0, NULL, false, false, false},
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true,
-     false},
+     false, false},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0, MS__PDF, true, true},
+     MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false},
+     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -30105,6 +30123,32 @@ static const ms__file_form *const
         ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
         ms__pydantic_files, ms__responses_files, ms__bedrock_files};
 
+/* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
+ * before the last so many bytes of the system text, the tools and a message. `prompt` is
+ * the system text as a list. A row of zeroes: its provider caches by itself, or not at
+ * all. */
+#define MS__MARKS_MOST 4
+typedef struct ms__breakpoint {
+    const char *mark, *hour, *prompt;
+    size_t prompt_tail, tools_tail, message_tail;
+} ms__breakpoint;
+
+#define MS__NO_BREAKPOINT {NULL, NULL, NULL, 0, 0, 0}
+static const ms__breakpoint
+    ms__wire_breakpoints[sizeof ms__wires / sizeof ms__wires[0]] = {
+    MS__NO_BREAKPOINT, /* chat */
+    MS__NO_BREAKPOINT, /* ollama */
+    {",\"cache_control\":{\"type\":\"ephemeral\"}",
+     ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}",
+     "\"system\":[{\"type\":\"text\",\"text\":%s}],", 3, 2, 3}, /* anthropic */
+    MS__NO_BREAKPOINT, /* gemini */
+    MS__NO_BREAKPOINT, /* pydantic-ai */
+    MS__NO_BREAKPOINT, /* openai-responses */
+    {",{\"cachePoint\":{\"type\":\"default\"}}",
+     ",{\"cachePoint\":{\"type\":\"default\",\"ttl\":\"1h\"}}",
+     "\"system\":[{\"text\":%s}],", 2, 2, 2}, /* bedrock */
+};
+
 /* The result of a call of each type of item; those of others are of functions. %v is the
  * result as JSON, or made up of its text. */
 static const struct ms__item_type {
@@ -30249,6 +30293,12 @@ typedef struct ms__name {
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
 
+/* A text that is written to memory, since a breakpoint stands before its end. */
+typedef struct ms__breakpoint_text {
+    ms_json_writer json; /* of the text around it */
+    ms_buf buf;
+} ms__breakpoint_text;
+
 /* The state of a projection. All of it is in the arena. */
 typedef struct ms__projector {
     ms_project_report report;
@@ -30282,6 +30332,9 @@ typedef struct ms__projector {
     size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
+    const ms__breakpoint *mark;       /* of cache breakpoints; NULL: none is written */
+    size_t mark_room;           /* how many more the request may have */
+    ms__breakpoint_text *marked; /* the text that will have one; NULL: none had so far */
 } ms__projector;
 
 static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)
@@ -32775,7 +32828,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
 
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
- *   %c the same, or a list where files are among them
+ *   %c the same, or a list where files are among them, or breakpoints are written
  *   %b texts and files in a list    %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
@@ -32794,7 +32847,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             return;
         }
         ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
-        bool list = placeholder[1] == 'c' && ms__has_files(parts);
+        bool list = placeholder[1] == 'c' && (ms__has_files(parts) || p->mark);
         switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
@@ -32840,6 +32893,37 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (list) ms__out(p, "]");
         }
     }
+}
+
+/* ---- Cache breakpoints. */
+
+/* Begins a text that will have a breakpoint before its end; false: it will have none. */
+static bool ms__mark_begin(ms__projector *p)
+{
+    if (!p->mark || p->mark_room == 0) return false;
+    size_t size = sizeof *p->marked;
+    if (!p->marked) p->marked = (ms__breakpoint_text *)ms__project_alloc(p, size);
+    if (!p->marked) return false;
+    p->mark_room--;
+    p->report.breakpoints++;
+    p->marked->buf.arena = p->arena;
+    p->marked->buf.len = 0;
+    p->marked->json = p->json;
+    ms_json_init(&p->json, ms_buf_write, &p->marked->buf, false);
+    return true;
+}
+
+/* Ends it: the breakpoint stands before its last `tail` bytes. */
+static void ms__mark_end(ms__projector *p, size_t tail)
+{
+    ms_result code = ms_json_finish(&p->json);
+    ms_str text = ms_buf_text(&p->marked->buf);
+    p->json = p->marked->json;
+    if (code != MS_OK) p->no_memory = text.len + 1;
+    if (p->no_memory) return;
+    ms__json_bytes(&p->json, text.ptr, text.len - tail);
+    ms__out(p, p->opts.cache == MS_CACHE_1H ? p->mark->hour : p->mark->mark);
+    ms__json_bytes(&p->json, text.ptr + text.len - tail, tail);
 }
 
 static void ms__message_begin(ms__projector *p)
@@ -32988,11 +33072,37 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
     return last->next;
 }
 
-/* Writes the list of messages. */
+/* Returns the group after those that ms__emit_run writes; *user: they end with a user's
+ * message, as results are for these wires. */
+static const ms__group *ms__run_next(const ms__projector *p, const ms__group *from,
+                                     bool *user)
+{
+    const ms__group *last = ms__run_last(from), *next = last->next;
+    *user = from->kind == MS__ITEM_USER || last->has_calls;
+    if (!last->has_calls || !next || next->kind != MS__ITEM_USER || !p->wire->after)
+        return next;
+    return ms__run_last(next)->next;
+}
+
+/* Writes the list of messages. Breakpoints stand after the newest message, and where the
+ * request before this one ended: providers look for what is cached at breakpoints, and
+ * only few blocks back from them. */
 static void ms__emit_list(ms__projector *p)
 {
+    const ms__group *ends[2] = {NULL, NULL}; /* the newest first */
+    bool user;
+    for (const ms__group *g = p->mark ? p->first : NULL, *next; g; g = next) {
+        next = ms__run_next(p, g, &user);
+        if (user) ends[1] = ends[0];
+        if (user) ends[0] = g;
+    }
+    if (p->mark_room < 2) ends[1] = NULL;
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) {
+        bool marked = (g == ends[0] || g == ends[1]) && ms__mark_begin(p);
+        g = ms__emit_run(p, g);
+        if (marked) ms__mark_end(p, p->mark->message_tail);
+    }
     ms__out(p, "]");
 }
 
@@ -33003,6 +33113,30 @@ static void ms__emit_list(ms__projector *p)
  * provider of a wire refuses, ms_request refuses, before it writes. ms_pending reads as
  * they do, and lists the calls for which they would make up a result.
  * ================================================================================== */
+
+/* Returns how many breakpoints a request may have beside those in its tools, and one in
+ * extra. */
+static MS__NOINLINE size_t ms__mark_room(const ms_request_desc *desc)
+{
+    size_t n = ms__has_member(desc->extra, "cache_control");
+    for (ms_json_iter it = ms_json_iterate(desc->tools); desc->tools.ptr;) {
+        if (!ms_json_next(&it)) break;
+        n += ms__has_member(it.value, "cache_control") ||
+             ms__has_member(it.value, "cachePoint");
+    }
+    return n < MS__MARKS_MOST ? MS__MARKS_MOST - n : 0;
+}
+
+/* Returns whether a breakpoint can stand after the tools: they have none of their own
+ * there, and the last one is sent with the request. */
+static bool ms__tools_end(ms_str tools)
+{
+    ms_str last = ms__absent();
+    ms_json_iter it = ms_json_iterate(tools);
+    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    return last.ptr && !ms__has_member(last, "cache_control") &&
+           !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
+}
 
 static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                 const ms_request_desc *desc,
@@ -33016,6 +33150,9 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                      : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
+    const ms__breakpoint *mark = &ms__wire_breakpoints[profile->wire];
+    if (p->opts.cache && mark->mark) p->mark = mark;
+    if (p->mark) p->mark_room = ms__mark_room(desc);
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
@@ -33093,7 +33230,11 @@ static void ms__request_head(ms__projector *p)
     ms__out(p, "{");
     if (p->opts.model.len > 0 && p->wire->model)
         ms__out_member(p, p->wire->model, p->opts.model);
-    if (p->report.system.ptr) ms__out_member(p, p->wire->prompt, p->report.system);
+    if (p->report.system.ptr) {
+        bool marked = ms__mark_begin(p);
+        ms__out_member(p, p->mark ? p->mark->prompt : p->wire->prompt, p->report.system);
+        if (marked) ms__mark_end(p, p->mark->prompt_tail);
+    }
     ms__out(p, p->wire->list);
 }
 
@@ -33109,7 +33250,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms_json_iter it = ms_json_iterate(desc->extra);
     char number[24];
     size_t len = ms__u64_write(p->profile->max_tokens, number);
-    if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
+    if (desc->tools.ptr) {
+        bool marked = !p->report.system.ptr && ms__tools_end(desc->tools) &&
+                      ms__mark_begin(p);
+        ms__out_member(p, p->wire->tools, desc->tools);
+        if (marked) ms__mark_end(p, p->mark->tools_tail);
+    }
+    if (p->opts.cache_key.len > 0 && p->profile->cache_keys &&
+        !ms__has_member(desc->extra, "prompt_cache_key")) {
+        ms__out(p, ",\"prompt_cache_key\":");
+        ms__out_text(p, p->opts.cache_key);
+    }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
     for (const char *name = p->wire->always; name && *name;) {

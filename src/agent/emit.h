@@ -667,7 +667,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
 
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
- *   %c the same, or a list where files are among them
+ *   %c the same, or a list where files are among them, or breakpoints are written
  *   %b texts and files in a list    %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
@@ -686,7 +686,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             return;
         }
         ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
-        bool list = placeholder[1] == 'c' && ms__has_files(parts);
+        bool list = placeholder[1] == 'c' && (ms__has_files(parts) || p->mark);
         switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
@@ -732,6 +732,37 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (list) ms__out(p, "]");
         }
     }
+}
+
+/* ---- Cache breakpoints. */
+
+/* Begins a text that will have a breakpoint before its end; false: it will have none. */
+static bool ms__mark_begin(ms__projector *p)
+{
+    if (!p->mark || p->mark_room == 0) return false;
+    size_t size = sizeof *p->marked;
+    if (!p->marked) p->marked = (ms__breakpoint_text *)ms__project_alloc(p, size);
+    if (!p->marked) return false;
+    p->mark_room--;
+    p->report.breakpoints++;
+    p->marked->buf.arena = p->arena;
+    p->marked->buf.len = 0;
+    p->marked->json = p->json;
+    ms_json_init(&p->json, ms_buf_write, &p->marked->buf, false);
+    return true;
+}
+
+/* Ends it: the breakpoint stands before its last `tail` bytes. */
+static void ms__mark_end(ms__projector *p, size_t tail)
+{
+    ms_result code = ms_json_finish(&p->json);
+    ms_str text = ms_buf_text(&p->marked->buf);
+    p->json = p->marked->json;
+    if (code != MS_OK) p->no_memory = text.len + 1;
+    if (p->no_memory) return;
+    ms__json_bytes(&p->json, text.ptr, text.len - tail);
+    ms__out(p, p->opts.cache == MS_CACHE_1H ? p->mark->hour : p->mark->mark);
+    ms__json_bytes(&p->json, text.ptr + text.len - tail, tail);
 }
 
 static void ms__message_begin(ms__projector *p)
@@ -880,10 +911,36 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
     return last->next;
 }
 
-/* Writes the list of messages. */
+/* Returns the group after those that ms__emit_run writes; *user: they end with a user's
+ * message, as results are for these wires. */
+static const ms__group *ms__run_next(const ms__projector *p, const ms__group *from,
+                                     bool *user)
+{
+    const ms__group *last = ms__run_last(from), *next = last->next;
+    *user = from->kind == MS__ITEM_USER || last->has_calls;
+    if (!last->has_calls || !next || next->kind != MS__ITEM_USER || !p->wire->after)
+        return next;
+    return ms__run_last(next)->next;
+}
+
+/* Writes the list of messages. Breakpoints stand after the newest message, and where the
+ * request before this one ended: providers look for what is cached at breakpoints, and
+ * only few blocks back from them. */
 static void ms__emit_list(ms__projector *p)
 {
+    const ms__group *ends[2] = {NULL, NULL}; /* the newest first */
+    bool user;
+    for (const ms__group *g = p->mark ? p->first : NULL, *next; g; g = next) {
+        next = ms__run_next(p, g, &user);
+        if (user) ends[1] = ends[0];
+        if (user) ends[0] = g;
+    }
+    if (p->mark_room < 2) ends[1] = NULL;
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) {
+        bool marked = (g == ends[0] || g == ends[1]) && ms__mark_begin(p);
+        g = ms__emit_run(p, g);
+        if (marked) ms__mark_end(p, p->mark->message_tail);
+    }
     ms__out(p, "]");
 }

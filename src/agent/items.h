@@ -110,6 +110,12 @@ typedef struct ms__name {
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
 
+/* A text that is written to memory, since a breakpoint stands before its end. */
+typedef struct ms__breakpoint_text {
+    ms_json_writer json; /* of the text around it */
+    ms_buf buf;
+} ms__breakpoint_text;
+
 /* The state of a projection. All of it is in the arena. */
 typedef struct ms__projector {
     ms_project_report report;
@@ -143,6 +149,9 @@ typedef struct ms__projector {
     size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
+    const ms__breakpoint *mark;       /* of cache breakpoints; NULL: none is written */
+    size_t mark_room;           /* how many more the request may have */
+    ms__breakpoint_text *marked; /* the text that will have one; NULL: none had so far */
 } ms__projector;
 
 static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)

@@ -32,40 +32,40 @@
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true},
+     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true, true},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
-     MS_THINKING_RUNNING, false, 0, NULL, false, false},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true, false},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      "image/png image/jpeg image/webp image/heic image/heif", true, MS__START,
      MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0,
-     MS__PDF " audio/aiff " MS__SOUNDS, true, true},
+     MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_RUNNING, false, 0, MS__OFFICE " application/json audio/aiff " MS__SOUNDS,
-     true, false},
+     true, false, false},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
-     MS_THINKING_RUNNING, false, 0, NULL, false, false},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, true, 0, NULL, false, false},
+     MS_THINKING_CALLS, true, 0, NULL, false, false, false},
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0, NULL, false, false},
+     MS_THINKING_ALL, false, 0, NULL, false, false, false},
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_CALLS, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true,
-     false},
+     false, false},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0, MS__PDF, true, true},
+     MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false},
+     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -318,6 +318,32 @@ static const ms__file_form *const
     ms__wire_files[sizeof ms__wires / sizeof ms__wires[0]] = {
         ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
         ms__pydantic_files, ms__responses_files, ms__bedrock_files};
+
+/* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
+ * before the last so many bytes of the system text, the tools and a message. `prompt` is
+ * the system text as a list. A row of zeroes: its provider caches by itself, or not at
+ * all. */
+#define MS__MARKS_MOST 4
+typedef struct ms__breakpoint {
+    const char *mark, *hour, *prompt;
+    size_t prompt_tail, tools_tail, message_tail;
+} ms__breakpoint;
+
+#define MS__NO_BREAKPOINT {NULL, NULL, NULL, 0, 0, 0}
+static const ms__breakpoint
+    ms__wire_breakpoints[sizeof ms__wires / sizeof ms__wires[0]] = {
+    MS__NO_BREAKPOINT, /* chat */
+    MS__NO_BREAKPOINT, /* ollama */
+    {",\"cache_control\":{\"type\":\"ephemeral\"}",
+     ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}",
+     "\"system\":[{\"type\":\"text\",\"text\":%s}],", 3, 2, 3}, /* anthropic */
+    MS__NO_BREAKPOINT, /* gemini */
+    MS__NO_BREAKPOINT, /* pydantic-ai */
+    MS__NO_BREAKPOINT, /* openai-responses */
+    {",{\"cachePoint\":{\"type\":\"default\"}}",
+     ",{\"cachePoint\":{\"type\":\"default\",\"ttl\":\"1h\"}}",
+     "\"system\":[{\"text\":%s}],", 2, 2, 2}, /* bedrock */
+};
 
 /* The result of a call of each type of item; those of others are of functions. %v is the
  * result as JSON, or made up of its text. */

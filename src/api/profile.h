@@ -59,4 +59,5 @@ struct ms_profile {
                                  separated by spaces; NULL: neither */
     bool file_urls;           /* it also takes them by URL */
     bool file_ids;            /* and files of its own store, by their id there */
+    bool cache_keys;          /* a request has opts.cache_key as prompt_cache_key */
 };

@@ -907,6 +907,24 @@ controls()
     control id_of_a_provider_without_files gcc test_project \
         parts_are_refused_when_they_do_not_say_what_they_are 100 \
         ms__part_check 'if (!part->file_id.ptr || *store) return MS_OK;' 'return MS_OK;'
+    control breakpoint_of_the_request_before_lost gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__emit_list 'if (user) ends[1] = ends[0];' ''
+    control breakpoint_in_a_message_that_goes_on gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__run_next 'return ms__run_last(next)->next;' 'return next;'
+    control user_text_with_a_breakpoint_is_a_string gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__out_form '(ms__has_files(parts) || p->mark)' 'ms__has_files(parts)'
+    control breakpoints_of_the_caller_not_counted gcc test_cache \
+        breakpoints_are_four_at_most 100 \
+        ms__mark_room 'return n < MS__MARKS_MOST ? MS__MARKS_MOST - n : 0;' \
+        'return MS__MARKS_MOST;'
+    control breakpoint_on_a_tool_that_is_not_sent gcc test_cache \
+        breakpoints_are_four_at_most 100 \
+        ms__tools_end ' && !ms__has_member(last, "defer_loading")' ''
+    control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
+        ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
