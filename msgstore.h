@@ -33152,7 +33152,7 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
         p->opts.agent_key = desc->memory->agent_key;
     const ms__breakpoint *mark = &ms__wire_breakpoints[profile->wire];
     if (p->opts.cache && mark->mark) p->mark = mark;
-    if (p->mark) p->mark_room = ms__mark_room(desc);
+    p->mark_room = MS__MARKS_MOST;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
@@ -33364,6 +33364,7 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     memset(p, 0, sizeof *p);
     p->arena = arena;
     MS__TRY(ms__project_begin(p, desc, err));
+    if (whole && p->mark) p->mark_room = ms__mark_room(desc);
     MS__TRY(ms__project_read(p, desc, err));
     ms_result code = ms__project_write(p, desc, whole, write, ctx, err);
     if (report) *report = p->report;
