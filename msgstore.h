@@ -1456,6 +1456,13 @@ typedef enum ms_thinking {
                                  edited since */
 } ms_thinking;
 
+/* Where a provider caches what it is told to (anthropic, bedrock), how long. */
+typedef enum ms_cache {
+    MS_CACHE_OFF,
+    MS_CACHE_5M,              /* five minutes from the last use */
+    MS_CACHE_1H               /* an hour; writing it costs more */
+} ms_cache;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -1485,8 +1492,19 @@ typedef struct ms_project_opts {
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
     ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
-                                 picture. Your own gets a list with pictures as JSON */
+                                 picture, a document and a sound, and one for each 64 (of
+                                 a sound 512) bytes of their base64. Your own gets a list
+                                 with files as JSON */
     void *count_ctx;
+    ms_cache cache;           /* breakpoints for such a provider: after the system text
+                                 (without one the tools) and the newest message, and
+                                 where the request before ended; at most 4 with those in
+                                 tools and extra. The user's texts are then blocks: keep
+                                 it the same in a conversation. Others cache by
+                                 themselves */
+    ms_str cache_key;         /* of requests that begin alike, for openai and
+                                 openai-responses: their prompt_cache_key, unless extra
+                                 has one; absent: none */
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
     bool shorten;             /* shortens assistant text as ms_shorten_message does */
@@ -1562,6 +1580,7 @@ typedef struct ms_project_report {
                                  of another model. Switch thinking off for this request */
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
+    uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
@@ -2267,36 +2286,71 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
  *
  * Content is text, or JSON. These JSON forms are parts, one alone or in a list; ms_parts
- * writes the first four:
+ * writes those marked with a star. M is a media type, D base64, U a URL.
  *
- *   text                 {"type":"text","text":T}, also input_text, output_text, refusal
+ *   text                 {"type":"text","text":T} *, also input_text, output_text,
+ *                        refusal
  *   picture by data      {"type":"image","source":{"type":"base64","media_type":M,
- *                        "data":D}}, {"type":"image","mimeType":M,"data":D},
+ *                        "data":D}} *, {"type":"image","mimeType":M,"data":D},
  *                        {"inlineData":{"mimeType":M,"data":D}}, {"kind":"binary",...}
- *   picture by URL       {"type":"image_url","image_url":{"url":U}}, {"type":"image",
+ *   picture by URL       {"type":"image_url","image_url":{"url":U}} *, {"type":"image",
  *                        "source":{"type":"url","url":U}}, input_image, fileData; U may
  *                        be a data URL
- *   document             {"type":"document","source":{...}}, file: "[document left out]"
- *   sound, video         input_audio, audio-url, video-url: "[input_audio left out]"
+ *   document by data     {"type":"document","source":{"type":"base64","media_type":M,
+ *                        "data":D},"title":N} *, file and input_file with file_data and
+ *                        filename, {"document":{"name":N,"format":F,"source":{"bytes":
+ *                        D}}}, inlineData, {"kind":"binary",...}
+ *   document by URL      {"type":"document","source":{"type":"url","url":U}} *,
+ *                        input_file, fileData, document-url
+ *   document of text     {"type":"document","source":{"type":"text","data":T}}
+ *   sound by data        {"type":"audio","mimeType":M,"data":D} *, {"type":"input_audio",
+ *                        "input_audio":{"data":D,"format":F}}, {"audio":{"format":F,
+ *                        "source":{"bytes":D}}}, inlineData, {"kind":"binary",...}
+ *   sound by URL         {"kind":"audio-url","url":U,"media_type":M} *, fileData
+ *   by id                {"type":"input_file","file_id":I} *, file, input_image: in the
+ *                        store of OpenAI; {"type":"document","source":{"type":"file",
+ *                        "file_id":I}} *, image: in that of Anthropic; a fileUri of
+ *                        Gemini's file service
+ *   video                video-url and others: "[video-url left out]"
  *   any other JSON       data: sent as its text, or as JSON where a result may be that
  *
- * A picture that the provider does not take is "[image left out]"; report->wrapped counts
- * what is left out. A tool's picture stands in its result where the provider takes it
- * there. Else "[image below]" does, and the picture follows the results as the user's,
- * after "[image of TOOL]". So do pictures of other agents. In a result an object that is
- * a text part is data, and a list of strings, too. */
+ * What a provider does not take is "[image left out]", "[document left out]" and so on,
+ * by the word of its form; report->wrapped counts it. A document of text is sent as a
+ * text then, after its name in brackets, and counted, too. Providers take:
+ *
+ *   openai               pictures; PDF by data or id; WAV and MP3
+ *   openai-responses     pictures; PDF by data, URL or id
+ *   openrouter           pictures; PDF by data or URL; sounds
+ *   anthropic            pictures; PDF by data, URL or id; documents of text
+ *   gemini               pictures; PDF and sounds by data or URL
+ *   bedrock              pictures, documents of offices, sounds, all by data
+ *   pydantic-ai          all
+ *   chat-strict, glm     pictures
+ *   ollama               pictures by data
+ *   deepseek             none
+ *
+ * A tool's file stands in its result where the provider takes it there. Else "[image
+ * below]" does, and the file follows the results as the user's, after "[image of TOOL]".
+ * So do files of other agents. In a result an object that is a text part is data, and a
+ * list of strings, too. */
 
-/* One part of a message's content. Set one of the first three. */
+/* One part of a message's content. Set one of text, bytes, url and file_id. */
 typedef struct ms_part {
     ms_str text;
     ms_str bytes;             /* of a file, as they are: they become base64 */
-    ms_str url;               /* of a picture: http, https, gs or data */
-    ms_str mime;              /* of bytes: "image/png", "application/pdf" */
+    ms_str url;               /* of a file: http, https, gs or data */
+    ms_str mime;              /* "image/png", "application/pdf", "audio/wav"; needed with
+                                 bytes; a URL without it is of a picture */
+    ms_str name;              /* of a document: "report.pdf"; absent: none */
+    ms_str file_id;           /* of a file in the provider's own store; only that takes
+                                 it. mime tells whether it is a picture */
+    ms_str provider;          /* of file_id: the name of a profile */
 } ms_part;
 
-/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Bytes
- * of media type image/... are a picture, others a document. MS_E_ARGUMENT: a part has
- * none or several of the three, or bytes without a media type. MS_E_ARENA. */
+/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Files
+ * of media type image/... are pictures, of audio/... sounds, all others documents.
+ * MS_E_ARGUMENT: a part has none or several of the four, bytes without a media type, or
+ * an id of a provider that has none. MS_E_ARENA. */
 MS_API ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena, ms_value *out,
                           ms_error *err);
 
@@ -2990,6 +3044,11 @@ struct ms_profile {
                                  empty one: DeepSeek refuses a call without it */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
                                  0: none. Anthropic refuses a request without it */
+    const char *files;        /* media types of documents and sounds that it takes,
+                                 separated by spaces; NULL: neither */
+    bool file_urls;           /* it also takes them by URL */
+    bool file_ids;            /* and files of its own store, by their id there */
+    bool cache_keys;          /* a request has opts.cache_key as prompt_cache_key */
 };
 #endif /* MSGSTORE_NO_FORMATS */
 
@@ -29868,6 +29927,14 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 #define MS__GEMINI_IMAGES "image/png image/jpeg image/webp image/heic image/heif"
+#define MS__PDF "application/pdf"
+#define MS__WAV_MP3 "audio/wav audio/x-wav audio/wave audio/mpeg audio/mp3"
+#define MS__SOUNDS MS__WAV_MP3 " audio/ogg audio/flac audio/aac"
+#define MS__OFFICE                                                                       \
+    MS__PDF " text/plain text/csv text/html text/markdown application/msword "           \
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document "           \
+    "application/vnd.ms-excel "                                                          \
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
  * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
@@ -29876,40 +29943,43 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0},
+     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true, true},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true, false},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      MS__GEMINI_IMAGES, true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0,
+     MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, MS__OFFICE " application/json audio/aiff " MS__SOUNDS,
+     true, false, false},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, true, 0},
+     MS_THINKING_CALLS, true, 0, NULL, false, false, false},
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, NULL, false, false, false},
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 64, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0},
+     MS_THINKING_CALLS, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true,
+     false, false},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -29957,7 +30027,9 @@ enum ms__wire_rule {
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
     MS__RESULT_OBJECT = 32,         /* it is an object */
-    MS__RESULT_PICTURES = 64,       /* it may hold pictures */
+    MS__RESULT_PICTURES = 64,       /* it may hold pictures and documents */
+    MS__RESULT_SOUNDS = 65536,      /* and sounds */
+    MS__DOCUMENT_TEXT = 131072,     /* a message with a document needs a text, too */
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
@@ -30047,7 +30119,7 @@ static const ms__wire ms__wires[] = {
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
-     MS__RESULT_OUTCOME}, /* pydantic-ai */
+     MS__RESULT_SOUNDS | MS__RESULT_OUTCOME}, /* pydantic-ai */
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
      NULL, "", "", NULL,
      "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
@@ -30076,9 +30148,9 @@ static const ms__wire ms__wires[] = {
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
-     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
-     MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
-    /* bedrock */
+     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST |
+     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED |
+     MS__DOCUMENT_TEXT}, /* bedrock */
     {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
      "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
      "{\"type\":\"text\",\"text\":",
@@ -30093,6 +30165,123 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
+};
+
+/* A file is a picture, a document or a sound. */
+typedef enum ms__file_kind {
+    MS__FILE_PICTURE,
+    MS__FILE_DOCUMENT,
+    MS__FILE_SOUND
+} ms__file_kind;
+
+/* How a wire spells documents and sounds, and pictures by id. No row: it takes none.
+ *   %d value  %m media type  %f format  %+ context and citations
+ *   %n file name, made up if there is none        %t title, after a comma
+ *   %u a name that no other document of the list has
+ *   %M media type as a member, if it is known */
+#define MS__CHAT_FILE "{\"type\":\"file\",\"file\":{"
+#define MS__INPUT_FILE "{\"type\":\"input_file\","
+#define MS__DOCUMENT "{\"type\":\"document\",\"source\":{\"type\":"
+#define MS__INLINE "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}"
+#define MS__FILE_URI "{\"fileData\":{%M\"fileUri\":\"%d\"}}"
+typedef struct ms__file_form {
+    ms__file_kind kind;
+    char by;                        /* what %d is, see ms__element; 0: the end */
+    const char *form;
+} ms__file_form;
+
+#define MS__FILE_END {MS__FILE_PICTURE, 0, NULL}
+static const ms__file_form ms__chat_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__CHAT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}}"},
+    {MS__FILE_DOCUMENT, 'u', MS__CHAT_FILE "\"filename\":\"%n\",\"file_data\":\"%d\"}}"},
+    {MS__FILE_DOCUMENT, 'o', MS__CHAT_FILE "\"file_id\":\"%d\"}}"},
+    {MS__FILE_SOUND, 'd',
+     "{\"type\":\"input_audio\",\"input_audio\":{\"data\":\"%d\",\"format\":\"%f\"}}"},
+    MS__FILE_END};
+static const ms__file_form ms__anthropic_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__DOCUMENT "\"base64\",\"media_type\":\"%m\",\"data\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 'u', MS__DOCUMENT "\"url\",\"url\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 'a', MS__DOCUMENT "\"file\",\"file_id\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 't',
+     MS__DOCUMENT "\"text\",\"media_type\":\"text/plain\",\"data\":\"%d\"}%t%+}"},
+    {MS__FILE_PICTURE, 'a',
+     "{\"type\":\"image\",\"source\":{\"type\":\"file\",\"file_id\":\"%d\"}}"},
+    MS__FILE_END};
+static const ms__file_form ms__gemini_files[] = {
+    {MS__FILE_DOCUMENT, 'd', MS__INLINE},
+    {MS__FILE_SOUND, 'd', MS__INLINE},
+    {MS__FILE_DOCUMENT, 'u', MS__FILE_URI},
+    {MS__FILE_SOUND, 'u', MS__FILE_URI},
+    {MS__FILE_DOCUMENT, 'g', MS__FILE_URI},
+    {MS__FILE_SOUND, 'g', MS__FILE_URI},
+    {MS__FILE_PICTURE, 'g', MS__FILE_URI},
+    MS__FILE_END};
+static const ms__file_form ms__pydantic_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}"},
+    {MS__FILE_SOUND, 'd', "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}"},
+    {MS__FILE_DOCUMENT, 'u', "{\"url\":\"%d\",\"kind\":\"document-url\"}"},
+    {MS__FILE_SOUND, 'u', "{\"url\":\"%d\",\"kind\":\"audio-url\"}"},
+    MS__FILE_END};
+static const ms__file_form ms__responses_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__INPUT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}"},
+    {MS__FILE_DOCUMENT, 'u', MS__INPUT_FILE "\"file_url\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'o', MS__INPUT_FILE "\"file_id\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'o',
+     "{\"type\":\"input_image\",\"detail\":\"auto\",\"file_id\":\"%d\"}"},
+    MS__FILE_END};
+static const ms__file_form ms__bedrock_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"document\":{\"name\":\"%u\",\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}%+"
+     "}}"},
+    {MS__FILE_SOUND, 'd',
+     "{\"audio\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}"},
+    MS__FILE_END};
+static const ms__file_form ms__interactions_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"type\":\"document\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
+    {MS__FILE_SOUND, 'd', "{\"type\":\"audio\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
+    {MS__FILE_DOCUMENT, 'u', "{\"type\":\"document\",\"uri\":\"%d\"}"},
+    {MS__FILE_SOUND, 'u', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'g', "{\"type\":\"document\",\"uri\":\"%d\"}"},
+    {MS__FILE_SOUND, 'g', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'g', "{\"type\":\"image\",\"uri\":\"%d\"}"},
+    MS__FILE_END};
+
+/* Of each wire, in their order. */
+static const ms__file_form *const
+    ms__wire_files[sizeof ms__wires / sizeof ms__wires[0]] = {
+        ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
+        ms__pydantic_files, ms__responses_files, ms__bedrock_files,
+        ms__interactions_files};
+
+/* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
+ * before the last so many bytes of the system text, the tools and a message. `prompt` is
+ * the system text as a list. A row of zeroes: its provider caches by itself, or not at
+ * all. */
+#define MS__MARKS_MOST 4
+typedef struct ms__breakpoint {
+    const char *mark, *hour, *prompt;
+    size_t prompt_tail, tools_tail, message_tail;
+} ms__breakpoint;
+
+#define MS__NO_BREAKPOINT {NULL, NULL, NULL, 0, 0, 0}
+static const ms__breakpoint
+    ms__wire_breakpoints[sizeof ms__wires / sizeof ms__wires[0]] = {
+    MS__NO_BREAKPOINT, /* chat */
+    MS__NO_BREAKPOINT, /* ollama */
+    {",\"cache_control\":{\"type\":\"ephemeral\"}",
+     ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}",
+     "\"system\":[{\"type\":\"text\",\"text\":%s}],", 3, 2, 3}, /* anthropic */
+    MS__NO_BREAKPOINT, /* gemini */
+    MS__NO_BREAKPOINT, /* pydantic-ai */
+    MS__NO_BREAKPOINT, /* openai-responses */
+    {",{\"cachePoint\":{\"type\":\"default\"}}",
+     ",{\"cachePoint\":{\"type\":\"default\",\"ttl\":\"1h\"}}",
+     "\"system\":[{\"text\":%s}],", 2, 2, 2}, /* bedrock */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the
@@ -30150,10 +30339,16 @@ typedef enum ms__item_kind {
     MS__ITEM_RESULT
 } ms__item_kind;
 
-/* A part of a message: a text, or a picture with data and mime, or one with url. */
+/* A part of a message: a text, or a file (text absent). */
 typedef struct ms__element {
     struct ms__element *next;
-    ms_str text, mime, data, url;
+    ms_str text;
+    ms_str mime, value; /* of a file; value is what `by` says */
+    ms_str name;        /* of a file; absent: none */
+    ms_str members;     /* of a document, for Claude: "name":value, with commas between */
+    ms__file_kind kind;
+    char by;            /* 'd': base64; 'u': a URL; 't': the text of a document; an id in
+                           the file store of 'o' OpenAI, 'a' Anthropic, 'g' Gemini */
     bool glued;    /* it goes on with the text before it, as one sentence */
 } ms__element;
 
@@ -30183,8 +30378,8 @@ typedef struct ms__item {
     struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
-    ms__element *parts;          /* the parts, if text is a JSON list with pictures */
-    ms__element *pictures;       /* of a result: they follow it as the user's */
+    ms__element *parts;          /* the parts, if text is a JSON list with files */
+    ms__element *files;          /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str raw;      /* the item as its maker wrote it, with its own id */
     const char *reply; /* of a call: the template of its result; NULL: the wire's */
@@ -30227,6 +30422,7 @@ enum {
     MS__NAME_CALL,
     MS__NAME_AGENT,
     MS__NAME_ANSWER,
+    MS__NAME_FILE,
     MS__NAME_TABLES
 };
 
@@ -30235,8 +30431,8 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool taken;               /* an id: a call uses it */
-    uint32_t tries;           /* an id: how many were derived from it */
+    bool taken;               /* an id: a call uses it; a document's name: one has it */
+    uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
     ms__group *turn;          /* an agent: its newest turn; an answer: the group of its
@@ -30246,6 +30442,12 @@ typedef struct ms__name {
 } ms__name;
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
+
+/* A text that is written to memory, since a breakpoint stands before its end. */
+typedef struct ms__breakpoint_text {
+    ms_json_writer json; /* of the text around it */
+    ms_buf buf;
+} ms__breakpoint_text;
 
 /* The state of a projection. All of it is in the arena. */
 typedef struct ms__projector {
@@ -30288,6 +30490,9 @@ typedef struct ms__projector {
     size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
+    const ms__breakpoint *mark;       /* of cache breakpoints; NULL: none is written */
+    size_t mark_room;           /* how many more the request may have */
+    ms__breakpoint_text *marked; /* the text that will have one; NULL: none had so far */
 } ms__projector;
 
 static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)
@@ -30404,10 +30609,11 @@ static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *nam
                                                                            : ms__absent();
 }
 
-/* ==== [parts] texts and pictures of one message ====================================
+/* ==== [parts] texts and files of one message ========================================
  * Content may be a list of parts in the spelling of any provider. Each part becomes an
- * element: a text, or a picture if the provider takes it; any other part becomes its name
- * in brackets. ms_parts writes such a list.
+ * element: a text, or a file (a picture, a document, a sound) if the provider takes it.
+ * A document of text that it does not take becomes a text; any other part becomes its
+ * name in brackets. ms_parts writes such a list.
  * ================================================================================== */
 
 /* ---- How much a text is. */
@@ -30434,12 +30640,14 @@ MS_API size_t ms_count_tokens(void *ctx, ms_value text)
 /* ---- Parts of a message. */
 
 /* The forms of a part in a list, as the formats spell them. `need` is the member that
- * holds the text or the picture. A list of search results with a member "text" is data:
+ * holds the text or the file. A list of search results with a member "text" is data:
  * only these forms count. */
 typedef enum ms__part_kind {
+    MS__PART_PICTURE = MS__FILE_PICTURE, /* a file, of the kind of its media type */
+    MS__PART_DOCUMENT = MS__FILE_DOCUMENT,
+    MS__PART_SOUND = MS__FILE_SOUND,
     MS__PART_TEXT,
-    MS__PART_PICTURE,
-    MS__PART_FILE,   /* left out, its name in brackets */
+    MS__PART_OTHER,  /* left out, its name in brackets */
     MS__PART_NOTHING /* left out */
 } ms__part_kind;
 
@@ -30456,20 +30664,30 @@ static const ms__part_form ms__part_forms[] = {
     {'t', "refusal", "refusal", MS__PART_TEXT},
     {'t', "image_url", "image_url", MS__PART_PICTURE},
     {'t', "input_image", "image_url", MS__PART_PICTURE},
+    {'t', "input_image", "file_id", MS__PART_PICTURE},
     {'t', "image", "source", MS__PART_PICTURE},
     {'t', "image", "data", MS__PART_PICTURE},
-    {'t', "image", "uri", MS__PART_PICTURE}, /* of Interactions */
-    {'t', "document", "source", MS__PART_FILE},
-    {'t', "input_audio", "input_audio", MS__PART_FILE},
-    {'t', "file", "file", MS__PART_FILE},
+    {'t', "image", "uri", MS__PART_PICTURE},
+    {'t', "document", "source", MS__PART_DOCUMENT},
+    {'t', "document", "data", MS__PART_DOCUMENT},
+    {'t', "document", "uri", MS__PART_DOCUMENT},
+    {'t', "input_audio", "input_audio", MS__PART_SOUND},
+    {'t', "audio", "data", MS__PART_SOUND},
+    {'t', "audio", "uri", MS__PART_SOUND},
+    {'t', "file", "file", MS__PART_DOCUMENT},
+    {'t', "input_file", "file_data", MS__PART_DOCUMENT},
+    {'t', "input_file", "file_url", MS__PART_DOCUMENT},
+    {'t', "input_file", "file_id", MS__PART_DOCUMENT},
     {'t', "redacted_thinking", "data", MS__PART_NOTHING},
     {'k', "image-url", "url", MS__PART_PICTURE},
     {'k', "binary", "data", MS__PART_PICTURE},
-    {'k', "audio-url", "url", MS__PART_FILE},
-    {'k', "video-url", "url", MS__PART_FILE},
-    {'k', "document-url", "url", MS__PART_FILE},
+    {'k', "audio-url", "url", MS__PART_SOUND},
+    {'k', "video-url", "url", MS__PART_OTHER},
+    {'k', "document-url", "url", MS__PART_DOCUMENT},
     {0, "inlineData", "inlineData", MS__PART_PICTURE},
-    {0, "image", "image", MS__PART_PICTURE}, /* of Converse */
+    {0, "image", "image", MS__PART_PICTURE}, /* of Converse, as the next two */
+    {0, "document", "document", MS__PART_DOCUMENT},
+    {0, "audio", "audio", MS__PART_SOUND},
     {0, "fileData", "fileData", MS__PART_PICTURE},
     {0, "text", "text", MS__PART_TEXT},
 };
@@ -30488,8 +30706,9 @@ static const ms__part_form *ms__part_form_of(ms_str element, ms_str *member)
                             ms_json_member(element, ms_str_of(f->need), member)
                       : ms__only_member(element, f->word, member);
         if (!is) continue;
-        bool string = ms_json_kind_of(*member) == MS_JSON_STRING;
-        return f->kind != MS__PART_TEXT || string ? f : NULL;
+        ms_json_kind kind = ms_json_kind_of(*member);
+        if (f->kind == MS__PART_TEXT) return kind == MS_JSON_STRING ? f : NULL;
+        return tag || kind == MS_JSON_OBJECT ? f : NULL;
     }
     return NULL;
 }
@@ -30537,58 +30756,244 @@ static bool ms__is_base64(ms__projector *p, ms_str *s)
     return true;
 }
 
+/* Returns the text of base64 of text; absent: it is not UTF-8. */
+static ms_str ms__base64_text(ms__projector *p, ms_str s)
+{
+    size_t len = 0, n = 0;
+    uint32_t bits = 0;
+    char *text = (char *)ms__project_alloc(p, s.len / 4 * 3 + 3);
+    for (size_t i = 0; text && i < s.len && s.ptr[i] != '='; i++) {
+        char c = s.ptr[i];
+        uint32_t six = c >= 'a'   ? (uint32_t)(c - 'a') + 26
+                       : c >= 'A' ? (uint32_t)(c - 'A')
+                       : c >= '0' ? (uint32_t)(c - '0') + 52
+                       : c == '+' ? 62u : 63u;
+        bits = bits << 6 | six;
+        n += 6;
+        if (n < 8) continue;
+        n -= 8;
+        text[len++] = (char)(bits >> n & 255);
+    }
+    ms_str out = ms_str_n(text, len);
+    return text && ms_utf8_check(out, NULL) ? out : ms__absent();
+}
+
+/* The media types of documents and sounds, and how file names and formats write them. */
+static const struct ms__media {
+    const char *mime, *format;
+} ms__media[] = {
+    {"application/pdf", "pdf"},
+    {"text/plain", "txt"},
+    {"text/csv", "csv"},
+    {"text/html", "html"},
+    {"text/markdown", "md"},
+    {"application/json", "json"},
+    {"application/msword", "doc"},
+    {"application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"},
+    {"application/vnd.ms-excel", "xls"},
+    {"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"},
+    {"application/vnd.openxmlformats-officedocument.presentationml.presentation",
+     "pptx"},
+    {"audio/wav", "wav"},
+    {"audio/x-wav", "wav"},
+    {"audio/wave", "wav"},
+    {"audio/mpeg", "mp3"},
+    {"audio/mp3", "mp3"},
+    {"audio/ogg", "ogg"},
+    {"audio/flac", "flac"},
+    {"audio/aac", "aac"},
+    {"audio/aiff", "aiff"},
+    {"audio/mp4", "mp4"},
+    {"audio/x-m4a", "m4a"},
+    {"audio/webm", "webm"},
+    {"audio/opus", "opus"},
+};
+
+/* Returns the row of a media type, or of a format with `mime` absent; NULL: none. */
+static const struct ms__media *ms__media_of(ms_str mime, ms_str format)
+{
+    for (size_t i = 0; i < sizeof ms__media / sizeof ms__media[0]; i++) {
+        const struct ms__media *m = &ms__media[i];
+        if (mime.ptr ? ms_str_equal(mime, ms_str_of(m->mime))
+                     : ms_str_equal(format, ms_str_of(m->format)))
+            return m;
+    }
+    return NULL;
+}
+
+/* Returns what stands behind the last dot of a file name; empty: it has no dot. */
+static ms_str ms__name_end(ms_str name)
+{
+    size_t i = name.len;
+    while (i > 0 && name.ptr[i - 1] != '.') i--;
+    return i > 0 ? ms_str_n(name.ptr + i, name.len - i) : MS_STR("");
+}
+
 /* Splits a data URL, "data:image/png;base64,AAAA", into media type and data. */
 static void ms__data_url(ms__element *x)
 {
     static const char mark[] = ";base64,";
     size_t len = sizeof mark - 1;
-    if (!ms__starts_with(x->url, MS_STR("data:"))) return;
-    ms_str rest = ms_str_n(x->url.ptr + 5, x->url.len - 5);
-    x->url = ms__absent();
-    for (size_t i = 0; i < 64 && i + len <= rest.len; i++) {
+    if (x->by != 'u' || !ms__starts_with(x->value, MS_STR("data:"))) return;
+    ms_str rest = ms_str_n(x->value.ptr + 5, x->value.len - 5);
+    x->by = 0;
+    for (size_t i = 0; i < 128 && i + len <= rest.len; i++) {
         if (memcmp(rest.ptr + i, mark, len) != 0) continue;
+        x->by = 'd';
         x->mime = ms_str_n(rest.ptr, i);
-        x->data = ms_str_n(rest.ptr + i + len, rest.len - i - len);
+        x->value = ms_str_n(rest.ptr + i + len, rest.len - i - len);
         return;
     }
 }
 
-/* Fills x from the members of a picture, by the names that they have in the formats. */
-static void ms__picture_members(ms__projector *p, ms_str object, ms__element *x)
+/* Sets the media type of a file from the word of a format: "png", "pdf", "mp3". */
+static void ms__file_format(ms__projector *p, ms_str format, ms__element *x)
+{
+    static const char *const of[] = {"image/", "application/", "audio/"};
+    const struct ms__media *m = x->kind == MS__FILE_PICTURE
+                                    ? NULL : ms__media_of(ms__absent(), format);
+    x->mime = m ? ms_str_of(m->mime)
+                : ms__concat3(p, ms_str_of(of[x->kind]), format, ms__absent());
+}
+
+/* Fills x from the members of a file, by the names that they have in the formats. An id
+ * is one of the store `ids`. */
+static void ms__file_members(ms__projector *p, ms_str object, char ids, ms__element *x)
 {
     ms_json_iter it = ms_json_iterate(object);
     while (it.object && ms_json_next(&it)) {
-        ms_str name;
+        ms_str name, value;
+        char by = 0;
         if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
             !ms__string_between(it.key, &name))
             continue;
-        if (ms__has_word("format", name))
-            x->mime = ms__concat3(p, MS_STR("image/"), ms__decoded(p, it.value),
-                                  ms__absent());
-        else if (ms__has_word("url fileUri uri", name)) x->url = ms__decoded(p, it.value);
-        else if (ms__has_word("data bytes", name)) x->data = ms__decoded(p, it.value);
-        else if (ms__has_word("mimeType media_type mime_type", name))
-            x->mime = ms__decoded(p, it.value);
+        if (ms__has_word("url uri fileUri file_url image_url", name)) by = 'u';
+        else if (ms__has_word("data bytes file_data", name)) by = 'd';
+        else if (ms_str_equal(name, MS_STR("file_id"))) by = ids;
+        else if (ms_str_equal(name, MS_STR("text")) && x->kind == MS__FILE_DOCUMENT)
+            by = 't';
+        else if (!ms__has_word("format mimeType media_type mime_type name filename title",
+                               name))
+            continue;
+        value = ms__decoded(p, it.value);
+        if (by == 'd' && ms__begins_with_word(value, "data: https:// http://")) by = 'u';
+        if (by && x->by != 'd') {
+            x->by = by;
+            x->value = value;
+        }
+        if (by) continue;
+        if (ms_str_equal(name, MS_STR("format"))) ms__file_format(p, value, x);
+        else if (name.ptr[0] == 'm') x->mime = value;
+        else if (!ms__is_blank(value)) x->name = value;
     }
 }
 
-/* Fills x with the picture of a part; false: the provider does not take it. */
-static bool ms__picture_of(ms__projector *p, ms_str element, ms_str member,
-                           ms__element *x)
+/* Adds a member of a document that Claude reads, if it is of that kind. */
+static void ms__file_member(ms__projector *p, ms_str object, const char *name,
+                            ms_json_kind kind, ms__element *x)
+{
+    ms_str value;
+    if (!ms_json_member(object, ms_str_of(name), &value) || value.len <= 2 ||
+        ms_json_kind_of(value) != kind)
+        return;
+    ms_str head = ms__concat3(p, x->members, MS_STR(",\""), ms_str_of(name));
+    x->members = ms__concat3(p, head, MS_STR("\":"), value);
+}
+
+/* Returns how the wire spells a file; NULL: it has no form for it. */
+static const char *ms__file_template(const ms__projector *p, const ms__element *x)
+{
+    if (x->kind == MS__FILE_PICTURE && x->by == 'd') return p->wire->data;
+    if (x->kind == MS__FILE_PICTURE && x->by == 'u') return p->wire->url;
+    const ms__file_form *f = ms__wire_files[p->profile->wire];
+    while (f && f->by && (f->kind != x->kind || f->by != x->by)) f++;
+    return f ? f->form : NULL;
+}
+
+/* Returns whether the provider takes a file. */
+static bool ms__file_taken(ms__projector *p, ms__element *x)
 {
     const ms_profile *profile = p->profile;
-    ms_str source;
+    bool picture = x->kind == MS__FILE_PICTURE;
+    const char *types = picture ? profile->images : profile->files;
+    bool known = types && ms__has_word(types, x->mime);
+    if (!types || !x->by) return false;
+    if (picture && x->by == 'd') return known && ms__is_base64(p, &x->value);
+    if (!ms__file_template(p, x)) return false;
+    if (x->by == 't') return true;
+    if (x->by == 'd') return known && ms__is_base64(p, &x->value);
+    if (x->by == 'u')
+        return (picture ? profile->image_urls : profile->file_urls) &&
+               (known || !x->mime.ptr) && ms__begins_with_word(x->value, p->wire->urls);
+    return profile->file_ids && x->value.len > 0;
+}
+
+/* Makes a text of a document of text that is not taken as it is. Where the provider has
+ * documents of text, it stays a document. */
+static bool ms__file_text(ms__projector *p, ms__element *x)
+{
+    bool text = ms__starts_with(x->mime, MS_STR("text/")) ||
+                ms_str_equal(x->mime, MS_STR("application/json"));
+    if (x->kind != MS__FILE_DOCUMENT || (x->by != 't' && (x->by != 'd' || !text)))
+        return false;
+    if (x->by == 'd')
+        x->value = ms__is_base64(p, &x->value) ? ms__base64_text(p, x->value)
+                                               : ms__absent();
+    if (!x->value.ptr) return false;
+    x->by = 't';
+    if (!ms__is_blank(x->value) && ms__file_taken(p, x)) return true;
+    p->report.wrapped++;
+    x->text = x->value;
+    if (x->name.len == 0) return true;
+    ms_str head = ms__concat3(p, MS_STR("["), x->name, MS_STR("]\n"));
+    x->text = ms__concat3(p, head, x->value, ms__absent());
+    return true;
+}
+
+/* Where Gemini keeps files. No other provider loads from there. */
+#define MS__GEMINI_FILES "https://generativelanguage.googleapis.com/"
+
+/* Finds the kind of a file, by its media type if that is known. */
+static void ms__file_kind_find(ms__element *x)
+{
+    for (size_t i = 0; i < x->mime.len; i++)
+        if (x->mime.ptr[i] == ';') x->mime.len = i;
+    const struct ms__media *m = x->mime.len > 0 || x->by != 'd'
+                                    ? NULL
+                                    : ms__media_of(ms__absent(), ms__name_end(x->name));
+    if (m) x->mime = ms_str_of(m->mime);
+    if (x->by == 'u' && ms__starts_with(x->value, MS_STR(MS__GEMINI_FILES))) x->by = 'g';
+    if (x->mime.len == 0) return;
+    x->kind = ms__starts_with(x->mime, MS_STR("image/"))   ? MS__FILE_PICTURE
+              : ms__starts_with(x->mime, MS_STR("audio/")) ? MS__FILE_SOUND
+                                                           : MS__FILE_DOCUMENT;
+}
+
+/* Fills x with the file of a part; false: the provider does not take it. */
+static bool ms__file_of(ms__projector *p, const ms__part_form *f, ms_str element,
+                        ms_str member, ms__element *x)
+{
+    ms_str source = ms__absent(), type;
     bool string = ms_json_kind_of(member) == MS_JSON_STRING;
-    if (!profile->images) return false;
-    ms__picture_members(p, string ? element : member, x);
-    if (!string && !x->data.ptr && ms_json_member(member, MS_STR("source"), &source))
-        ms__picture_members(p, source, x);
-    if (string && !x->url.ptr && !x->data.ptr) x->url = ms__decoded(p, member);
+    bool claude = strcmp(f->need, "source") == 0;
+    x->kind = (ms__file_kind)f->kind;
+    ms__file_members(p, element, claude ? 'a' : 'o', x);
+    if (!string) ms__file_members(p, member, claude ? 'a' : 'o', x);
+    if (!string && ms_json_member(member, MS_STR("source"), &source))
+        ms__file_members(p, source, 'o', x);
+    if (claude && x->by == 'd' && ms_json_member(member, MS_STR("type"), &type) &&
+        ms_json_string_is(type, MS_STR("text")))
+        x->by = 't';
+    if (string && !x->by) {
+        x->by = 'u';
+        x->value = ms__decoded(p, member);
+    }
     ms__data_url(x);
-    bool known = ms__has_word(profile->images, x->mime);
-    if (x->data.ptr) return known && ms__is_base64(p, &x->data);
-    return profile->image_urls && (known || !x->mime.ptr) &&
-           ms__begins_with_word(x->url, p->wire->urls);
+    ms__file_kind_find(x);
+    ms_str of = source.ptr ? member : element; /* of Converse, or of Anthropic */
+    ms__file_member(p, of, "context", MS_JSON_STRING, x);
+    ms__file_member(p, of, "citations", MS_JSON_OBJECT, x);
+    return ms__file_taken(p, x) || ms__file_text(p, x);
 }
 
 /* Reads an element of a list into x; false: it is not a part. strings: a string is a
@@ -30602,7 +31007,7 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     if (!f || (string && !strings)) return false;
     if (f->kind == MS__PART_TEXT) x->text = ms__decoded(p, member);
     if (f->kind == MS__PART_TEXT ||
-        (f->kind == MS__PART_PICTURE && ms__picture_of(p, element, member, x)))
+        (f->kind < MS__PART_TEXT && ms__file_of(p, f, element, member, x)))
         return true;
     x->text = MS_STR("");
     if (f->kind == MS__PART_NOTHING) return true;
@@ -30611,15 +31016,17 @@ static bool ms__part_read(ms__projector *p, ms_str element, bool strings, ms__el
     return true;
 }
 
-/* Returns whether an object is one part, and not data. In results only a picture is:
- * tools return objects of all kinds. */
+/* Returns whether an object is one part, and not data. In results only a picture is, and
+ * a document or a sound in an object of its own: tools return objects of all kinds. */
 static bool ms__is_part(ms_str object, bool strings)
 {
     ms_str member;
     if (ms_json_kind_of(object) != MS_JSON_OBJECT) return false;
     const ms__part_form *f = ms__part_form_of(object, &member);
     if (!f || f->kind == MS__PART_NOTHING) return false;
-    return f->kind == MS__PART_PICTURE || (strings && f->tag);
+    bool file = f->kind == MS__PART_PICTURE ||
+                (f->kind < MS__PART_TEXT && ms_json_kind_of(member) == MS_JSON_OBJECT);
+    return file || (strings && f->tag);
 }
 
 /* Reads a list of parts, or one part, without blank texts; false: it is neither. */
@@ -30647,8 +31054,10 @@ static bool ms__parts_read(ms__projector *p, ms_str list, bool strings,
     return n > 0;
 }
 
-/* Returns the texts of parts, with a blank line between, pictures as "[image left
- * out]". */
+/* What texts call a file of each kind. */
+static const char *const ms__file_words[] = {"image", "document", "audio"};
+
+/* Returns the texts of parts, with a blank line between, files as "[image left out]". */
 static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
 {
     ms_buf buf;
@@ -30659,56 +31068,67 @@ static ms_str ms__parts_joined(ms__projector *p, const ms__element *first)
     for (const ms__element *x = first; x; x = x->next) {
         p->report.wrapped += !x->text.ptr;
         if (x != first) ms__buf_add(&buf, &code, MS_STR("\n\n"));
-        ms__buf_add(&buf, &code, x->text.ptr ? x->text : MS_STR("[image left out]"));
+        if (x->text.ptr) {
+            ms__buf_add(&buf, &code, x->text);
+            continue;
+        }
+        ms__buf_add(&buf, &code, MS_STR("["));
+        ms__buf_add(&buf, &code, ms_str_of(ms__file_words[x->kind]));
+        ms__buf_add(&buf, &code, MS_STR(" left out]"));
     }
     if (code != MS_OK) p->no_memory = buf.len + 1;
     return ms_buf_text(&buf);
 }
 
-static bool ms__has_pictures(const ms__element *x)
+static bool ms__has_files(const ms__element *x)
 {
     while (x && x->text.ptr) x = x->next;
     return x != NULL;
 }
 
-/* Makes one text of an item that has parts, and a list of its pictures, to follow it. */
-static void ms__item_divide(ms__projector *p, ms__item *item)
+/* Makes a list of files of an item that has parts, to follow it: all of them, or those
+ * that a result cannot hold. What has no file then becomes one text. */
+static void ms__item_divide(ms__projector *p, ms__item *item, bool all)
 {
-    ms__element **text = &item->parts, **picture = &item->pictures, *x, *next;
+    ms__element **text = &item->parts, **file = &item->files, *x, *next;
+    all = all || !ms__has_rule(p->wire, MS__RESULT_PICTURES);
+    bool sounds = all || !ms__has_rule(p->wire, MS__RESULT_SOUNDS);
+    while (*file) file = &(*file)->next;
     for (next = item->parts; (x = next) != NULL;) {
         next = x->next;
-        if (!x->text.ptr) {
-            *picture = x;
-            *(picture = &x->next) = NULL;
+        if (!x->text.ptr && (all || (sounds && x->kind == MS__FILE_SOUND))) {
+            ms_str word = ms_str_of(ms__file_words[x->kind]);
+            *file = x;
+            *(file = &x->next) = NULL;
             x = (ms__element *)ms__project_alloc(p, sizeof *x);
             if (!x) break;
-            x->text = MS_STR("[image below]");
+            x->text = ms__concat3(p, MS_STR("["), word, MS_STR(" below]"));
             p->report.wrapped++;
         }
         *text = x;
         text = &x->next;
     }
     *text = NULL;
+    if (ms__has_files(item->parts)) return;
     item->text = ms_text_n(ms__parts_joined(p, item->parts));
     item->parts = NULL;
 }
 
-/* Returns a text with pictures after it, as parts. */
-static ms__element *ms__pictures_of(ms__projector *p, ms_str text, ms__element *pictures)
+/* Returns a text with files after it, as parts. */
+static ms__element *ms__files_of(ms__projector *p, ms_str text, ms__element *files)
 {
     ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
     if (!x) return NULL;
     x->text = text;
-    x->next = pictures;
+    x->next = files;
     return x;
 }
 
-/* Makes user text with its pictures after it, of an item that was divided. */
+/* Makes user text with its files after it, of an item that was divided. */
 static void ms__item_show(ms__projector *p, ms__item *item)
 {
-    if (item->pictures)
-        item->parts = ms__pictures_of(p, item->text.text, item->pictures);
-    item->pictures = NULL;
+    if (item->files) item->parts = ms__files_of(p, item->text.text, item->files);
+    item->files = NULL;
 }
 
 /* Makes one text of an item that has parts. */
@@ -30737,39 +31157,100 @@ static void ms__base64_put(ms_json_writer *w, ms_str bytes)
     }
 }
 
-static void ms__part_put(ms_json_writer *w, const ms_part *part)
+static void ms__part_member(ms_json_writer *w, const char *name, ms_str text)
+{
+    ms_json_key(w, ms_str_of(name));
+    ms_json_put_string(w, text);
+}
+
+/* Begins an object that is a member, or with `name` NULL an element. */
+static void ms__part_begin(ms_json_writer *w, const char *name, const char *type)
+{
+    if (name) ms_json_key(w, ms_str_of(name));
+    ms_json_begin(w, MS_JSON_OBJECT);
+    if (type) ms__part_member(w, "type", ms_str_of(type));
+}
+
+static void ms__part_bytes(ms_json_writer *w, ms_str bytes)
+{
+    ms_json_key(w, MS_STR("data"));
+    ms_json_value_follows(w);
+    ms__json_byte(w, '"');
+    ms__base64_put(w, bytes);
+    ms__json_byte(w, '"');
+}
+
+/* Writes where a picture or a document is: bytes, a URL or an id of Anthropic's. */
+static void ms__part_source(ms_json_writer *w, const ms_part *part)
+{
+    const char *type = part->bytes.ptr ? "base64" : part->url.ptr ? "url" : "file";
+    ms__part_begin(w, "source", type);
+    if (part->mime.len > 0 && !part->file_id.ptr)
+        ms__part_member(w, "media_type", part->mime);
+    if (part->bytes.ptr) ms__part_bytes(w, part->bytes);
+    else if (part->url.ptr) ms__part_member(w, "url", part->url);
+    else ms__part_member(w, "file_id", part->file_id);
+    ms_json_end(w);
+    if (part->name.len > 0) ms__part_member(w, "title", part->name);
+}
+
+/* Writes a part; openai: its id is one of OpenAI. */
+static void ms__part_put(ms_json_writer *w, const ms_part *part, bool openai)
 {
     bool picture = ms__starts_with(part->mime, MS_STR("image/"));
-    const char *type = part->text.ptr                ? "text"
-                       : part->url.ptr               ? "image_url"
-                       : picture                     ? "image" : "document";
-    ms_json_begin(w, MS_JSON_OBJECT);
-    ms_json_key(w, MS_STR("type"));
-    ms_json_put_string(w, ms_str_of(type));
+    bool sound = ms__starts_with(part->mime, MS_STR("audio/"));
     if (part->text.ptr) {
-        ms_json_key(w, MS_STR("text"));
-        ms_json_put_string(w, part->text);
-    } else if (part->url.ptr) {
-        ms_json_key(w, MS_STR("image_url"));
-        ms_json_begin(w, MS_JSON_OBJECT);
-        ms_json_key(w, MS_STR("url"));
-        ms_json_put_string(w, part->url);
+        ms__part_begin(w, NULL, "text");
+        ms__part_member(w, "text", part->text);
+    } else if (openai) {
+        ms__part_begin(w, NULL, picture ? "input_image" : "input_file");
+        ms__part_member(w, "file_id", part->file_id);
+    } else if (part->url.ptr && sound) {
+        ms__part_begin(w, NULL, NULL);
+        ms__part_member(w, "kind", MS_STR("audio-url"));
+        ms__part_member(w, "url", part->url);
+        ms__part_member(w, "media_type", part->mime);
+    } else if (part->url.ptr && (picture || part->mime.len == 0)) {
+        ms__part_begin(w, NULL, "image_url");
+        ms__part_begin(w, "image_url", NULL);
+        ms__part_member(w, "url", part->url);
         ms_json_end(w);
+    } else if (sound && part->bytes.ptr) {
+        ms__part_begin(w, NULL, "audio");
+        ms__part_member(w, "mimeType", part->mime);
+        ms__part_bytes(w, part->bytes);
     } else {
-        ms_json_key(w, MS_STR("source"));
-        ms_json_begin(w, MS_JSON_OBJECT);
-        ms_json_key(w, MS_STR("type"));
-        ms_json_put_string(w, MS_STR("base64"));
-        ms_json_key(w, MS_STR("media_type"));
-        ms_json_put_string(w, part->mime);
-        ms_json_key(w, MS_STR("data"));
-        ms_json_value_follows(w);
-        ms__json_byte(w, '"');
-        ms__base64_put(w, part->bytes);
-        ms__json_byte(w, '"');
-        ms_json_end(w);
+        ms__part_begin(w, NULL, picture ? "image" : "document");
+        ms__part_source(w, part);
     }
     ms_json_end(w);
+}
+
+/* Returns the letter of a profile's store of files with ids; 0: it has none. */
+static char ms__file_store(const ms_profile *profile)
+{
+    const ms__file_form *f = profile && profile->file_ids ? ms__wire_files[profile->wire]
+                                                          : NULL;
+    while (f && f->by && f->by != 'a' && f->by != 'o') f++;
+    return f ? f->by : 0;
+}
+
+/* Checks a part. *store: where its id is. */
+static ms_result ms__part_check(const ms_part *part, uint64_t n, char *store,
+                                ms_error *err)
+{
+    int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
+              (part->url.ptr != NULL) + (part->file_id.ptr != NULL);
+    if (part->file_id.ptr) *store = ms__file_store(ms_profile_find(part->provider));
+    if (set != 1)
+        return ms__fail(err, MS_E_ARGUMENT, "part %u has not one of text, bytes, url and "
+                        "file_id", n);
+    if (part->bytes.ptr && !part->mime.len)
+        return ms__fail(err, MS_E_ARGUMENT, "part %u has bytes and no media type", n);
+    if (!part->file_id.ptr || *store) return MS_OK;
+    return ms__fail(err, MS_E_ARGUMENT, "part %u has a file_id, and provider '%v' has "
+                    "none: openai, openai-responses and anthropic have", n,
+                    MS__V(part->provider));
 }
 
 MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena,
@@ -30784,14 +31265,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < n; i++) {
-        const ms_part *part = &parts[i];
-        int set = (part->text.ptr != NULL) + (part->bytes.ptr != NULL) +
-                  (part->url.ptr != NULL);
-        if (set != 1 || (part->bytes.ptr && !part->mime.len))
-            return ms__fail(err, MS_E_ARGUMENT, set == 1
-                            ? "part %u has bytes and no media type"
-                            : "part %u has not one of text, bytes and url", (uint64_t)i);
-        ms__part_put(&w, part);
+        char store = 0;
+        MS__TRY(ms__part_check(&parts[i], i, &store, err));
+        ms__part_put(&w, &parts[i], store == 'o');
     }
     ms_json_end(&w);
     if (ms_json_finish(&w) != MS_OK) return ms__no_arena(err, arena, buf.len + 1);
@@ -30811,8 +31287,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * Reading, message by message:
  *   1  A message becomes an item: user text, assistant text, system text, a call, a
  *      result, signed thinking, or nothing. The table below has the item of each type. A
- *      list of text parts becomes one text. A picture stays if the provider takes it; any
- *      other part becomes its name in brackets. Text of only white space is not sent.
+ *      list of text parts becomes one text. A picture, a document or a sound stays if the
+ *      provider takes it; any other part becomes its name in brackets. Text of only white
+ *      space is not sent.
  *   2  A result with an id answers the nearest call before it that has the same agent
  *      and id and no result; of several such calls in one turn, the oldest. If there is
  *      none and the result has no agent, it answers such a call of any agent. A result
@@ -31116,7 +31593,7 @@ static bool ms__is_raw(const ms_envelope *m)
 
 /* ---- Items of each type. */
 
-/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
+/* Sets the text of an item whose content is JSON, and its parts if it has files. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str json = m->content.text, first;
@@ -31128,9 +31605,9 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
         bool taken = result ? ms__has_rule(p->wire, MS__RESULT_PICTURES)
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
-        bool pictures = ms__has_pictures(item->parts);
-        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
-        else if (!taken || !pictures) ms__item_flatten(p, item);
+        bool files = ms__has_files(item->parts);
+        if (files && (anothers || result)) ms__item_divide(p, item, anothers);
+        else if (!taken || !files) ms__item_flatten(p, item);
     } else if (kind == MS_JSON_STRING) {
         item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
@@ -31494,15 +31971,28 @@ static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
 
 #define MS__PICTURE 1000 /* tokens; providers count 85 to 1,600 */
 
+/* Returns an estimate of a file's tokens. Of a document and a sound only the size of the
+ * data is known: a page may have 100 KB and 2,000 tokens, a second 16 KB and 32. */
+static uint64_t ms__file_cost(const ms__element *x)
+{
+    uint64_t len = x->by == 'd' ? x->value.len : 0;
+    if (x->by == 't') return ms_count_tokens(NULL, ms_text_n(x->value));
+    if (x->kind == MS__FILE_PICTURE) return MS__PICTURE;
+    return MS__PICTURE + len / (x->kind == MS__FILE_SOUND ? 512 : 64);
+}
+
 static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 {
     uint64_t cost = 4;
     if (item->parts && !p->opts.count) {
         for (const ms__element *x = item->parts; x; x = x->next)
-            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text)) : MS__PICTURE;
-        return cost;
+            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text))
+                                : ms__file_cost(x);
+    } else {
+        cost = ms__text_cost(p, item->text);
     }
-    cost = ms__text_cost(p, item->text);
+    for (const ms__element *x = item->files; x && !p->opts.count; x = x->next)
+        cost += ms__file_cost(x);
     if (!item->tool.len) return cost;
     return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
 }
@@ -31704,7 +32194,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
+    if (ms__has_files(item->parts)) ms__item_divide(p, item, true);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;
@@ -32260,7 +32750,9 @@ static ms_str ms__reply_json(const ms__item *r, ms_json_kind kind)
 static const ms__element *ms__reply_picture(const ms__item *r)
 {
     const ms__element *x = r->parts;
-    while (x && x->text.ptr) x = x->next;
+    while (x && (x->text.ptr || x->kind != MS__FILE_PICTURE ||
+                 (x->by != 'd' && x->by != 'u')))
+        x = x->next;
     return x;
 }
 
@@ -32306,16 +32798,21 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
-/* Inserts the pictures of a result as the user's. Returns where the next ones go. */
-static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
-                                       const ms__item *call)
+/* Inserts the files of a result as the user's. Returns where the next ones go. */
+static ms__group **ms__files_insert(ms__projector *p, ms__group **at,
+                                    const ms__item *call)
 {
-    ms_str name = ms__concat3(p, MS_STR("[image of "), call->tool, MS_STR("]"));
+    ms__element *files = call->result->files;
+    const char *word = ms__file_words[files->kind];
+    for (const ms__element *x = files->next; x; x = x->next)
+        if (x->kind != files->kind) word = "files";
+    ms_str name = ms__concat3(p, MS_STR("["), ms_str_of(word), MS_STR(" of "));
+    name = ms__concat3(p, name, call->tool, MS_STR("]"));
     ms__group *behind = *at;
     ms__text_insert(p, at, MS__ITEM_USER, "");
     if (*at == behind) return at;
     (*at)->first->text.text = name;
-    (*at)->first->parts = ms__pictures_of(p, name, call->result->pictures);
+    (*at)->first->parts = ms__files_of(p, name, files);
     return &(*at)->next;
 }
 
@@ -32360,11 +32857,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
             continue;
         }
         if (!(*at)->has_calls) continue;
-        ms__group **pictures = next;
+        ms__group **files = next;
         for (ms__item *item = (*at)->first; item; item = item->next) {
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
-            if (item->kind == MS__ITEM_CALL && item->result && item->result->pictures)
-                pictures = ms__pictures_insert(p, pictures, item);
+            if (item->kind == MS__ITEM_CALL && item->result && item->result->files)
+                files = ms__files_insert(p, files, item);
         }
         if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
         p->report.bridged++;
@@ -32372,7 +32869,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     }
 }
 
-/* ---- Texts and pictures. */
+/* ---- Texts and files. */
 
 static void ms__out(ms__projector *p, const char *literal)
 {
@@ -32415,15 +32912,32 @@ static const ms__item *ms__item_after(const ms__item *item, const ms__group *las
     return item->group != last ? item->group->next->first : NULL;
 }
 
-/* Gathers the texts of a run. */
+/* Adds a text to parts that have a document and no text, where the provider refuses
+ * them. */
+static void ms__gather_text(ms__projector *p)
+{
+    bool document = false;
+    for (const ms__element *x = p->parts; x; x = x->next) {
+        if (x->text.ptr) return;
+        document = document || x->kind == MS__FILE_DOCUMENT;
+    }
+    ms__element *x = document ? (ms__element *)ms__project_alloc(p, sizeof *x) : NULL;
+    if (!x) return;
+    p->report.wrapped++;
+    x->text = MS_STR("[document]");
+    *p->parts_end = x;
+}
+
+/* Gathers the texts and files of a run. */
 static void ms__gather(ms__projector *p, const ms__group *from, const ms__group *last)
 {
     p->parts = NULL;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (item->kind <= MS__ITEM_ASSISTANT) ms__gather_item(p, item);
+    if (ms__has_rule(p->wire, MS__DOCUMENT_TEXT)) ms__gather_text(p);
 }
 
-/* Writes texts from a part on, up to the next picture or all, as one JSON string. Returns
+/* Writes texts from a part on, up to the next file or all, as one JSON string. Returns
  * the part after them. */
 static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, bool all)
 {
@@ -32439,18 +32953,91 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
     return x;
 }
 
-static void ms__out_picture(ms__projector *p, const ms__element *x)
+#define MS__FILE_NAME 120 /* most bytes of a file's name */
+
+/* Returns a name of at most `most` bytes, which ends with a whole character. */
+static ms_str ms__name_cut(ms_str name, size_t most)
 {
-    bool data = x->data.ptr != NULL;
-    const char *form = data ? p->wire->data : p->wire->url;
-    for (; *form; form++) {
-        ms_str part = data ? x->data : x->url;
+    if (name.len <= most) return name;
+    while (most > 0 && ((unsigned char)name.ptr[most] & 0xC0) == 0x80) most--;
+    return ms_str_n(name.ptr, most);
+}
+
+/* Returns the name of a file, or "document" or "audio", with the ending of its type. */
+static ms_str ms__file_name(ms__projector *p, const ms__element *x, ms_str format)
+{
+    ms_str name = x->name.len > 0 ? x->name : ms_str_of(ms__file_words[x->kind]);
+    name = ms__name_cut(name, MS__FILE_NAME);
+    if (format.len == 0 || ms__name_end(name).len > 0) return name;
+    name = ms__name_cut(name, MS__FILE_NAME - 1 - format.len);
+    return ms__concat3(p, name, MS_STR("."), format);
+}
+
+/* Returns the name of a document as Converse takes it, which no other document of the
+ * list has: ASCII letters, digits, single spaces, '-', and round and square brackets. */
+static ms_str ms__file_only_name(ms__projector *p, const ms__element *x)
+{
+    ms_str own = ms__file_name(p, x, ms__absent()), name;
+    char number[24], *text = (char *)ms__project_alloc(p, own.len);
+    size_t len = 0;
+    for (size_t i = 0; text && i < own.len; i++) {
+        char c = own.ptr[i];
+        bool plain = (ms__is_word_char(c) && c != '_') || (c && strchr("()[] ", c));
+        if (c == ' ' && (len == 0 || text[len - 1] == ' ')) continue;
+        text[len++] = plain ? c : '-';
+    }
+    own = name = ms_str_n(text, len);
+    ms__name *from = ms__name_of(p, MS__NAME_FILE, own, ms__absent(), true), *made = from;
+    while (made->taken && !p->no_memory) {
+        from->tries += from->tries ? 1 : 2;
+        len = ms__u64_write(from->tries, number);
+        name = ms__name_cut(own, MS__FILE_NAME - 1 - len);
+        name = ms__concat3(p, name, MS_STR("-"), ms_str_n(number, len));
+        made = ms__name_of(p, MS__NAME_FILE, name, ms__absent(), true);
+    }
+    made->taken = true;
+    return name;
+}
+
+/* Writes a file by its template, see ms__file_form. */
+static void ms__out_file(ms__projector *p, const ms__element *x)
+{
+    const struct ms__media *media = ms__media_of(x->mime, ms__absent());
+    ms_str format = media ? ms_str_of(media->format) : MS_STR("");
+    for (const char *form = ms__file_template(p, x); *form; form++) {
+        ms_str part = x->value, mime = x->mime;
         if (*form != '%') {
             ms__json_byte(&p->json, *form);
             continue;
         }
-        if (*++form != 'd') part = x->mime;
-        if (*form == 'f') part = ms_str_n(part.ptr + 6, part.len - 6); /* "png" */
+        switch (*++form) {
+        case 'm': part = x->mime; break;
+        case 'f':
+            part = format; /* "png" */
+            if (x->kind == MS__FILE_PICTURE) part = ms_str_n(mime.ptr + 6, mime.len - 6);
+            break;
+        case 'n': part = ms__file_name(p, x, format); break;
+        case 'u': part = ms__file_only_name(p, x); break;
+        case 't':
+            part = ms__absent();
+            if (x->name.len == 0) break;
+            ms__out(p, ",\"title\":");
+            ms__out_text(p, ms__file_name(p, x, part));
+            break;
+        case 'M':
+            part = ms__absent();
+            if (mime.len == 0 && x->kind == MS__FILE_DOCUMENT) mime = MS_STR(MS__PDF);
+            if (mime.len == 0) break;
+            ms__out(p, "\"mimeType\":");
+            ms__out_text(p, mime);
+            ms__out(p, ",");
+            break;
+        case '+':
+            ms__json_bytes(&p->json, x->members.ptr, x->members.len);
+            part = ms__absent();
+            break;
+        default: break; /* d */
+        }
         ms__json_escaped(&p->json, part);
     }
 }
@@ -32465,7 +33052,7 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
             x = ms__out_texts(p, x, false);
             ms__out(p, *p->wire->text ? "}" : "");
         } else {
-            ms__out_picture(p, x);
+            ms__out_file(p, x);
             x = x->next;
         }
     }
@@ -32479,7 +33066,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
         if (x->text.ptr) continue;
         ms__out(p, some ? "," : ",\"images\":[");
         some = true;
-        ms__out_text(p, x->data);
+        ms__out_text(p, x->value);
     }
     if (some) ms__out(p, "]");
 }
@@ -32534,17 +33121,17 @@ static void ms__out_screen(ms__projector *p, const ms__item *r)
     if (json.ptr) ms__out_value(p, json, true);
     if (json.ptr || !x) return;
     ms__out(p, "{\"type\":\"computer_screenshot\",\"image_url\":\"");
-    if (x->data.ptr) ms__out(p, "data:");
-    if (x->data.ptr) ms__json_escaped(&p->json, x->mime);
-    if (x->data.ptr) ms__out(p, ";base64,");
-    ms__json_escaped(&p->json, x->data.ptr ? x->data : x->url);
+    if (x->by == 'd') ms__out(p, "data:");
+    if (x->by == 'd') ms__json_escaped(&p->json, x->mime);
+    if (x->by == 'd') ms__out(p, ";base64,");
+    ms__json_escaped(&p->json, x->value);
     ms__out(p, "\"}");
 }
 
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
- *   %c the same, or a list where pictures are among them
- *   %b texts and pictures in a list %m pictures in a member
+ *   %c the same, or a list where files are among them, or breakpoints are written
+ *   %b texts and files in a list    %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature  %g the same, a member
@@ -32563,7 +33150,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             return;
         }
         ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
-        bool list = placeholder[1] == 'c' && ms__has_pictures(parts);
+        bool list = placeholder[1] == 'c' && (ms__has_files(parts) || p->mark);
         switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
@@ -32620,6 +33207,37 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (list) ms__out(p, "]");
         }
     }
+}
+
+/* ---- Cache breakpoints. */
+
+/* Begins a text that will have a breakpoint before its end; false: it will have none. */
+static bool ms__mark_begin(ms__projector *p)
+{
+    if (!p->mark || p->mark_room == 0) return false;
+    size_t size = sizeof *p->marked;
+    if (!p->marked) p->marked = (ms__breakpoint_text *)ms__project_alloc(p, size);
+    if (!p->marked) return false;
+    p->mark_room--;
+    p->report.breakpoints++;
+    p->marked->buf.arena = p->arena;
+    p->marked->buf.len = 0;
+    p->marked->json = p->json;
+    ms_json_init(&p->json, ms_buf_write, &p->marked->buf, false);
+    return true;
+}
+
+/* Ends it: the breakpoint stands before its last `tail` bytes. */
+static void ms__mark_end(ms__projector *p, size_t tail)
+{
+    ms_result code = ms_json_finish(&p->json);
+    ms_str text = ms_buf_text(&p->marked->buf);
+    p->json = p->marked->json;
+    if (code != MS_OK) p->no_memory = text.len + 1;
+    if (p->no_memory) return;
+    ms__json_bytes(&p->json, text.ptr, text.len - tail);
+    ms__out(p, p->opts.cache == MS_CACHE_1H ? p->mark->hour : p->mark->mark);
+    ms__json_bytes(&p->json, text.ptr + text.len - tail, tail);
 }
 
 static void ms__message_begin(ms__projector *p)
@@ -32768,11 +33386,37 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
     return last->next;
 }
 
-/* Writes the list of messages. */
+/* Returns the group after those that ms__emit_run writes; *user: they end with a user's
+ * message, as results are for these wires. */
+static const ms__group *ms__run_next(const ms__projector *p, const ms__group *from,
+                                     bool *user)
+{
+    const ms__group *last = ms__run_last(from), *next = last->next;
+    *user = from->kind == MS__ITEM_USER || last->has_calls;
+    if (!last->has_calls || !next || next->kind != MS__ITEM_USER || !p->wire->after)
+        return next;
+    return ms__run_last(next)->next;
+}
+
+/* Writes the list of messages. Breakpoints stand after the newest message, and where the
+ * request before this one ended: providers look for what is cached at breakpoints, and
+ * only few blocks back from them. */
 static void ms__emit_list(ms__projector *p)
 {
+    const ms__group *ends[2] = {NULL, NULL}; /* the newest first */
+    bool user;
+    for (const ms__group *g = p->mark ? p->first : NULL, *next; g; g = next) {
+        next = ms__run_next(p, g, &user);
+        if (user) ends[1] = ends[0];
+        if (user) ends[0] = g;
+    }
+    if (p->mark_room < 2) ends[1] = NULL;
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) {
+        bool marked = (g == ends[0] || g == ends[1]) && ms__mark_begin(p);
+        g = ms__emit_run(p, g);
+        if (marked) ms__mark_end(p, p->mark->message_tail);
+    }
     ms__out(p, "]");
 }
 
@@ -32783,6 +33427,30 @@ static void ms__emit_list(ms__projector *p)
  * provider of a wire refuses, ms_request refuses, before it writes. ms_pending reads as
  * they do, and lists the calls for which they would make up a result.
  * ================================================================================== */
+
+/* Returns how many breakpoints a request may have beside those in its tools, and one in
+ * extra. */
+static MS__NOINLINE size_t ms__mark_room(const ms_request_desc *desc)
+{
+    size_t n = ms__has_member(desc->extra, "cache_control");
+    for (ms_json_iter it = ms_json_iterate(desc->tools); desc->tools.ptr;) {
+        if (!ms_json_next(&it)) break;
+        n += ms__has_member(it.value, "cache_control") ||
+             ms__has_member(it.value, "cachePoint");
+    }
+    return n < MS__MARKS_MOST ? MS__MARKS_MOST - n : 0;
+}
+
+/* Returns whether a breakpoint can stand after the tools: they have none of their own
+ * there, and the last one is sent with the request. */
+static bool ms__tools_end(ms_str tools)
+{
+    ms_str last = ms__absent();
+    ms_json_iter it = ms_json_iterate(tools);
+    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    return last.ptr && !ms__has_member(last, "cache_control") &&
+           !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
+}
 
 static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                 const ms_request_desc *desc,
@@ -32796,6 +33464,9 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                      : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
+    const ms__breakpoint *mark = &ms__wire_breakpoints[profile->wire];
+    if (p->opts.cache && mark->mark) p->mark = mark;
+    p->mark_room = MS__MARKS_MOST;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
@@ -32954,7 +33625,11 @@ static void ms__request_head(ms__projector *p)
     ms__out(p, "{");
     if (p->opts.model.len > 0 && p->wire->model)
         ms__out_member(p, p->wire->model, p->opts.model);
-    if (p->report.system.ptr) ms__out_member(p, p->wire->prompt, p->report.system);
+    if (p->report.system.ptr) {
+        bool marked = ms__mark_begin(p);
+        ms__out_member(p, p->mark ? p->mark->prompt : p->wire->prompt, p->report.system);
+        if (marked) ms__mark_end(p, p->mark->prompt_tail);
+    }
     ms__out(p, p->wire->list);
 }
 
@@ -32970,7 +33645,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms_json_iter it = ms_json_iterate(desc->extra);
     char number[24];
     size_t len = ms__u64_write(p->profile->max_tokens, number);
-    if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
+    if (desc->tools.ptr) {
+        bool marked = !p->report.system.ptr && ms__tools_end(desc->tools) &&
+                      ms__mark_begin(p);
+        ms__out_member(p, p->wire->tools, desc->tools);
+        if (marked) ms__mark_end(p, p->mark->tools_tail);
+    }
+    if (p->opts.cache_key.len > 0 && p->profile->cache_keys &&
+        !ms__has_member(desc->extra, "prompt_cache_key")) {
+        ms__out(p, ",\"prompt_cache_key\":");
+        ms__out_text(p, p->opts.cache_key);
+    }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
     for (const char *name = p->wire->always; name && *name;) {
@@ -33076,6 +33761,7 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     memset(p, 0, sizeof *p);
     p->arena = arena;
     MS__TRY(ms__project_begin(p, desc, err));
+    if (whole && p->mark) p->mark_room = ms__mark_room(desc);
     MS__TRY(ms__project_read(p, desc, err));
     ms_result code = ms__project_write(p, desc, whole, write, ctx, err);
     if (report) *report = p->report;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define LINT_NONE SIZE_MAX
+#define LINT_NAMES (SIZE_MAX - 1) /* the scope of the names of documents */
 
 #define LINT_COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -52,6 +53,8 @@ typedef struct lint {
     size_t n_calls, calls_cap;
     size_t *slots;            /* hash table: index in calls plus 1, or 0 */
     size_t n_slots;           /* a power of 2, at least twice n_calls */
+    size_t marks;             /* cache breakpoints of Anthropic */
+    size_t id_most;           /* characters of an id in chat completions */
     bool no_memory;
 } lint;
 
@@ -653,6 +656,27 @@ static void lint_unanswered(lint *l, const char *format)
  * Places of messages: o openai, s chat-strict. Places of parts: u in a user message, a in
  * an assistant's, t in all others. */
 
+/* Checks what is in a file: f a document of chat completions, with data and a name or with
+ * an id; a sound a; data of Gemini d, and a URL u. */
+static void lint_file(lint *l, const lint_path *at, ms_str value, char place)
+{
+#define LINT_FILLED LINT_NEEDED | LINT_STRING, lint_not_empty, 0
+    static const lint_member named[] = {
+        {"filename", LINT_FILLED}, {"file_data", LINT_FILLED}, LINT_END};
+    static const lint_member id[] = {{"file_id", LINT_FILLED}, LINT_END};
+    static const lint_member sound[] = {
+        {"data", LINT_FILLED}, {"format", LINT_FILLED}, LINT_END};
+    static const lint_member data[] = {
+        {"mimeType", LINT_FILLED}, {"data", LINT_FILLED}, LINT_END};
+    static const lint_member uri[] = {{"fileUri", LINT_FILLED}, LINT_END};
+    const lint_member *members = place == 'a'   ? sound
+                                 : place == 'd' ? data
+                                 : place == 'u' ? uri
+                                 : lint_has(value, "file_id") ? id
+                                                              : named;
+    lint_object(l, at, value, NULL, members, true);
+}
+
 static const lint_member lint_chat_text[] = {
     {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
@@ -660,10 +684,10 @@ static const lint_member lint_chat_image[] = {
     {"image_url", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
 
 static const lint_member lint_chat_audio[] = {
-    {"input_audio", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+    {"input_audio", LINT_NEEDED | LINT_OBJECT, lint_file, 'a'}, LINT_END};
 
 static const lint_member lint_chat_file[] = {
-    {"file", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+    {"file", LINT_NEEDED | LINT_OBJECT, lint_file, 'f'}, LINT_END};
 
 static const lint_member lint_chat_refusal[] = {
     {"refusal", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
@@ -685,7 +709,7 @@ static void lint_chat_content(lint *l, const lint_path *at, ms_str value, char p
     if (lint_kind(value) == LINT_LIST) lint_some(l, at, value, &lint_chat_part, place);
 }
 
-/* Checks an id: at most 40 characters. */
+/* Checks an id: its length. */
 static void lint_chat_id(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_str id = lint_decode(l, value);
@@ -694,8 +718,10 @@ static void lint_chat_id(lint *l, const lint_path *at, ms_str value, char place)
         count += ((unsigned char)id.ptr[i] & 0xC0) != 0x80;
     }
     lint_not_empty(l, at, value, place);
-    if (count <= 40) return;
-    lint_say(l, at, value, "must have at most 40 characters, has %n", count);
+    if (count <= l->id_most) return;
+    lint_say(l, at, value, l->id_most == 40 ? "must have at most 40 characters, has %n"
+                                            : "must have at most 64 characters, has %n",
+             count);
 }
 
 /* Arguments are a string, whose text need not be JSON. */
@@ -1005,14 +1031,75 @@ static void lint_block_content(lint *l, const lint_path *at, ms_str value, char 
     if (lint_kind(value) == LINT_LIST) lint_blocks(l, at, value, place);
 }
 
+/* Checks a cache breakpoint, and counts it. */
+static void lint_block_cache(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str ttl = lint_get(value, "ttl");
+    (void)place;
+    if (lint_kind(value) == LINT_NULL) return;
+    l->marks++;
+    if (!lint_is(value, "type", "ephemeral") ||
+        (ttl.ptr != NULL && !lint_is(value, "ttl", "5m") && !lint_is(value, "ttl", "1h")))
+        lint_say(l, at, value, "must be ephemeral, its ttl 5m or 1h");
+    if (l->marks == 5) lint_say(l, at, value, "must be one of at most 4 breakpoints");
+}
+
+#define LINT_CACHE {"cache_control", LINT_OBJECT | LINT_NULL, lint_block_cache, 0}
+
 static const lint_member lint_block_text[] = {
     {"text", LINT_NEEDED | LINT_STRING, lint_not_blank, 0},
     {"citations", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_CACHE,
     LINT_END,
 };
 
-static const lint_member lint_block_source[] = {
-    {"source", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+static const lint_member lint_source_data[] = {
+    {"media_type", LINT_FILLED}, {"data", LINT_FILLED}, LINT_END};
+static const lint_member lint_source_url[] = {{"url", LINT_FILLED}, LINT_END};
+static const lint_member lint_source_file[] = {{"file_id", LINT_FILLED}, LINT_END};
+static const lint_member lint_source_content[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, NULL, 0}, LINT_END};
+
+/* Sources: of an image i, a document d. */
+static const lint_shape lint_source_shapes[] = {
+    {"base64", "id", lint_source_data, NULL},
+    {"url", "id", lint_source_url, NULL},
+    {"file", "id", lint_source_file, NULL},
+    {"text", "d", lint_source_data, NULL},
+    {"content", "d", lint_source_content, NULL},
+};
+
+static const lint_choice lint_source_choice = {
+    "type", lint_source_shapes, LINT_COUNT(lint_source_shapes), false};
+
+static void lint_source(lint *l, const lint_path *at, ms_str value, char place)
+{
+    lint_choose(l, at, value, &lint_source_choice, place);
+}
+
+static const lint_member lint_block_image[] = {
+    {"source", LINT_NEEDED | LINT_OBJECT, lint_source, 'i'}, LINT_CACHE, LINT_END};
+
+/* Base64 is of a PDF: others are texts. */
+static void lint_block_pdf(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str source = lint_get(value, "source"), type = lint_get(source, "media_type");
+    lint_path in = lint_in(at, "source"), path = lint_in(&in, "media_type");
+    const char *word = lint_is(source, "type", "base64") ? "application/pdf"
+                       : lint_is(source, "type", "text") ? "text/plain" : NULL;
+    (void)place;
+    if (word != NULL && type.ptr != NULL && !ms_json_string_is(type, ms_str_of(word)))
+        lint_say(l, &path, type, "must be %w, is %v", word, type);
+}
+
+static const lint_member lint_block_document[] = {
+    {"source", LINT_NEEDED | LINT_OBJECT, lint_source, 'd'},
+    {"title", LINT_STRING | LINT_NULL, lint_not_empty, 0},
+    {"context", LINT_STRING | LINT_NULL, lint_not_empty, 0},
+    {"citations", LINT_OBJECT | LINT_NULL, NULL, 0},
+    LINT_CACHE,
+    LINT_END,
+};
 
 static const lint_member lint_block_use[] = {
     {"id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
@@ -1021,6 +1108,7 @@ static const lint_member lint_block_use[] = {
     {"caller", LINT_OBJECT, NULL, 0},
     {"toolset_name", LINT_STRING, NULL, 0},
     {"server_name", LINT_STRING, NULL, 0}, /* of an MCP server */
+    LINT_CACHE,
     LINT_END,
 };
 
@@ -1028,6 +1116,7 @@ static const lint_member lint_block_result[] = {
     {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
     {"content", LINT_STRING | LINT_LIST, lint_block_content, 'r'},
     {"is_error", LINT_BOOL, NULL, 0},
+    LINT_CACHE,
     LINT_END,
 };
 
@@ -1082,8 +1171,8 @@ static const lint_member lint_block_fallback[] = {
 
 static const lint_shape lint_block_shapes[] = {
     {"text", "uars", lint_block_text, NULL},
-    {"image", "ur", lint_block_source, NULL},
-    {"document", "ur", lint_block_source, NULL},
+    {"image", "ur", lint_block_image, NULL},
+    {"document", "ur", lint_block_document, lint_block_pdf},
     {"tool_use", "a", lint_block_use, NULL},
     {"tool_result", "u", lint_block_result, lint_block_failed},
     {"thinking", "a", lint_block_thinking, NULL},
@@ -1294,13 +1383,13 @@ static const lint_member lint_gemini_system_text[] = {
     {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
 static const lint_member lint_gemini_data[] = {
-    {"inlineData", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"inlineData", LINT_NEEDED | LINT_OBJECT, lint_file, 'd'},
     {"thoughtSignature", LINT_STRING, NULL, 0},
     LINT_END,
 };
 
 static const lint_member lint_gemini_file[] = {
-    {"fileData", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+    {"fileData", LINT_NEEDED | LINT_OBJECT, lint_file, 'u'}, LINT_END};
 
 static const lint_member lint_gemini_call_part[] = {
     {"functionCall", LINT_NEEDED | LINT_OBJECT, lint_gemini_call, 0},
@@ -1592,6 +1681,28 @@ static void lint_bedrock_id(lint *l, const lint_path *at, ms_str value, char pla
     lint_say(l, at, value, "must match ^[a-zA-Z0-9_.:-]{1,64}$, is %v", value);
 }
 
+/* Checks the name of a document: letters, digits, single white space, '-' and brackets, and
+ * no other document of the request has it. */
+static void lint_bedrock_name(lint *l, const lint_path *at, ms_str value, char place)
+{
+    ms_str name = lint_decode(l, value);
+    size_t spaces = 0;
+    bool good = name.len > 0 && name.len <= 200;
+    for (size_t i = 0; good && i < name.len; i++) {
+        bool space = lint_space(ms_str_n(name.ptr + i, 1)) > 0;
+        spaces = space ? spaces + 1 : 0;
+        bool plain = lint_plain(ms_str_n(name.ptr + i, 1)) && name.ptr[i] != '_';
+        good = plain || spaces == 1 || strchr("()[]", name.ptr[i]) != NULL;
+    }
+    (void)place;
+    if (!good)
+        lint_say(l, at, value, "must be 1 to 200 letters, digits, single spaces, -, (, ), "
+                 "[ and ], is %v", value);
+    else if (lint_call_of(l, LINT_NAMES, name) != NULL)
+        lint_say(l, at, value, "name %v is not unique", value);
+    else (void)lint_new_call(l, LINT_NAMES, name);
+}
+
 /* Checks an object whose members are in a table by its place: what stands in a block. */
 static void lint_bedrock_object(lint *l, const lint_path *at, ms_str value, char place)
 {
@@ -1604,7 +1715,7 @@ static void lint_bedrock_object(lint *l, const lint_path *at, ms_str value, char
     static const lint_member audio[] = {
         LINT_MEDIA('a'), {"error", LINT_OBJECT, NULL, 0}, LINT_END};
     static const lint_member document[] = {
-        {"name", LINT_NEEDED | LINT_STRING, lint_not_empty, 0},
+        {"name", LINT_NEEDED | LINT_STRING, lint_bedrock_name, 0},
         {"source", LINT_NEEDED | LINT_OBJECT, lint_bedrock_source, 'd'},
         {"format", LINT_STRING, lint_bedrock_word, 'd'},
         {"context", LINT_STRING, NULL, 0},
@@ -2972,19 +3083,20 @@ static const struct lint_provider {
     char place;               /* of the messages */
     const char *const *body;
     bool whole;               /* the rules look at all its members */
+    size_t id_most;           /* characters of an id in chat completions */
 } lint_providers[] = {
-    {"openai", lint_chat, 'o', lint_of_chat, false},
-    {"chat-strict", lint_chat, 's', lint_of_chat, false},
-    {"anthropic", lint_anthropic, 0, lint_of_anthropic, false},
-    {"gemini", lint_gemini, 0, lint_of_gemini, false},
-    {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false},
-    {"ollama", lint_chat, 'l', lint_of_chat, false},
-    {"deepseek", lint_chat, 'o', lint_of_chat, false},
-    {"glm", lint_chat, 'o', lint_of_chat, false},
-    {"openrouter", lint_chat, 'o', lint_of_chat, false},
-    {"openai-responses", lint_responses, 's', lint_of_responses, false},
-    {"bedrock", lint_bedrock, 0, lint_of_bedrock, true},
-    {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true},
+    {"openai", lint_chat, 'o', lint_of_chat, false, 40},
+    {"chat-strict", lint_chat, 's', lint_of_chat, false, 40},
+    {"anthropic", lint_anthropic, 0, lint_of_anthropic, false, 40},
+    {"gemini", lint_gemini, 0, lint_of_gemini, false, 40},
+    {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false, 40},
+    {"ollama", lint_chat, 'l', lint_of_chat, false, 40},
+    {"deepseek", lint_chat, 'o', lint_of_chat, false, 40},
+    {"glm", lint_chat, 'o', lint_of_chat, false, 40},
+    {"openrouter", lint_chat, 'o', lint_of_chat, false, 64},
+    {"openai-responses", lint_responses, 's', lint_of_responses, false, 40},
+    {"bedrock", lint_bedrock, 0, lint_of_bedrock, true, 40},
+    {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true, 40},
 };
 
 static const struct lint_provider *lint_provider_of(const char *name)
@@ -3017,6 +3129,7 @@ int lint_request(const char *provider, ms_str json, ms_arena *arena,
     l.json = json;
     l.arena = arena;
     if (p == NULL) return -1;
+    l.id_most = p->id_most;
     p->check(&l, p->place);
     if (l.no_memory || l.n_findings > INT_MAX) return -2;
     if (l.n_findings > 0)

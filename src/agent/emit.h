@@ -334,7 +334,9 @@ static ms_str ms__reply_json(const ms__item *r, ms_json_kind kind)
 static const ms__element *ms__reply_picture(const ms__item *r)
 {
     const ms__element *x = r->parts;
-    while (x && x->text.ptr) x = x->next;
+    while (x && (x->text.ptr || x->kind != MS__FILE_PICTURE ||
+                 (x->by != 'd' && x->by != 'u')))
+        x = x->next;
     return x;
 }
 
@@ -380,16 +382,21 @@ static void ms__text_insert(ms__projector *p, ms__group **at, ms__item_kind kind
     *at = g;
 }
 
-/* Inserts the pictures of a result as the user's. Returns where the next ones go. */
-static ms__group **ms__pictures_insert(ms__projector *p, ms__group **at,
-                                       const ms__item *call)
+/* Inserts the files of a result as the user's. Returns where the next ones go. */
+static ms__group **ms__files_insert(ms__projector *p, ms__group **at,
+                                    const ms__item *call)
 {
-    ms_str name = ms__concat3(p, MS_STR("[image of "), call->tool, MS_STR("]"));
+    ms__element *files = call->result->files;
+    const char *word = ms__file_words[files->kind];
+    for (const ms__element *x = files->next; x; x = x->next)
+        if (x->kind != files->kind) word = "files";
+    ms_str name = ms__concat3(p, MS_STR("["), ms_str_of(word), MS_STR(" of "));
+    name = ms__concat3(p, name, call->tool, MS_STR("]"));
     ms__group *behind = *at;
     ms__text_insert(p, at, MS__ITEM_USER, "");
     if (*at == behind) return at;
     (*at)->first->text.text = name;
-    (*at)->first->parts = ms__pictures_of(p, name, call->result->pictures);
+    (*at)->first->parts = ms__files_of(p, name, files);
     return &(*at)->next;
 }
 
@@ -434,11 +441,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
             continue;
         }
         if (!(*at)->has_calls) continue;
-        ms__group **pictures = next;
+        ms__group **files = next;
         for (ms__item *item = (*at)->first; item; item = item->next) {
             if (item->kind == MS__ITEM_CALL) ms__reply(p, item);
-            if (item->kind == MS__ITEM_CALL && item->result && item->result->pictures)
-                pictures = ms__pictures_insert(p, pictures, item);
+            if (item->kind == MS__ITEM_CALL && item->result && item->result->files)
+                files = ms__files_insert(p, files, item);
         }
         if (!profile->bridge_text || !*next || (*next)->kind != MS__ITEM_USER) continue;
         p->report.bridged++;
@@ -446,7 +453,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     }
 }
 
-/* ---- Texts and pictures. */
+/* ---- Texts and files. */
 
 static void ms__out(ms__projector *p, const char *literal)
 {
@@ -489,15 +496,32 @@ static const ms__item *ms__item_after(const ms__item *item, const ms__group *las
     return item->group != last ? item->group->next->first : NULL;
 }
 
-/* Gathers the texts of a run. */
+/* Adds a text to parts that have a document and no text, where the provider refuses
+ * them. */
+static void ms__gather_text(ms__projector *p)
+{
+    bool document = false;
+    for (const ms__element *x = p->parts; x; x = x->next) {
+        if (x->text.ptr) return;
+        document = document || x->kind == MS__FILE_DOCUMENT;
+    }
+    ms__element *x = document ? (ms__element *)ms__project_alloc(p, sizeof *x) : NULL;
+    if (!x) return;
+    p->report.wrapped++;
+    x->text = MS_STR("[document]");
+    *p->parts_end = x;
+}
+
+/* Gathers the texts and files of a run. */
 static void ms__gather(ms__projector *p, const ms__group *from, const ms__group *last)
 {
     p->parts = NULL;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
         if (item->kind <= MS__ITEM_ASSISTANT) ms__gather_item(p, item);
+    if (ms__has_rule(p->wire, MS__DOCUMENT_TEXT)) ms__gather_text(p);
 }
 
-/* Writes texts from a part on, up to the next picture or all, as one JSON string. Returns
+/* Writes texts from a part on, up to the next file or all, as one JSON string. Returns
  * the part after them. */
 static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, bool all)
 {
@@ -513,18 +537,91 @@ static const ms__element *ms__out_texts(ms__projector *p, const ms__element *x, 
     return x;
 }
 
-static void ms__out_picture(ms__projector *p, const ms__element *x)
+#define MS__FILE_NAME 120 /* most bytes of a file's name */
+
+/* Returns a name of at most `most` bytes, which ends with a whole character. */
+static ms_str ms__name_cut(ms_str name, size_t most)
 {
-    bool data = x->data.ptr != NULL;
-    const char *form = data ? p->wire->data : p->wire->url;
-    for (; *form; form++) {
-        ms_str part = data ? x->data : x->url;
+    if (name.len <= most) return name;
+    while (most > 0 && ((unsigned char)name.ptr[most] & 0xC0) == 0x80) most--;
+    return ms_str_n(name.ptr, most);
+}
+
+/* Returns the name of a file, or "document" or "audio", with the ending of its type. */
+static ms_str ms__file_name(ms__projector *p, const ms__element *x, ms_str format)
+{
+    ms_str name = x->name.len > 0 ? x->name : ms_str_of(ms__file_words[x->kind]);
+    name = ms__name_cut(name, MS__FILE_NAME);
+    if (format.len == 0 || ms__name_end(name).len > 0) return name;
+    name = ms__name_cut(name, MS__FILE_NAME - 1 - format.len);
+    return ms__concat3(p, name, MS_STR("."), format);
+}
+
+/* Returns the name of a document as Converse takes it, which no other document of the
+ * list has: ASCII letters, digits, single spaces, '-', and round and square brackets. */
+static ms_str ms__file_only_name(ms__projector *p, const ms__element *x)
+{
+    ms_str own = ms__file_name(p, x, ms__absent()), name;
+    char number[24], *text = (char *)ms__project_alloc(p, own.len);
+    size_t len = 0;
+    for (size_t i = 0; text && i < own.len; i++) {
+        char c = own.ptr[i];
+        bool plain = (ms__is_word_char(c) && c != '_') || (c && strchr("()[] ", c));
+        if (c == ' ' && (len == 0 || text[len - 1] == ' ')) continue;
+        text[len++] = plain ? c : '-';
+    }
+    own = name = ms_str_n(text, len);
+    ms__name *from = ms__name_of(p, MS__NAME_FILE, own, ms__absent(), true), *made = from;
+    while (made->taken && !p->no_memory) {
+        from->tries += from->tries ? 1 : 2;
+        len = ms__u64_write(from->tries, number);
+        name = ms__name_cut(own, MS__FILE_NAME - 1 - len);
+        name = ms__concat3(p, name, MS_STR("-"), ms_str_n(number, len));
+        made = ms__name_of(p, MS__NAME_FILE, name, ms__absent(), true);
+    }
+    made->taken = true;
+    return name;
+}
+
+/* Writes a file by its template, see ms__file_form. */
+static void ms__out_file(ms__projector *p, const ms__element *x)
+{
+    const struct ms__media *media = ms__media_of(x->mime, ms__absent());
+    ms_str format = media ? ms_str_of(media->format) : MS_STR("");
+    for (const char *form = ms__file_template(p, x); *form; form++) {
+        ms_str part = x->value, mime = x->mime;
         if (*form != '%') {
             ms__json_byte(&p->json, *form);
             continue;
         }
-        if (*++form != 'd') part = x->mime;
-        if (*form == 'f') part = ms_str_n(part.ptr + 6, part.len - 6); /* "png" */
+        switch (*++form) {
+        case 'm': part = x->mime; break;
+        case 'f':
+            part = format; /* "png" */
+            if (x->kind == MS__FILE_PICTURE) part = ms_str_n(mime.ptr + 6, mime.len - 6);
+            break;
+        case 'n': part = ms__file_name(p, x, format); break;
+        case 'u': part = ms__file_only_name(p, x); break;
+        case 't':
+            part = ms__absent();
+            if (x->name.len == 0) break;
+            ms__out(p, ",\"title\":");
+            ms__out_text(p, ms__file_name(p, x, part));
+            break;
+        case 'M':
+            part = ms__absent();
+            if (mime.len == 0 && x->kind == MS__FILE_DOCUMENT) mime = MS_STR(MS__PDF);
+            if (mime.len == 0) break;
+            ms__out(p, "\"mimeType\":");
+            ms__out_text(p, mime);
+            ms__out(p, ",");
+            break;
+        case '+':
+            ms__json_bytes(&p->json, x->members.ptr, x->members.len);
+            part = ms__absent();
+            break;
+        default: break; /* d */
+        }
         ms__json_escaped(&p->json, part);
     }
 }
@@ -539,7 +636,7 @@ static void ms__out_blocks(ms__projector *p, const ms__element *x)
             x = ms__out_texts(p, x, false);
             ms__out(p, *p->wire->text ? "}" : "");
         } else {
-            ms__out_picture(p, x);
+            ms__out_file(p, x);
             x = x->next;
         }
     }
@@ -553,7 +650,7 @@ static void ms__out_images(ms__projector *p, const ms__element *x)
         if (x->text.ptr) continue;
         ms__out(p, some ? "," : ",\"images\":[");
         some = true;
-        ms__out_text(p, x->data);
+        ms__out_text(p, x->value);
     }
     if (some) ms__out(p, "]");
 }
@@ -608,17 +705,17 @@ static void ms__out_screen(ms__projector *p, const ms__item *r)
     if (json.ptr) ms__out_value(p, json, true);
     if (json.ptr || !x) return;
     ms__out(p, "{\"type\":\"computer_screenshot\",\"image_url\":\"");
-    if (x->data.ptr) ms__out(p, "data:");
-    if (x->data.ptr) ms__json_escaped(&p->json, x->mime);
-    if (x->data.ptr) ms__out(p, ";base64,");
-    ms__json_escaped(&p->json, x->data.ptr ? x->data : x->url);
+    if (x->by == 'd') ms__out(p, "data:");
+    if (x->by == 'd') ms__json_escaped(&p->json, x->mime);
+    if (x->by == 'd') ms__out(p, ";base64,");
+    ms__json_escaped(&p->json, x->value);
     ms__out(p, "\"}");
 }
 
 /* Writes a template. A letter after % is a placeholder. Of the texts that were gathered:
  *   %t all as one string            %T the same; null without texts
- *   %c the same, or a list where pictures are among them
- *   %b texts and pictures in a list %m pictures in a member
+ *   %c the same, or a list where files are among them, or breakpoints are written
+ *   %b texts and files in a list    %m pictures in a member
  * and of a call, its result, or another item:
  *   %i id  %n tool  %x text, or arguments as text  %o arguments as object
  *   %p arguments as object if they are one         %s signature  %g the same, a member
@@ -637,7 +734,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             return;
         }
         ms__json_bytes(&p->json, form, (size_t)(placeholder - form));
-        bool list = placeholder[1] == 'c' && ms__has_pictures(parts);
+        bool list = placeholder[1] == 'c' && (ms__has_files(parts) || p->mark);
         switch (placeholder[1]) {
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
@@ -694,6 +791,37 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             if (list) ms__out(p, "]");
         }
     }
+}
+
+/* ---- Cache breakpoints. */
+
+/* Begins a text that will have a breakpoint before its end; false: it will have none. */
+static bool ms__mark_begin(ms__projector *p)
+{
+    if (!p->mark || p->mark_room == 0) return false;
+    size_t size = sizeof *p->marked;
+    if (!p->marked) p->marked = (ms__breakpoint_text *)ms__project_alloc(p, size);
+    if (!p->marked) return false;
+    p->mark_room--;
+    p->report.breakpoints++;
+    p->marked->buf.arena = p->arena;
+    p->marked->buf.len = 0;
+    p->marked->json = p->json;
+    ms_json_init(&p->json, ms_buf_write, &p->marked->buf, false);
+    return true;
+}
+
+/* Ends it: the breakpoint stands before its last `tail` bytes. */
+static void ms__mark_end(ms__projector *p, size_t tail)
+{
+    ms_result code = ms_json_finish(&p->json);
+    ms_str text = ms_buf_text(&p->marked->buf);
+    p->json = p->marked->json;
+    if (code != MS_OK) p->no_memory = text.len + 1;
+    if (p->no_memory) return;
+    ms__json_bytes(&p->json, text.ptr, text.len - tail);
+    ms__out(p, p->opts.cache == MS_CACHE_1H ? p->mark->hour : p->mark->mark);
+    ms__json_bytes(&p->json, text.ptr + text.len - tail, tail);
 }
 
 static void ms__message_begin(ms__projector *p)
@@ -842,10 +970,36 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
     return last->next;
 }
 
-/* Writes the list of messages. */
+/* Returns the group after those that ms__emit_run writes; *user: they end with a user's
+ * message, as results are for these wires. */
+static const ms__group *ms__run_next(const ms__projector *p, const ms__group *from,
+                                     bool *user)
+{
+    const ms__group *last = ms__run_last(from), *next = last->next;
+    *user = from->kind == MS__ITEM_USER || last->has_calls;
+    if (!last->has_calls || !next || next->kind != MS__ITEM_USER || !p->wire->after)
+        return next;
+    return ms__run_last(next)->next;
+}
+
+/* Writes the list of messages. Breakpoints stand after the newest message, and where the
+ * request before this one ended: providers look for what is cached at breakpoints, and
+ * only few blocks back from them. */
 static void ms__emit_list(ms__projector *p)
 {
+    const ms__group *ends[2] = {NULL, NULL}; /* the newest first */
+    bool user;
+    for (const ms__group *g = p->mark ? p->first : NULL, *next; g; g = next) {
+        next = ms__run_next(p, g, &user);
+        if (user) ends[1] = ends[0];
+        if (user) ends[0] = g;
+    }
+    if (p->mark_room < 2) ends[1] = NULL;
     ms__out(p, "[");
-    for (const ms__group *g = p->first; g && !p->no_memory;) g = ms__emit_run(p, g);
+    for (const ms__group *g = p->first; g && !p->no_memory;) {
+        bool marked = (g == ends[0] || g == ends[1]) && ms__mark_begin(p);
+        g = ms__emit_run(p, g);
+        if (marked) ms__mark_end(p, p->mark->message_tail);
+    }
     ms__out(p, "]");
 }

@@ -18,10 +18,16 @@ typedef enum ms__item_kind {
     MS__ITEM_RESULT
 } ms__item_kind;
 
-/* A part of a message: a text, or a picture with data and mime, or one with url. */
+/* A part of a message: a text, or a file (text absent). */
 typedef struct ms__element {
     struct ms__element *next;
-    ms_str text, mime, data, url;
+    ms_str text;
+    ms_str mime, value; /* of a file; value is what `by` says */
+    ms_str name;        /* of a file; absent: none */
+    ms_str members;     /* of a document, for Claude: "name":value, with commas between */
+    ms__file_kind kind;
+    char by;            /* 'd': base64; 'u': a URL; 't': the text of a document; an id in
+                           the file store of 'o' OpenAI, 'a' Anthropic, 'g' Gemini */
     bool glued;    /* it goes on with the text before it, as one sentence */
 } ms__element;
 
@@ -51,8 +57,8 @@ typedef struct ms__item {
     struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
                                  (0) or of any (1) */
     ms_value text;            /* of a call its arguments */
-    ms__element *parts;          /* the parts, if text is a JSON list with pictures */
-    ms__element *pictures;       /* of a result: they follow it as the user's */
+    ms__element *parts;          /* the parts, if text is a JSON list with files */
+    ms__element *files;          /* of a result: they follow it as the user's */
     ms_str tool, named, id, turn; /* named: the tool's name as written in the call */
     ms_str raw;      /* the item as its maker wrote it, with its own id */
     const char *reply; /* of a call: the template of its result; NULL: the wire's */
@@ -95,6 +101,7 @@ enum {
     MS__NAME_CALL,
     MS__NAME_AGENT,
     MS__NAME_ANSWER,
+    MS__NAME_FILE,
     MS__NAME_TABLES
 };
 
@@ -103,8 +110,8 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool taken;               /* an id: a call uses it */
-    uint32_t tries;           /* an id: how many were derived from it */
+    bool taken;               /* an id: a call uses it; a document's name: one has it */
+    uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
                                  newest open call */
     ms__group *turn;          /* an agent: its newest turn; an answer: the group of its
@@ -114,6 +121,12 @@ typedef struct ms__name {
 } ms__name;
 
 #define MS__LOOK_AT 256 /* at most so many open calls are compared with one result */
+
+/* A text that is written to memory, since a breakpoint stands before its end. */
+typedef struct ms__breakpoint_text {
+    ms_json_writer json; /* of the text around it */
+    ms_buf buf;
+} ms__breakpoint_text;
 
 /* The state of a projection. All of it is in the arena. */
 typedef struct ms__projector {
@@ -156,6 +169,9 @@ typedef struct ms__projector {
     size_t edited;              /* the first group that was edited; SIZE_MAX: none */
     size_t old_results;         /* groups below this number shorten their results */
     ms__element *parts, **parts_end; /* of the message that is being written */
+    const ms__breakpoint *mark;       /* of cache breakpoints; NULL: none is written */
+    size_t mark_room;           /* how many more the request may have */
+    ms__breakpoint_text *marked; /* the text that will have one; NULL: none had so far */
 } ms__projector;
 
 static MS__ONCE void *ms__project_alloc(ms__projector *p, size_t size)

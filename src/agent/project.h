@@ -11,8 +11,9 @@
  * Reading, message by message:
  *   1  A message becomes an item: user text, assistant text, system text, a call, a
  *      result, signed thinking, or nothing. The table below has the item of each type. A
- *      list of text parts becomes one text. A picture stays if the provider takes it; any
- *      other part becomes its name in brackets. Text of only white space is not sent.
+ *      list of text parts becomes one text. A picture, a document or a sound stays if the
+ *      provider takes it; any other part becomes its name in brackets. Text of only white
+ *      space is not sent.
  *   2  A result with an id answers the nearest call before it that has the same agent
  *      and id and no result; of several such calls in one turn, the oldest. If there is
  *      none and the result has no agent, it answers such a call of any agent. A result
@@ -316,7 +317,7 @@ static bool ms__is_raw(const ms_envelope *m)
 
 /* ---- Items of each type. */
 
-/* Sets the text of an item whose content is JSON, and its parts if it has pictures. */
+/* Sets the text of an item whose content is JSON, and its parts if it has files. */
 static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str json = m->content.text, first;
@@ -328,9 +329,9 @@ static void ms__item_as_json(ms__projector *p, const ms_envelope *m, ms__item *i
         bool taken = result ? ms__has_rule(p->wire, MS__RESULT_PICTURES)
                             : role == MS_ROLE_USER || role == MS_ROLE_OTHER;
         if (!item->parts) item->text.text = MS_STR("");
-        bool pictures = ms__has_pictures(item->parts);
-        if (pictures && (anothers || (result && !taken))) ms__item_divide(p, item);
-        else if (!taken || !pictures) ms__item_flatten(p, item);
+        bool files = ms__has_files(item->parts);
+        if (files && (anothers || result)) ms__item_divide(p, item, anothers);
+        else if (!taken || !files) ms__item_flatten(p, item);
     } else if (kind == MS_JSON_STRING) {
         item->text.text = ms__decoded(p, json);
     } else if (kind == MS_JSON_NULL ||
@@ -694,15 +695,28 @@ static uint64_t ms__text_cost(const ms__projector *p, ms_value text)
 
 #define MS__PICTURE 1000 /* tokens; providers count 85 to 1,600 */
 
+/* Returns an estimate of a file's tokens. Of a document and a sound only the size of the
+ * data is known: a page may have 100 KB and 2,000 tokens, a second 16 KB and 32. */
+static uint64_t ms__file_cost(const ms__element *x)
+{
+    uint64_t len = x->by == 'd' ? x->value.len : 0;
+    if (x->by == 't') return ms_count_tokens(NULL, ms_text_n(x->value));
+    if (x->kind == MS__FILE_PICTURE) return MS__PICTURE;
+    return MS__PICTURE + len / (x->kind == MS__FILE_SOUND ? 512 : 64);
+}
+
 static uint64_t ms__item_cost(const ms__projector *p, const ms__item *item)
 {
     uint64_t cost = 4;
     if (item->parts && !p->opts.count) {
         for (const ms__element *x = item->parts; x; x = x->next)
-            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text)) : MS__PICTURE;
-        return cost;
+            cost += x->text.ptr ? ms_count_tokens(NULL, ms_text_n(x->text))
+                                : ms__file_cost(x);
+    } else {
+        cost = ms__text_cost(p, item->text);
     }
-    cost = ms__text_cost(p, item->text);
+    for (const ms__element *x = item->files; x && !p->opts.count; x = x->next)
+        cost += ms__file_cost(x);
     if (!item->tool.len) return cost;
     return cost + ms__text_cost(p, ms_text_n(item->tool)) - (p->opts.count ? 0 : 4);
 }
@@ -904,7 +918,7 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
 /* Adds an observation without a call, as user text. */
 static void ms__observed_add(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
-    if (ms__has_pictures(item->parts)) ms__item_divide(p, item);
+    if (ms__has_files(item->parts)) ms__item_divide(p, item, true);
     ms__item_flatten(p, item);
     if (ms__is_blank(item->text.text)) {
         p->report.dropped++;

@@ -7,6 +7,30 @@
  * they do, and lists the calls for which they would make up a result.
  * ================================================================================== */
 
+/* Returns how many breakpoints a request may have beside those in its tools, and one in
+ * extra. */
+static MS__NOINLINE size_t ms__mark_room(const ms_request_desc *desc)
+{
+    size_t n = ms__has_member(desc->extra, "cache_control");
+    for (ms_json_iter it = ms_json_iterate(desc->tools); desc->tools.ptr;) {
+        if (!ms_json_next(&it)) break;
+        n += ms__has_member(it.value, "cache_control") ||
+             ms__has_member(it.value, "cachePoint");
+    }
+    return n < MS__MARKS_MOST ? MS__MARKS_MOST - n : 0;
+}
+
+/* Returns whether a breakpoint can stand after the tools: they have none of their own
+ * there, and the last one is sent with the request. */
+static bool ms__tools_end(ms_str tools)
+{
+    ms_str last = ms__absent();
+    ms_json_iter it = ms_json_iterate(tools);
+    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    return last.ptr && !ms__has_member(last, "cache_control") &&
+           !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
+}
+
 static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                 const ms_request_desc *desc,
                                                 ms_error *err)
@@ -19,6 +43,9 @@ static MS__NOINLINE ms_result ms__project_begin(ms__projector *p,
                                                      : p->opts.thinking;
     if (desc->memory && !p->opts.agent_key.ptr)
         p->opts.agent_key = desc->memory->agent_key;
+    const ms__breakpoint *mark = &ms__wire_breakpoints[profile->wire];
+    if (p->opts.cache && mark->mark) p->mark = mark;
+    p->mark_room = MS__MARKS_MOST;
     /* seeded with the address, so that a hostile history cannot choose colliding names */
     p->hash_key[0] = (uint64_t)(uintptr_t)p * 0x9E3779B97F4A7C15u;
     p->hash_key[1] = (uint64_t)(uintptr_t)p->arena ^ 0x9E3779B97F4A7C15u;
@@ -177,7 +204,11 @@ static void ms__request_head(ms__projector *p)
     ms__out(p, "{");
     if (p->opts.model.len > 0 && p->wire->model)
         ms__out_member(p, p->wire->model, p->opts.model);
-    if (p->report.system.ptr) ms__out_member(p, p->wire->prompt, p->report.system);
+    if (p->report.system.ptr) {
+        bool marked = ms__mark_begin(p);
+        ms__out_member(p, p->mark ? p->mark->prompt : p->wire->prompt, p->report.system);
+        if (marked) ms__mark_end(p, p->mark->prompt_tail);
+    }
     ms__out(p, p->wire->list);
 }
 
@@ -193,7 +224,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     ms_json_iter it = ms_json_iterate(desc->extra);
     char number[24];
     size_t len = ms__u64_write(p->profile->max_tokens, number);
-    if (desc->tools.ptr) ms__out_member(p, p->wire->tools, desc->tools);
+    if (desc->tools.ptr) {
+        bool marked = !p->report.system.ptr && ms__tools_end(desc->tools) &&
+                      ms__mark_begin(p);
+        ms__out_member(p, p->wire->tools, desc->tools);
+        if (marked) ms__mark_end(p, p->mark->tools_tail);
+    }
+    if (p->opts.cache_key.len > 0 && p->profile->cache_keys &&
+        !ms__has_member(desc->extra, "prompt_cache_key")) {
+        ms__out(p, ",\"prompt_cache_key\":");
+        ms__out_text(p, p->opts.cache_key);
+    }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
     for (const char *name = p->wire->always; name && *name;) {
@@ -299,6 +340,7 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     memset(p, 0, sizeof *p);
     p->arena = arena;
     MS__TRY(ms__project_begin(p, desc, err));
+    if (whole && p->mark) p->mark_room = ms__mark_room(desc);
     MS__TRY(ms__project_read(p, desc, err));
     ms_result code = ms__project_write(p, desc, whole, write, ctx, err);
     if (report) *report = p->report;

@@ -20,6 +20,14 @@
 #define MS__MAX_TOKENS 4096 /* what every Claude model takes */
 #define MS__IMAGES "image/png image/jpeg image/gif image/webp"
 #define MS__GEMINI_IMAGES "image/png image/jpeg image/webp image/heic image/heif"
+#define MS__PDF "application/pdf"
+#define MS__WAV_MP3 "audio/wav audio/x-wav audio/wave audio/mpeg audio/mp3"
+#define MS__SOUNDS MS__WAV_MP3 " audio/ogg audio/flac audio/aac"
+#define MS__OFFICE                                                                       \
+    MS__PDF " text/plain text/csv text/html text/markdown application/msword "           \
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document "           \
+    "application/vnd.ms-excel "                                                          \
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 /* Adding a provider. One that copies a known wire needs a row here and its rules in
  * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
@@ -28,40 +36,43 @@
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0},
+     MS_THINKING_CALLS, false, 0, MS__PDF " " MS__WAV_MP3, false, true, true},
     {"chat-strict", MS_WIRE_CHAT, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, MS__END_TEXT,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"anthropic", MS_WIRE_ANTHROPIC, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, MS__MAX_TOKENS},
+     MS_THINKING_ALL, false, MS__MAX_TOKENS, MS__PDF, true, true, false},
     {"gemini", MS_WIRE_GEMINI, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64, true, false,
      MS__GEMINI_IMAGES, true, MS__START,
-     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0},
+     MS__NO_RESULT, NULL, NULL, NULL, MS_THINKING_ALL, false, 0,
+     MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
     {"pydantic-ai", MS_WIRE_PYDANTIC, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 0, 64, false,
      false, MS__IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, MS__OFFICE " application/json audio/aiff " MS__SOUNDS,
+     true, false, false},
     {"ollama", MS_WIRE_OLLAMA, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 40, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, MS__FAILED, MS__BRIDGE, NULL,
-     MS_THINKING_RUNNING, false, 0},
+     MS_THINKING_RUNNING, false, 0, NULL, false, false, false},
     {"deepseek", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      NULL, false, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, true, 0},
+     MS_THINKING_CALLS, true, 0, NULL, false, false, false},
     {"glm", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, NULL, false, false, false},
     {"openrouter", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 64, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_CALLS, false, 0},
+     MS_THINKING_CALLS, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true,
+     false, false},
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
     {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
      MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
-     MS_THINKING_ALL, false, 0},
+     MS_THINKING_ALL, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -109,7 +120,9 @@ enum ms__wire_rule {
     MS__ARGS_ANY = 8,               /* arguments need not be an object */
     MS__RESULT_JSON = 16,           /* a result may be JSON; else it becomes text */
     MS__RESULT_OBJECT = 32,         /* it is an object */
-    MS__RESULT_PICTURES = 64,       /* it may hold pictures */
+    MS__RESULT_PICTURES = 64,       /* it may hold pictures and documents */
+    MS__RESULT_SOUNDS = 65536,      /* and sounds */
+    MS__DOCUMENT_TEXT = 131072,     /* a message with a document needs a text, too */
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
@@ -199,7 +212,7 @@ static const ms__wire ms__wires[] = {
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
-     MS__RESULT_OUTCOME}, /* pydantic-ai */
+     MS__RESULT_SOUNDS | MS__RESULT_OUTCOME}, /* pydantic-ai */
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
      NULL, "", "", NULL,
      "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
@@ -228,9 +241,9 @@ static const ms__wire ms__wires[] = {
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
-     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST | MS__THOUGHT_BOUND |
-     MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED},
-    /* bedrock */
+     NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST |
+     MS__THOUGHT_BOUND | MS__RAW_BLOCKS | MS__RESULT_PICTURES | MS__TOOLS_NEEDED |
+     MS__DOCUMENT_TEXT}, /* bedrock */
     {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
      "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
      "{\"type\":\"text\",\"text\":",
@@ -245,6 +258,123 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
+};
+
+/* A file is a picture, a document or a sound. */
+typedef enum ms__file_kind {
+    MS__FILE_PICTURE,
+    MS__FILE_DOCUMENT,
+    MS__FILE_SOUND
+} ms__file_kind;
+
+/* How a wire spells documents and sounds, and pictures by id. No row: it takes none.
+ *   %d value  %m media type  %f format  %+ context and citations
+ *   %n file name, made up if there is none        %t title, after a comma
+ *   %u a name that no other document of the list has
+ *   %M media type as a member, if it is known */
+#define MS__CHAT_FILE "{\"type\":\"file\",\"file\":{"
+#define MS__INPUT_FILE "{\"type\":\"input_file\","
+#define MS__DOCUMENT "{\"type\":\"document\",\"source\":{\"type\":"
+#define MS__INLINE "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}"
+#define MS__FILE_URI "{\"fileData\":{%M\"fileUri\":\"%d\"}}"
+typedef struct ms__file_form {
+    ms__file_kind kind;
+    char by;                        /* what %d is, see ms__element; 0: the end */
+    const char *form;
+} ms__file_form;
+
+#define MS__FILE_END {MS__FILE_PICTURE, 0, NULL}
+static const ms__file_form ms__chat_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__CHAT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}}"},
+    {MS__FILE_DOCUMENT, 'u', MS__CHAT_FILE "\"filename\":\"%n\",\"file_data\":\"%d\"}}"},
+    {MS__FILE_DOCUMENT, 'o', MS__CHAT_FILE "\"file_id\":\"%d\"}}"},
+    {MS__FILE_SOUND, 'd',
+     "{\"type\":\"input_audio\",\"input_audio\":{\"data\":\"%d\",\"format\":\"%f\"}}"},
+    MS__FILE_END};
+static const ms__file_form ms__anthropic_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__DOCUMENT "\"base64\",\"media_type\":\"%m\",\"data\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 'u', MS__DOCUMENT "\"url\",\"url\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 'a', MS__DOCUMENT "\"file\",\"file_id\":\"%d\"}%t%+}"},
+    {MS__FILE_DOCUMENT, 't',
+     MS__DOCUMENT "\"text\",\"media_type\":\"text/plain\",\"data\":\"%d\"}%t%+}"},
+    {MS__FILE_PICTURE, 'a',
+     "{\"type\":\"image\",\"source\":{\"type\":\"file\",\"file_id\":\"%d\"}}"},
+    MS__FILE_END};
+static const ms__file_form ms__gemini_files[] = {
+    {MS__FILE_DOCUMENT, 'd', MS__INLINE},
+    {MS__FILE_SOUND, 'd', MS__INLINE},
+    {MS__FILE_DOCUMENT, 'u', MS__FILE_URI},
+    {MS__FILE_SOUND, 'u', MS__FILE_URI},
+    {MS__FILE_DOCUMENT, 'g', MS__FILE_URI},
+    {MS__FILE_SOUND, 'g', MS__FILE_URI},
+    {MS__FILE_PICTURE, 'g', MS__FILE_URI},
+    MS__FILE_END};
+static const ms__file_form ms__pydantic_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}"},
+    {MS__FILE_SOUND, 'd', "{\"data\":\"%d\",\"media_type\":\"%m\",\"kind\":\"binary\"}"},
+    {MS__FILE_DOCUMENT, 'u', "{\"url\":\"%d\",\"kind\":\"document-url\"}"},
+    {MS__FILE_SOUND, 'u', "{\"url\":\"%d\",\"kind\":\"audio-url\"}"},
+    MS__FILE_END};
+static const ms__file_form ms__responses_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     MS__INPUT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}"},
+    {MS__FILE_DOCUMENT, 'u', MS__INPUT_FILE "\"file_url\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'o', MS__INPUT_FILE "\"file_id\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'o',
+     "{\"type\":\"input_image\",\"detail\":\"auto\",\"file_id\":\"%d\"}"},
+    MS__FILE_END};
+static const ms__file_form ms__bedrock_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"document\":{\"name\":\"%u\",\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}%+"
+     "}}"},
+    {MS__FILE_SOUND, 'd',
+     "{\"audio\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}"},
+    MS__FILE_END};
+static const ms__file_form ms__interactions_files[] = {
+    {MS__FILE_DOCUMENT, 'd',
+     "{\"type\":\"document\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
+    {MS__FILE_SOUND, 'd', "{\"type\":\"audio\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
+    {MS__FILE_DOCUMENT, 'u', "{\"type\":\"document\",\"uri\":\"%d\"}"},
+    {MS__FILE_SOUND, 'u', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'g', "{\"type\":\"document\",\"uri\":\"%d\"}"},
+    {MS__FILE_SOUND, 'g', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'g', "{\"type\":\"image\",\"uri\":\"%d\"}"},
+    MS__FILE_END};
+
+/* Of each wire, in their order. */
+static const ms__file_form *const
+    ms__wire_files[sizeof ms__wires / sizeof ms__wires[0]] = {
+        ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
+        ms__pydantic_files, ms__responses_files, ms__bedrock_files,
+        ms__interactions_files};
+
+/* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
+ * before the last so many bytes of the system text, the tools and a message. `prompt` is
+ * the system text as a list. A row of zeroes: its provider caches by itself, or not at
+ * all. */
+#define MS__MARKS_MOST 4
+typedef struct ms__breakpoint {
+    const char *mark, *hour, *prompt;
+    size_t prompt_tail, tools_tail, message_tail;
+} ms__breakpoint;
+
+#define MS__NO_BREAKPOINT {NULL, NULL, NULL, 0, 0, 0}
+static const ms__breakpoint
+    ms__wire_breakpoints[sizeof ms__wires / sizeof ms__wires[0]] = {
+    MS__NO_BREAKPOINT, /* chat */
+    MS__NO_BREAKPOINT, /* ollama */
+    {",\"cache_control\":{\"type\":\"ephemeral\"}",
+     ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}",
+     "\"system\":[{\"type\":\"text\",\"text\":%s}],", 3, 2, 3}, /* anthropic */
+    MS__NO_BREAKPOINT, /* gemini */
+    MS__NO_BREAKPOINT, /* pydantic-ai */
+    MS__NO_BREAKPOINT, /* openai-responses */
+    {",{\"cachePoint\":{\"type\":\"default\"}}",
+     ",{\"cachePoint\":{\"type\":\"default\",\"ttl\":\"1h\"}}",
+     "\"system\":[{\"text\":%s}],", 2, 2, 2}, /* bedrock */
 };
 
 /* The result of a call of each type of item; those of others are of functions. %v is the

@@ -56,4 +56,9 @@ struct ms_profile {
                                  empty one: DeepSeek refuses a call without it */
     size_t max_tokens;        /* the request's member max_tokens, unless extra has it;
                                  0: none. Anthropic refuses a request without it */
+    const char *files;        /* media types of documents and sounds that it takes,
+                                 separated by spaces; NULL: neither */
+    bool file_urls;           /* it also takes them by URL */
+    bool file_ids;            /* and files of its own store, by their id there */
+    bool cache_keys;          /* a request has opts.cache_key as prompt_cache_key */
 };

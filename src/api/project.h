@@ -20,36 +20,71 @@
  * holds. The messages must come in order of sequence (a timeline), not in blocks.
  *
  * Content is text, or JSON. These JSON forms are parts, one alone or in a list; ms_parts
- * writes the first four:
+ * writes those marked with a star. M is a media type, D base64, U a URL.
  *
- *   text                 {"type":"text","text":T}, also input_text, output_text, refusal
+ *   text                 {"type":"text","text":T} *, also input_text, output_text,
+ *                        refusal
  *   picture by data      {"type":"image","source":{"type":"base64","media_type":M,
- *                        "data":D}}, {"type":"image","mimeType":M,"data":D},
+ *                        "data":D}} *, {"type":"image","mimeType":M,"data":D},
  *                        {"inlineData":{"mimeType":M,"data":D}}, {"kind":"binary",...}
- *   picture by URL       {"type":"image_url","image_url":{"url":U}}, {"type":"image",
+ *   picture by URL       {"type":"image_url","image_url":{"url":U}} *, {"type":"image",
  *                        "source":{"type":"url","url":U}}, input_image, fileData; U may
  *                        be a data URL
- *   document             {"type":"document","source":{...}}, file: "[document left out]"
- *   sound, video         input_audio, audio-url, video-url: "[input_audio left out]"
+ *   document by data     {"type":"document","source":{"type":"base64","media_type":M,
+ *                        "data":D},"title":N} *, file and input_file with file_data and
+ *                        filename, {"document":{"name":N,"format":F,"source":{"bytes":
+ *                        D}}}, inlineData, {"kind":"binary",...}
+ *   document by URL      {"type":"document","source":{"type":"url","url":U}} *,
+ *                        input_file, fileData, document-url
+ *   document of text     {"type":"document","source":{"type":"text","data":T}}
+ *   sound by data        {"type":"audio","mimeType":M,"data":D} *, {"type":"input_audio",
+ *                        "input_audio":{"data":D,"format":F}}, {"audio":{"format":F,
+ *                        "source":{"bytes":D}}}, inlineData, {"kind":"binary",...}
+ *   sound by URL         {"kind":"audio-url","url":U,"media_type":M} *, fileData
+ *   by id                {"type":"input_file","file_id":I} *, file, input_image: in the
+ *                        store of OpenAI; {"type":"document","source":{"type":"file",
+ *                        "file_id":I}} *, image: in that of Anthropic; a fileUri of
+ *                        Gemini's file service
+ *   video                video-url and others: "[video-url left out]"
  *   any other JSON       data: sent as its text, or as JSON where a result may be that
  *
- * A picture that the provider does not take is "[image left out]"; report->wrapped counts
- * what is left out. A tool's picture stands in its result where the provider takes it
- * there. Else "[image below]" does, and the picture follows the results as the user's,
- * after "[image of TOOL]". So do pictures of other agents. In a result an object that is
- * a text part is data, and a list of strings, too. */
+ * What a provider does not take is "[image left out]", "[document left out]" and so on,
+ * by the word of its form; report->wrapped counts it. A document of text is sent as a
+ * text then, after its name in brackets, and counted, too. Providers take:
+ *
+ *   openai               pictures; PDF by data or id; WAV and MP3
+ *   openai-responses     pictures; PDF by data, URL or id
+ *   openrouter           pictures; PDF by data or URL; sounds
+ *   anthropic            pictures; PDF by data, URL or id; documents of text
+ *   gemini               pictures; PDF and sounds by data or URL
+ *   bedrock              pictures, documents of offices, sounds, all by data
+ *   pydantic-ai          all
+ *   chat-strict, glm     pictures
+ *   ollama               pictures by data
+ *   deepseek             none
+ *
+ * A tool's file stands in its result where the provider takes it there. Else "[image
+ * below]" does, and the file follows the results as the user's, after "[image of TOOL]".
+ * So do files of other agents. In a result an object that is a text part is data, and a
+ * list of strings, too. */
 
-/* One part of a message's content. Set one of the first three. */
+/* One part of a message's content. Set one of text, bytes, url and file_id. */
 typedef struct ms_part {
     ms_str text;
     ms_str bytes;             /* of a file, as they are: they become base64 */
-    ms_str url;               /* of a picture: http, https, gs or data */
-    ms_str mime;              /* of bytes: "image/png", "application/pdf" */
+    ms_str url;               /* of a file: http, https, gs or data */
+    ms_str mime;              /* "image/png", "application/pdf", "audio/wav"; needed with
+                                 bytes; a URL without it is of a picture */
+    ms_str name;              /* of a document: "report.pdf"; absent: none */
+    ms_str file_id;           /* of a file in the provider's own store; only that takes
+                                 it. mime tells whether it is a picture */
+    ms_str provider;          /* of file_id: the name of a profile */
 } ms_part;
 
-/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Bytes
- * of media type image/... are a picture, others a document. MS_E_ARGUMENT: a part has
- * none or several of the three, or bytes without a media type. MS_E_ARENA. */
+/* Makes content of parts: *out is a JSON list in the arena, valid as long as that. Files
+ * of media type image/... are pictures, of audio/... sounds, all others documents.
+ * MS_E_ARGUMENT: a part has none or several of the four, bytes without a media type, or
+ * an id of a provider that has none. MS_E_ARENA. */
 MS_API ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *arena, ms_value *out,
                           ms_error *err);
 

@@ -62,6 +62,13 @@ typedef enum ms_thinking {
                                  edited since */
 } ms_thinking;
 
+/* Where a provider caches what it is told to (anthropic, bedrock), how long. */
+typedef enum ms_cache {
+    MS_CACHE_OFF,
+    MS_CACHE_5M,              /* five minutes from the last use */
+    MS_CACHE_1H               /* an hour; writing it costs more */
+} ms_cache;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -91,8 +98,19 @@ typedef struct ms_project_opts {
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
     ms_count_fn count;        /* NULL: ms_count_tokens, 4 for each message, 1,000 for a
-                                 picture. Your own gets a list with pictures as JSON */
+                                 picture, a document and a sound, and one for each 64 (of
+                                 a sound 512) bytes of their base64. Your own gets a list
+                                 with files as JSON */
     void *count_ctx;
+    ms_cache cache;           /* breakpoints for such a provider: after the system text
+                                 (without one the tools) and the newest message, and
+                                 where the request before ended; at most 4 with those in
+                                 tools and extra. The user's texts are then blocks: keep
+                                 it the same in a conversation. Others cache by
+                                 themselves */
+    ms_str cache_key;         /* of requests that begin alike, for openai and
+                                 openai-responses: their prompt_cache_key, unless extra
+                                 has one; absent: none */
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
     bool shorten;             /* shortens assistant text as ms_shorten_message does */
@@ -168,6 +186,7 @@ typedef struct ms_project_report {
                                  of another model. Switch thinking off for this request */
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
+    uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */

@@ -879,13 +879,67 @@ controls()
         ms_memory_broadcast 'if (!said)' 'if (true)'
     control pictures_of_results_dropped gcc test_project \
         pictures_of_results_follow_them_when_results_take_none 100 \
-        ms__list_make 'pictures = ms__pictures_insert(p, pictures, item);' '(void)pictures;'
+        ms__list_make 'files = ms__files_insert(p, files, item);' '(void)files;'
     control pictures_of_others_dropped gcc test_project \
         pictures_of_another_agent_follow_its_words 100 \
-        ms__item_show 'item->parts = ms__pictures_of(p, item->text.text, item->pictures);' ''
+        ms__item_show 'item->parts = ms__files_of(p, item->text.text, item->files);' ''
     control data_of_tools_taken_for_parts gcc test_project \
         one_picture_is_a_part_without_a_list 100 \
-        ms__is_part 'f->kind == MS__PART_PICTURE || (strings && f->tag)' 'true'
+        ms__is_part 'return file || (strings && f->tag);' 'return true;'
+    control sounds_left_in_results gcc test_project \
+        sound_alone_follows_a_result_that_keeps_its_document 100 \
+        ms__item_divide 'bool sounds = all || !ms__has_rule(p->wire, MS__RESULT_SOUNDS);' \
+        'bool sounds = all;'
+    control documents_that_are_data_taken_for_files gcc test_project \
+        document_alone_is_a_part_of_a_result_and_other_objects_are_data 100 \
+        ms__part_form_of 'return tag || kind == MS_JSON_OBJECT ? f : NULL;' 'return f;'
+    control documents_of_text_left_out gcc test_project document_of_text_is_a_text 100 \
+        ms__file_of ' || ms__file_text(p, x)' ''
+    control bytes_that_are_no_text_sent_as_one gcc test_project documents_that_are_none 100 \
+        ms__base64_text 'text && ms_utf8_check(out, NULL)' 'text'
+    control ids_of_another_provider_sent gcc test_project \
+        documents_of_users_anthropic_to_responses 100 \
+        ms__file_of "ms__file_members(p, member, claude ? 'a' : 'o', x);" \
+        "ms__file_members(p, member, 'o', x);"
+    control names_of_documents_repeated gcc test_project \
+        documents_of_users_anthropic_to_bedrock 100 \
+        ms__file_only_name 'while (made->taken && !p->no_memory)' 'while (0)'
+    control document_without_a_text_beside_it gcc test_project \
+        documents_of_users_anthropic_to_bedrock 100 \
+        ms__gather 'if (ms__has_rule(p->wire, MS__DOCUMENT_TEXT)) ms__gather_text(p);' ''
+    control name_of_a_file_grows gcc test_project \
+        files_of_any_name_and_place_are_taken 100 \
+        ms__file_name 'name = ms__name_cut(name, MS__FILE_NAME - 1 - format.len);' ''
+    control files_of_geminis_store_sent_elsewhere gcc test_project \
+        files_of_users_gemini_to_pydantic_ai 100 \
+        ms__file_kind_find "x->by = 'g';" ''
+    control citations_of_a_document_lost gcc test_project \
+        documents_of_users_stay_for_anthropic 100 \
+        ms__file_of 'ms__file_member(p, of, "citations", MS_JSON_OBJECT, x);' ''
+    control files_of_results_not_counted gcc test_project \
+        files_count_as_their_size 100 \
+        ms__item_cost 'cost += ms__file_cost(x);' 'cost += 0;'
+    control id_of_a_provider_without_files gcc test_project \
+        parts_are_refused_when_they_do_not_say_what_they_are 100 \
+        ms__part_check 'if (!part->file_id.ptr || *store) return MS_OK;' 'return MS_OK;'
+    control breakpoint_of_the_request_before_lost gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__emit_list 'if (user) ends[1] = ends[0];' ''
+    control breakpoint_in_a_message_that_goes_on gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__run_next 'return ms__run_last(next)->next;' 'return next;'
+    control user_text_with_a_breakpoint_is_a_string gcc test_cache \
+        breakpoints_stand_where_the_request_before_ended 100 \
+        ms__out_form '(ms__has_files(parts) || p->mark)' 'ms__has_files(parts)'
+    control breakpoints_of_the_caller_not_counted gcc test_cache \
+        breakpoints_are_four_at_most 100 \
+        ms__mark_room 'return n < MS__MARKS_MOST ? MS__MARKS_MOST - n : 0;' \
+        'return MS__MARKS_MOST;'
+    control breakpoint_on_a_tool_that_is_not_sent gcc test_cache \
+        breakpoints_are_four_at_most 100 \
+        ms__tools_end ' && !ms__has_member(last, "defer_loading")' ''
+    control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
+        ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'

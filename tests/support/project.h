@@ -399,7 +399,7 @@ static inline history history_of_long_texts(ms_project_opts *opts)
 
 /* ---- rows of the table ---- */
 
-static table_row rows[200];
+static table_row rows[260];
 static size_t row_count;
 
 static inline void load_rows(void)

@@ -141,7 +141,8 @@ static void print_traces(void)
     traces_free(traces, n);
 }
 
-/* Prints pictures of users and in results in three formats: traces have no pictures. */
+/* Prints pictures, documents and sounds of users and in results in three formats: traces
+ * have none. */
 static void print_pictures(void)
 {
 #define DOT "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -161,6 +162,23 @@ static void print_pictures(void)
          "\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"x\","
          "\"content\":[{\"type\":\"text\",\"text\":\"here\"},{\"type\":\"image\",\"source\":{"
          "\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"" DOT "\"}}]}]}]"},
+        {"anthropic",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"document\",\"source\":{\"type\":"
+         "\"base64\",\"media_type\":\"application/pdf\",\"data\":\"JVBERi0xLjQ=\"},\"title\":"
+         "\"a.pdf\",\"citations\":{\"enabled\":true}},{\"type\":\"document\",\"source\":{"
+         "\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"words\"}},{\"type\":"
+         "\"document\",\"source\":{\"type\":\"url\",\"url\":\"https://example.org/a.pdf\"}},{"
+         "\"type\":\"document\",\"source\":{\"type\":\"file\",\"file_id\":\"file_1\"}}]},{"
+         "\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"x\",\"name\":"
+         "\"read\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+         "\"tool_use_id\":\"x\",\"content\":[{\"type\":\"document\",\"source\":{\"type\":"
+         "\"base64\",\"media_type\":\"application/pdf\",\"data\":\"JVBERi0xLjQ=\"}}]}]}]"},
+        {"openai",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Hear.\"},{\"type\":"
+         "\"input_audio\",\"input_audio\":{\"data\":\"UklGRg==\",\"format\":\"wav\"}},{"
+         "\"type\":\"file\",\"file\":{\"file_id\":\"file-1\"}},{\"type\":\"file\",\"file\":{"
+         "\"filename\":\"a.pdf\",\"file_data\":\"data:application/pdf;base64,JVBERi0xLjQ=\"}"
+         "}]}]"},
         {"gemini",
          "[{\"role\":\"user\",\"parts\":[{\"inlineData\":{\"mimeType\":\"image/png\",\"data\":"
          "\"" DOT "\"}}]},{\"role\":\"model\",\"parts\":[{\"text\":\"A dot.\"}]}]"},

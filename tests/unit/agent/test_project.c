@@ -452,7 +452,19 @@ TEST(parts_become_the_forms_that_requests_know)
     const ms_part parts[] = {{.text = MS_STR("look \"here\"")},
                              {.bytes = MS_STR("\0\xff!"), .mime = MS_STR("image/png")},
                              {.url = MS_STR("https://example.org/a.png")},
-                             {.bytes = MS_STR("%PDF"), .mime = MS_STR("application/pdf")}};
+                             {.bytes = MS_STR("%PDF"), .mime = MS_STR("application/pdf")},
+                             {.bytes = MS_STR("%PDF"), .mime = MS_STR("application/pdf"),
+                              .name = MS_STR("a.pdf")},
+                             {.url = MS_STR("https://example.org/a.pdf"),
+                              .mime = MS_STR("application/pdf")},
+                             {.bytes = MS_STR("RIFF"), .mime = MS_STR("audio/wav")},
+                             {.url = MS_STR("https://example.org/a.mp3"),
+                              .mime = MS_STR("audio/mpeg")},
+                             {.file_id = MS_STR("file-1"), .provider = MS_STR("openai")},
+                             {.file_id = MS_STR("file-2"), .mime = MS_STR("image/png"),
+                              .provider = MS_STR("openai-responses")},
+                             {.file_id = MS_STR("file_3"), .name = MS_STR("n"),
+                              .provider = MS_STR("anthropic")}};
     parts_must_be(parts, COUNT(parts),
                   "[{\"type\":\"text\",\"text\":\"look \\\"here\\\"\"},"
                   "{\"type\":\"image\",\"source\":{\"type\":\"base64\","
@@ -460,8 +472,135 @@ TEST(parts_become_the_forms_that_requests_know)
                   "{\"type\":\"image_url\",\"image_url\":"
                   "{\"url\":\"https://example.org/a.png\"}},"
                   "{\"type\":\"document\",\"source\":{\"type\":\"base64\","
-                  "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"}}]");
+                  "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"}},"
+                  "{\"type\":\"document\",\"source\":{\"type\":\"base64\","
+                  "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"},"
+                  "\"title\":\"a.pdf\"},"
+                  "{\"type\":\"document\",\"source\":{\"type\":\"url\",\"media_type\":"
+                  "\"application/pdf\",\"url\":\"https://example.org/a.pdf\"}},"
+                  "{\"type\":\"audio\",\"mimeType\":\"audio/wav\",\"data\":\"UklGRg==\"},"
+                  "{\"kind\":\"audio-url\",\"url\":\"https://example.org/a.mp3\","
+                  "\"media_type\":\"audio/mpeg\"},"
+                  "{\"type\":\"input_file\",\"file_id\":\"file-1\"},"
+                  "{\"type\":\"input_image\",\"file_id\":\"file-2\"},"
+                  "{\"type\":\"document\",\"source\":{\"type\":\"file\",\"file_id\":"
+                  "\"file_3\"},\"title\":\"n\"}]");
     parts_must_be(parts, 0, "[]");
+}
+
+/* What ms_parts writes, each provider gets in its own form, or a text and a count. */
+TEST(parts_that_are_made_go_where_they_are_taken)
+{
+    const ms_part parts[] = {
+        {.bytes = MS_STR("PNG"), .mime = MS_STR("image/png")},
+        {.url = MS_STR("https://example.org/a.png")},
+        {.bytes = MS_STR("%PDF"), .mime = MS_STR("application/pdf")},
+        {.url = MS_STR("https://example.org/a.pdf"), .mime = MS_STR("application/pdf")},
+        {.bytes = MS_STR("RIFF"), .mime = MS_STR("audio/wav")},
+        {.url = MS_STR("https://example.org/a.mp3"), .mime = MS_STR("audio/mpeg")},
+        {.file_id = MS_STR("file-1"), .provider = MS_STR("openai")},
+        {.file_id = MS_STR("file_3"), .provider = MS_STR("anthropic")},
+    };
+    /* for each profile in order: 1 for a part that it takes */
+    static const struct {
+        const char *profile, *takes;
+    } wanted[] = {
+        {"openai", "11101010"},     {"chat-strict", "11000000"}, {"anthropic", "11110001"},
+        {"gemini", "11111100"},     {"pydantic-ai", "11111100"}, {"ollama", "10000000"},
+        {"deepseek", "00000000"},   {"glm", "11000000"},         {"openrouter", "11111000"},
+        {"openai-responses", "11110010"}, {"bedrock", "10101000"},
+        {"gemini-interactions", "11111100"},
+    };
+    assert_int_equal(COUNT(wanted), PROFILES);
+    for (size_t k = 0; k < PROFILES; k++) {
+        for (size_t i = 0; i < COUNT(parts); i++) {
+            ms_value content;
+            ms_project_report report;
+            history h = history_of(1);
+            assert_int_equal(ms_parts(&parts[i], 1, &arena, &content, NULL), MS_OK);
+            add(&h, ms_user_message(content));
+            ms_str body = sound(profile_of(wanted[k].profile), &everything, &h);
+            (void)projected(profile_of(wanted[k].profile), &everything, &h, 1, &report, NULL);
+            bool left = has_text(body, " left out]"), taken = wanted[k].takes[i] == '1';
+            if (left == taken || (report.wrapped != 0) != (left || has_text(body,
+                                                              "[document]")))
+                fail_msg("%s, part %lu: %.*s", wanted[k].profile, (unsigned long)i,
+                         (int)body.len, body.ptr);
+        }
+    }
+}
+
+/* The size of a file is what the budget sees, in a result too, wherever it is sent. */
+TEST(files_count_as_their_size)
+{
+    static const struct {
+        const char *mime;
+        size_t bytes;
+        uint64_t cost;
+    } wanted[] = {{"image/png", 4800, 1000}, {"application/pdf", 4800, 1000 + 6400 / 64},
+                  {"audio/wav", 4800, 1000 + 6400 / 512}, {"text/plain", 4800, 1200}};
+    static const char *const names[] = {"openai", "bedrock"};
+    for (size_t i = 0; i < 2 * COUNT(wanted); i++) {
+        ms_part part = {.mime = ms_str_of(wanted[i / 2].mime)};
+        ms_project_report report;
+        ms_value content;
+        history h = history_of(4);
+        part.bytes = text_of_size(wanted[i / 2].bytes).text;
+        assert_int_equal(ms_parts(&part, 1, &arena, &content, NULL), MS_OK);
+        add(&h, ms_user_message(content));
+        (void)projected(profile_of(names[i % 2]), &everything, &h, 1, &report, NULL);
+        uint64_t alone = report.cost - 4;
+        if (i % 2 == 0 || i < 6) assert_int_equal(alone, wanted[i / 2].cost);
+        add(&h, action("x", "f"));
+        add(&h, observation("x", content));
+        (void)projected(profile_of(names[i % 2]), &everything, &h, 3, &report, NULL);
+        assert_true(report.cost >= 2 * alone && report.cost < 2 * alone + 40);
+    }
+}
+
+/* A name that no provider takes, and files of every kind in results and by themselves. */
+TEST(files_of_any_name_and_place_are_taken)
+{
+    static const char *const names[] = {"a", "a", "r\xc3\xa9sum\xc3\xa9.pdf", "a  b", " ", "_", "a-2",
+                                        "a\"b\\c", "x.y.z", "()[]", "a"};
+    char longest[400];
+    uint64_t random = test_seed();
+    memset(longest, 'n', sizeof longest);
+    memcpy(longest + 119, "\xf0\x9f\x98\x80", 4);
+    for (size_t i = 0; i < test_times(300); i++) {
+        history h = history_of(8);
+        for (size_t m = 0; m < 8; m++) {
+            ms_part parts[4];
+            ms_value content;
+            size_t n = 1 + test_below(&random, 4);
+            memset(parts, 0, sizeof parts);
+            for (size_t k = 0; k < n; k++) {
+                size_t kind = test_below(&random, 6);
+                ms_part *part = &parts[k];
+                size_t name = test_below(&random, COUNT(names) + 1);
+                part->name = name < COUNT(names) ? ms_str_of(names[name])
+                                                 : ms_str_n(longest, sizeof longest);
+                part->bytes = MS_STR("text");
+                part->mime = kind == 0   ? MS_STR("application/pdf")
+                             : kind == 1 ? MS_STR("text/csv")
+                             : kind == 2 ? MS_STR("audio/mp3")
+                             : kind == 3 ? MS_STR("image/webp") : MS_STR("text/x-c");
+                if (kind == 4) part->bytes = MS_STR("\xff\xfe");
+                if (kind == 5) {
+                    memset(part, 0, sizeof *part);
+                    part->text = MS_STR("words");
+                }
+            }
+            assert_int_equal(ms_parts(parts, n, &arena, &content, NULL), MS_OK);
+            size_t type = test_below(&random, 4);
+            add(&h, type == 0   ? ms_user_message(content)
+                    : type == 1 ? action(NULL, "f")
+                    : type == 2 ? observation(NULL, content)
+                                : ms_assistant_message(content));
+        }
+        sound_for_all(&everything, &h);
+        (void)reset(NULL);
+    }
 }
 
 TEST(bytes_of_parts_are_base64_at_any_length)
@@ -482,15 +621,27 @@ TEST(parts_are_refused_when_they_do_not_say_what_they_are)
 {
     const ms_part wrong[] = {{.mime = MS_STR("image/png")},
                              {.text = MS_STR("a"), .url = MS_STR("b")},
-                             {.bytes = MS_STR("a")}};
+                             {.bytes = MS_STR("a")},
+                             {.file_id = MS_STR("a")},
+                             {.file_id = MS_STR("a"), .provider = MS_STR("deepseek")},
+                             {.file_id = MS_STR("a"), .provider = MS_STR("gemini")}};
+    static const char *const why[] = {
+        "part 1 has not one of text, bytes, url and file_id",
+        "part 1 has not one of text, bytes, url and file_id",
+        "part 1 has bytes and no media type",
+        "part 1 has a file_id, and provider '' has none: openai, openai-responses and "
+        "anthropic have",
+        "part 1 has a file_id, and provider 'deepseek' has none: openai, openai-responses "
+        "and anthropic have",
+        "part 1 has a file_id, and provider 'gemini' has none: openai, openai-responses "
+        "and anthropic have"};
     static uint64_t room[8];
     ms_value content;
     ms_error err;
     for (size_t i = 0; i < COUNT(wrong); i++) {
         const ms_part two[] = {{.text = MS_STR("first")}, wrong[i]};
         assert_int_equal(ms_parts(two, 2, &work, &content, &err), MS_E_ARGUMENT);
-        assert_string_equal(err.message, i == 2 ? "part 1 has bytes and no media type"
-                                                : "part 1 has not one of text, bytes and url");
+        assert_string_equal(err.message, why[i]);
         assert_null(content.text.ptr);
     }
     ms_arena small;
