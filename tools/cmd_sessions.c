@@ -140,8 +140,7 @@ static session *session_of(session_list *l, ms_str location)
 static int take_costs(session_list *l)
 {
     cost_row *rows;
-    ms_str all = {NULL, 0};
-    int code = costs_of(l->job->store, all, &l->job->arena, &rows);
+    int code = costs_of_each(l->job->store, &l->job->arena, &rows);
     for (size_t i = 0; i < arrlenu(rows); i++) {
         session *s = session_of(l, rows[i].location);
         if (s != NULL) costs_add(&s->cost, &rows[i]);

@@ -87,6 +87,7 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.done = before;
     desc.put = in->put;
     desc.ctx = in->ctx;
+    desc.stored = in->stored;
     trace *t = trace_begin(&desc);
     *done = text.len;
     in->counts->files++;
@@ -111,7 +112,7 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
 {
     trace *t = NULL;
     uint64_t done;
-    const trace_known none = {NULL, NULL, 0, 0};
+    const trace_known none = {NULL, NULL, 0, NULL};
     int code = take_transcript(in, f, text, path, &none, 0, &t, &done);
     trace_free(t);
     return code;

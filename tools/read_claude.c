@@ -160,7 +160,12 @@ static void take_message(reading *r, claude_line *c)
     ms_str content = c->m[M_CONTENT];
     unsigned marks = marks_of(v, content);
     bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
+    if (trace_is_repeated(r->t, v[C_UUID], content)) {
+        trace_left_out(r->t, MS_STR("repeated entry"));
+        return;
+    }
     trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
+    trace_entry_text(r->t, content);
     bool fits = is_kind(content, MS_JSON_STRING) || is_kind(content, MS_JSON_ARRAY);
     if (!is_object(v[C_MESSAGE]) || !fits) {
         trace_unknown(r->t, user ? MS_STR("user without content")
@@ -195,7 +200,9 @@ static void claude_read(reading *r, ms_str line)
     }
     bool linked = is_kind(c.v[C_PARENT], MS_JSON_STRING);
     unsigned marks = is_kind(c.v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
-    trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
+    if (!trace_is_repeated(r->t, c.v[C_UUID], ms_str_n(NULL, 0))) {
+        trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
+    }
     if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);
 }

@@ -193,7 +193,7 @@ int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
 {
     intake in = {j->store, j->options, &j->counts, messages->rescue, messages,
                  guess_agent,
-                 rename, false, NULL, NULL};
+                 rename, false, NULL, NULL, NULL};
     return take_path(&in, path);
 }
 

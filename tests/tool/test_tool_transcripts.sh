@@ -323,6 +323,51 @@ sync $copied $tmp/moved => ^messages   0 new, 2 taken back$
 END
 
 
+# ---- Copies of a session of Claude Code.
+
+once=$tmp/once
+session_id=11111111-2222-4333-8444-555555555555
+mkdir -p "$once/home" "$once/backup" "$once/resumed"
+# claude_line N TEXT SESSION: an answer that costs N tokens.
+claude_line()
+{
+    printf '{"type":"assistant","uuid":"uuid-of-%s","parentUuid":"uuid-of-%s","sessionId":"%s","message":{"id":"msg_0123456789abcdef%s","role":"assistant","model":"m","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":1,"output_tokens":%s}}}\n' "$1" "$(($1 - 1))" "$3" "$1" "$2" "$1"
+}
+# claude_lines LAST SESSION
+claude_lines()
+{
+    for n in $(seq "$1"); do claude_line "$n" "answer $n" "$2"; done
+}
+claude_lines 6 $session_id >"$once/home/$session_id.jsonl"
+claude_lines 4 $session_id >"$once/backup/$session_id.jsonl"
+claude_lines 5 $session_id >"$once/backup/$session_id copy.jsonl"
+other_id=99999999-2222-4333-8444-555555555555
+{ claude_lines 6 $other_id; claude_line 7 'answer 7' $other_id; } >"$once/resumed/$other_id.jsonl"
+session <<'END'
+== sync_stores_each_message_once_of_a_backup_and_a_copy_beside
+sync $once.log $once/home => ^messages   6 new
+sync $once.log $once/backup => ^files      2 read => ^messages   0 new, 0 taken back
+view $once.log => answer 6 =6>
+sync $once.2.log $once/backup => ^messages   5 new
+sync $once.2.log $once/home => ^messages   1 new, 0 taken back
+sync $once.2.log $once => ^files      1 read, 3 unchanged => ^messages   7 new
+view $once.2.log $session_id --json =6>
+$ total output_tokens $once.log => ^21$
+
+# A program that goes on from a session can begin its new file with the lines of the old one.
+== sessions_have_their_own_tokens_when_one_repeats_the_other
+sync $once.3.log $once/resumed $once/home => ^messages   13 new
+sessions $once.3.log --json => "session":"11111111.*"output_tokens":21[,}] => "session":"99999999.*"output_tokens":28[,}]
+$ total output_tokens $once.3.log => ^28$
+$ total output_tokens $once.3.log $session_id => ^21$
+
+== entry_that_stands_twice_in_its_file_is_stored_once
+$ claude_lines 3 $session_id >>$once/home/$session_id.jsonl; claude_line 7 seven $session_id >>$once/home/$session_id.jsonl
+sync $once.log $once/home => ^messages   1 new, 0 taken back
+$ "$tool" history $once/home/$session_id.jsonl --format openai | grep -o 'answer 2' =1> .
+END
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}
