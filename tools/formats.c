@@ -45,6 +45,16 @@ static const fileformat *format_of_value(ms_str value, shape_of_file shape)
     return NULL;
 }
 
+/* Returns the length of the whole object that a text begins with, before another one;
+ * 0 if there is none. err: why the text is no value. */
+static size_t first_object(ms_str text, const ms_error *err)
+{
+    ms_json_opts repair = {0, true};
+    if (err->offset >= text.len || text.ptr[err->offset] != '{') return 0;
+    text.len = (size_t)err->offset;
+    return ms_json_check(text, &repair, NULL, NULL) == MS_OK ? text.len : 0;
+}
+
 /* Returns the format of the first line that shows one. *any: some lines are JSON
  * values. */
 static const fileformat *format_of_lines(ms_str text, bool *any)
@@ -58,7 +68,11 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
         ms_str line = next_line(&text, &whole);
         if (is_blank(line)) continue;
         n++;
-        ms_result result = ms_json_check(line, &repair, &value, NULL);
+        ms_error err;
+        ms_result result = ms_json_check(line, &repair, &value, &err);
+        size_t len = result != MS_OK ? first_object(line, &err) : 0;
+        line.len = len > 0 ? len : line.len;
+        if (len > 0) result = ms_json_check(line, &repair, &value, NULL);
         if (result != MS_OK || !is_object(value)) continue;
         *any = true;
         const fileformat *f = format_of_value(value, FILE_LINES);
@@ -188,6 +202,51 @@ static bool goes_on(const intake *in)
     return trace_code(in->r.t) == FINE && in->code != FAILED;
 }
 
+/* Returns where in a damaged line an entry of the format begins that ends the line: a
+ * process that wrote it went on where another one was stopped. len: there is none. */
+static size_t last_object(const intake *in, ms_str line)
+{
+    ms_json_opts repair = {0, true};
+    ms_str value;
+    for (size_t i = 1; i + 1 < line.len; i++) {
+        if (line.ptr[i] != '{' || line.ptr[i + 1] != '"') continue;
+        ms_str rest = ms_str_n(line.ptr + i, line.len - i);
+        bool whole = ms_json_check(rest, &repair, &value, NULL) == MS_OK;
+        if (whole && in->format->shows(value)) return i;
+    }
+    return line.len;
+}
+
+static void read_entry(intake *in, uint64_t offset, ms_str value)
+{
+    trace_at(in->r.t, offset, in->line);
+    in->format->read(&in->r, value);
+    in->r.entries++;
+}
+
+/* Reads a line that is not one value: whole entries that follow each other without a
+ * newline, and what follows a torn one. */
+static void read_joined(intake *in, uint64_t offset, ms_str line, ms_error *err)
+{
+    ms_str value;
+    while (line.len > 0 && goes_on(in)) {
+        size_t len = line.len;
+        if (check_value(in, line, &value, err) == MS_OK) {
+            read_entry(in, offset, value);
+        } else if ((len = first_object(line, err)) > 0) {
+            ms_str first = ms_str_n(line.ptr, len);
+            if (check_value(in, first, &value, err) == MS_OK) {
+                read_entry(in, offset, value);
+            }
+        } else {
+            len = last_object(in, line);
+            bad_json(in, offset, err);
+        }
+        line = ms_str_n(line.ptr + len, line.len - len);
+        offset += len;
+    }
+}
+
 static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
 {
     const char *begin = text.ptr;
@@ -203,11 +262,9 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
         }
         if (check_value(in, line, &value, &err) != MS_OK) {
             if (!whole && in->growing && in->r.entries > 0) return;
-            bad_json(in, offset, &err);
+            read_joined(in, offset, line, &err);
         } else {
-            trace_at(in->r.t, offset, in->line);
-            in->format->read(&in->r, value);
-            in->r.entries++;
+            read_entry(in, offset, value);
         }
         *done = base + (uint64_t)(text.ptr - begin);
     }
@@ -256,6 +313,8 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
     trace_flush(t); /* messages view the text, also cleaned text */
     ms_arena_deinit(&in.cleaned);
     tally_free(&in.r.talks);
+    arrfree(in.r.queued);
+    arrfree(in.r.prompts);
     return trace_code(t) != FINE ? trace_code(t) : in.code;
 }
 

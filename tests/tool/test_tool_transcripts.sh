@@ -368,6 +368,85 @@ $ "$tool" history $once/home/$session_id.jsonl --format openai | grep -o 'answer
 END
 
 
+# ---- Nothing is dropped.
+
+kept=$tmp/kept
+mkdir -p "$kept"
+in_claude='"sessionId":"11111111-2222-3333-4444-555555555555"'
+{
+    echo '{"type":"user","uuid":"u1","parentUuid":null,'"$in_claude"',"message":{"role":"user","content":"run the tests"}}'
+    echo '{"type":"attachment","uuid":"q1","parentUuid":"u1",'"$in_claude"',"attachment":{"type":"queued_command","prompt":"use pytest","commandMode":"prompt"}}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"draft PR please"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"use pytest"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"/mcp"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"in the editor again"}'
+    for n in 1 2 3; do echo '{"type":"queue-operation","operation":"remove",'"$in_claude"'}'; done
+    echo '{"type":"queue-operation","operation":"popAll",'"$in_claude"'}'
+    echo '{"type":"assistant","uuid":"a1","parentUuid":"q1",'"$in_claude"',"message":{"role":"assistant","content":"done"}}'
+} >"$kept/queued.jsonl"
+side_entry='"isSidechain":true,"agentId":"abc",'"$in_claude"
+{
+    echo '{"type":"user","uuid":"s1","parentUuid":null,'"$side_entry"',"message":{"role":"user","content":"look it up"}}'
+    echo '{"type":"assistant","uuid":"s2","parentUuid":"s1",'"$side_entry"',"message":{"role":"assistant","content":"found"}}'
+} >"$kept/agent-abc.jsonl"
+sed 's/abc/def/; s/"s1"/"t1"/; s/"s2"/"t2"/' "$kept/agent-abc.jsonl" >"$kept/agent-def.jsonl"
+glued=$kept/glued.jsonl
+{
+    printf '{"type":"user","uuid":"u1",%s,"message":{"role":"user","content":"one"}}' "$in_claude"
+    printf '{"type":"user","uuid":"u2",%s,"message":{"role":"user","content":"two"}}\n' "$in_claude"
+    printf '{"type":"user","uuid":"u3",%s,"message":{"role":"us' "$in_claude"
+    printf '{"type":"user","uuid":"u4",%s,"message":{"role":"user","content":"four"}}\n' "$in_claude"
+} >"$glued"
+cat >"$kept/rollout-1.jsonl" <<'END'
+{"timestamp":"2026-05-12T10:00:00.000Z","type":"session_meta","payload":{"id":"s","cwd":"/w"}}
+{"timestamp":"2026-05-12T10:00:01.000Z","type":"event_msg","payload":{"type":"user_message","message":"only here"}}
+{"timestamp":"2026-05-12T10:00:02.000Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}}
+{"timestamp":"2026-05-12T10:00:03.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"item first"}]}}
+{"timestamp":"2026-05-12T10:00:03.000Z","type":"event_msg","payload":{"type":"user_message","message":"item first"}}
+{"timestamp":"2026-05-12T10:00:04.000Z","type":"response_item","payload":{"type":"image_generation_call","id":"ig_1","status":"completed","revised_prompt":"a cat","result":"aGk="}}
+{"timestamp":"2026-05-12T10:00:05.000Z","type":"response_item","payload":{"type":"agent_message","content":[{"type":"input_text","text":"from a peer"}]}}
+{"timestamp":"2026-05-12T10:00:06.000Z","type":"event_msg","payload":{"type":"user_message","message":"event first"}}
+{"timestamp":"2026-05-12T10:00:06.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"event first"}]}}
+{"timestamp":"2026-05-12T10:00:07.000Z","type":"event_msg","payload":{"type":"user_message","message":"at the end"}}
+END
+mkdir "$kept/task"
+cat >"$kept/task/api_conversation_history.json" <<'END'
+[{"role":"user","ts":1,"content":[{"type":"text","text":"<task>\nlist the files\n</task>"}]},
+{"role":"assistant","ts":2,"content":[{"type":"tool_use","id":"t1","name":"list_files","input":{"path":"x"}},{"type":"tool_use","id":"t2","name":"read_file","input":{"path":"y"}}]},
+{"role":"user","ts":3,"content":[{"type":"text","text":"[list_files for 'x'] Result:"},{"type":"text","text":"a.txt"},{"type":"text","text":"[read_file for 'y'] Result:\n\nhello"},{"type":"text","text":"<environment_details>now</environment_details>"}]},
+{"role":"assistant","ts":4,"content":[{"type":"text","text":"done"}]}]
+END
+session <<'END'
+== prompt_that_was_typed_while_the_agent_worked_is_a_users_message
+history $kept/queued.jsonl --format openai => use pytest.*draft PR please.*"done" =0> /mcp|in the editor
+export $kept/queued.jsonl => "queued":true =2> .*queued.*
+search $kept/queued.jsonl 'use pytest' =1>
+
+== subagents_file_is_a_conversation_of_its_own
+history $kept/agent-abc.jsonl --format openai => ^\[.*look it up.*found
+hand-over $kept/agent-abc.jsonl --to codex => look it up => found
+$ cat $kept/agent-abc.jsonl $kept/agent-def.jsonl >$kept/both.jsonl
+history $kept/both.jsonl --format openai -> 4 no messages of the main agent, 4 of several subagents
+history $kept/both.jsonl --format openai --agent def => look it up
+
+== entries_on_one_line_are_all_read
+view $glued =3> -> 3 line 2.*left out
+$ "$tool" view $glued 2>/dev/null | grep -c 'one$\|two$\|four$' => ^3$
+
+== prompt_that_only_an_event_has_is_read_in_its_place
+$ "$tool" view $kept/rollout-1.jsonl --json | sed 's/.*"content":\("[^"]*"\|[^,]*\).*/\1/' | paste -sd' ' => ^"only here" "ok" "item first" .*image.* "from a peer" "event first" "at the end"$
+history $kept/rollout-1.jsonl --format openai-responses => image_generation
+
+== result_that_is_text_is_paired_with_its_call
+history $kept/task/api_conversation_history.json --format openai => "tool_call_id":"t1","content":"a.txt" => "tool_call_id":"t2","content":"hello" =0> No result
+sessions $kept/task => list the files *$ =0> task>|Result
+
+== request_without_a_message_is_an_error
+$ echo '{"type":"thread.started","thread_id":"1"}' >$kept/exec.jsonl
+history $kept/exec.jsonl --format openai -> 4 *
+END
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}
