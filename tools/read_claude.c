@@ -64,7 +64,8 @@ static void take_facts(reading *r, const ms_str *v)
 {
     ms_str stem = stem_text(r->path);
     if (r->entries == 0) {
-        trace_fact(r->t, "agent", MS_STR("claude-code"));
+        bool iflow = strstr(r->path, "/.iflow/") != NULL; /* the same format */
+        trace_fact(r->t, "agent", iflow ? MS_STR("iflow") : MS_STR("claude-code"));
         if (is_uuid(stem)) trace_session(r->t, stem);
     }
     if (!is_uuid(stem)) trace_session(r->t, trace_text(r->t, v[C_SESSION]));

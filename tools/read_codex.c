@@ -85,7 +85,8 @@ static void take_prompt(reading *r, ms_str event, ms_str time)
     put_waiting(r);
     ms_str text = trace_text(r->t, prompt);
     bool typed = !is_kind(kind, MS_JSON_STRING) || text_is(kind, "plain");
-    if (text.len == 0 || !typed || prompt_forget(r, ITEM, text)) return;
+    if (text.len == 0 || !typed || is_scaffold(text)) return;
+    if (prompt_forget(r, ITEM, text)) return;
     ms_str item = r->typed.ptr != NULL ? plain_text(r, r->typed) : r->typed;
     r->typed = ms_str_n(NULL, 0);
     if (item.len > 0 && find_bytes(item.ptr, item.len, text.ptr, text.len)) return;

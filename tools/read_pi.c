@@ -234,7 +234,8 @@ static void pi_read(reading *r, ms_str line)
     }
     if (text_is(v[L_TYPE], "session")) {
         trace_new_session(r->t, trace_text(r->t, v[L_ID]));
-        trace_fact(r->t, "agent", MS_STR("pi"));
+        bool claw = strstr(r->path, "/.openclaw/") != NULL;
+        trace_fact(r->t, "agent", claw ? MS_STR("openclaw") : MS_STR("pi"));
         trace_fact(r->t, "cwd", trace_text(r->t, v[L_CWD]));
         trace_fact(r->t, "parent", trace_text(r->t, member(line, "parentSession")));
     } else {
@@ -242,6 +243,9 @@ static void pi_read(reading *r, ms_str line)
     }
     if (text_is(v[L_TYPE], "session_info")) {
         trace_fact(r->t, "title", trace_text(r->t, v[L_NAME]));
+    }
+    if (text_begins(trace_text(r->t, v[L_CUSTOM]), MS_STR("openclaw"))) {
+        trace_fact(r->t, "agent", MS_STR("openclaw")); /* the same format */
     }
     for (size_t i = 0; i < COUNT_OF(others); i++) {
         known = known || text_is(v[L_TYPE], others[i]);

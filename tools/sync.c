@@ -12,7 +12,7 @@
 enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
 
 /* Which messages the readers take: what others read of a file is compared. */
-enum { READER = 2 };
+enum { READER = 2, UNREAD_MAX = 10 };
 
 /* What the facts of a file have: of equal values none is written again. */
 typedef struct said {
@@ -691,6 +691,18 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
+/* Counts a file of an unknown format, and names it. */
+static void note_unread(syncing *s, const char *path, ms_str text)
+{
+    char seen[300], line[1400];
+    if (s->ignored++ >= UNREAD_MAX) return;
+    describe_unknown(text, seen, sizeof seen);
+    snprintf(line, sizeof line, "%.1000s: %s", path, is_zip(text) ? "a ZIP" : seen);
+    char *copy = copy_chars(line, strlen(line));
+    if (copy == NULL) exit(no_memory());
+    arrput(s->unread, copy);
+}
+
 static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
@@ -723,17 +735,17 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        s->ignored++;
+        note_unread(s, u->path, text);
     } else if (zip || f != NULL) {
         /* what a sync has read that ended early is compared */
         bool ours = st->size > 0 && st->said.reader == READER;
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
-    } else if (shows_messages(text)) {
+    } else if (foreign_of(text) == NULL && shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
     } else {
-        s->ignored++;
+        note_unread(s, u->path, text);
     }
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
@@ -846,6 +858,8 @@ void sync_free(syncing *s)
 {
     file_free(&s->text);
     identities_free(&s->stored);
+    paths_free(s->unread);
+    s->unread = NULL;
 }
 
 bool is_transcript(const char *path)

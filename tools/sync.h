@@ -30,6 +30,9 @@
 typedef struct syncing {
     intake in;
     uint64_t unchanged, ignored, failed;
+    char **unread;            /* the first files of unknown formats, with what was seen:
+                               * an stb_ds array */
+    uint64_t looked, found;   /* usual places; 0: folders were named */
     uint64_t others;          /* pipes, sockets and devices in folders */
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;

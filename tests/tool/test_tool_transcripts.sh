@@ -440,10 +440,71 @@ history $kept/rollout-1.jsonl --format openai-responses => image_generation
 == result_that_is_text_is_paired_with_its_call
 history $kept/task/api_conversation_history.json --format openai => "tool_call_id":"t1","content":"a.txt" => "tool_call_id":"t2","content":"hello" =0> No result
 sessions $kept/task => list the files *$ =0> task>|Result
+END
+
+
+# ---- Formats that are not read, and places.
+
+alien=$tmp/alien
+mkdir -p "$alien" "$tmp/homes/.config/claude/projects/p" "$tmp/homes/c/projects/p" \
+    "$tmp/homes/x/sessions/2026" "$tmp/homes/.local/share/opencode" \
+    "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t"
+# aliens: a line for each program: its file, and an entry of it.
+aliens()
+{
+    cat <<'END'
+Qwen {"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"hi"}]}}
+Droid {"type":"session_start","id":"d1","title":"t","version":2,"cwd":"/w"}
+Cursor {"role":"user","message":{"content":[{"type":"text","text":"hi"}]}}
+Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}
+Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
+Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
+UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
+exec {"type":"thread.started","thread_id":"1"}
+ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
+SQLite SQLite format 3
+END
+}
+while read -r program entry; do
+    echo "$entry" >"$alien/$program.jsonl"
+    session <<'END'
+== transcript_of_a_program_that_is_not_read_is_named
+view $alien/$program.jsonl -> 1 not read: its format is that of
+history $alien/$program.jsonl --format openai -> 1 not read: its format is that of
+$ "$tool" view $alien/$program.jsonl 2>&1 | grep -c "format is that of .*$program" => ^1$
+END
+done < <(aliens)
+mkdir -p "$tmp/.openclaw" "$tmp/.iflow"
+echo '{"type":"session","id":"o1","cwd":"/w"}
+{"type":"message","id":"m","message":{"role":"user","content":"hi"}}' >"$tmp/.openclaw/o.jsonl"
+echo '{"uuid":"a","sessionId":"s2","type":"user","message":{"role":"user","content":"hi"}}' >"$tmp/.iflow/i.jsonl"
+echo '{"type":"novelty","uuid":"x","sessionId":"s","cwd":"/"}' >"$tmp/novelty.jsonl"
+cp "$kept/queued.jsonl" "$tmp/homes/.config/claude/projects/p/11111111-2222-3333-4444-555555555555.jsonl"
+cp "$kept/queued.jsonl" "$tmp/homes/c/projects/p/11111111-2222-3333-4444-555555555555.jsonl"
+cp "$kept/rollout-1.jsonl" "$tmp/homes/x/sessions/2026/"
+cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t/"
+echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
+session <<'END'
+== files_of_unknown_formats_are_named_by_sync
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 10 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
+sync $tmp/alien.log $alien => ^files +0 read, 10 unchanged
+sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
+$ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
+sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
+sync $tmp/alien.3.log $alien => ^not read =10> ^not read
+
+== programs_with_the_format_of_another_have_their_own_name
+sessions $tmp/.openclaw/o.jsonl =>  openclaw 
+sessions $tmp/.iflow/i.jsonl =>  iflow 
 
 == request_without_a_message_is_an_error
-$ echo '{"type":"thread.started","thread_id":"1"}' >$kept/exec.jsonl
-history $kept/exec.jsonl --format openai -> 4 *
+history $tmp/novelty.jsonl --format openai -> 4 no messages, 1 entries of unknown kinds
+
+== sync_looks_in_the_places_of_every_system_and_variable
+$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database.*sqlite3 -json
+$ HOME=$tmp/homes "$tool" formats --places => ^claude-code +there +.*/.config/claude/projects$ => ^roo-code +there +.*Library => ^codex +absent
+$ HOME=$tmp/homes CODEX_HOME=$tmp/homes/x "$tool" formats --places --json => "format":"codex","path":".*/x/sessions","variable":"CODEX_HOME","there":true
+$ HOME=$tmp/nowhere "$tool" sync $tmp/none.log => ^places +[0-9]+ looked at, 0 there -> 4 usual places
 END
 
 
