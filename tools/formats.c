@@ -46,9 +46,7 @@ static const fileformat *format_of_value(ms_str value, shape_of_file shape)
     return NULL;
 }
 
-/* Returns the length of the whole object that a text begins with, before another one;
- * 0 if there is none. err: why the text is no value. */
-static size_t first_object(ms_str text, const ms_error *err)
+size_t first_object(ms_str text, const ms_error *err)
 {
     ms_json_opts repair = {0, true};
     if (err->offset >= text.len || text.ptr[err->offset] != '{') return 0;

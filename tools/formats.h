@@ -20,6 +20,10 @@ const char *foreign_of(ms_str text);
  * is no JSON. */
 void describe_unknown(ms_str text, char *out, size_t size);
 
+/* Returns the length of the whole object that a text begins with, before another one;
+ * 0 if there is none. err: why the text is no value. */
+size_t first_object(ms_str text, const ms_error *err);
+
 /* Returns whether a document with this beginning may have a known format. */
 bool format_hinted(ms_str head);
 
