@@ -170,7 +170,8 @@ void tally_free(tally *t);
     X(MASK_SECRETS, "mask-secrets", NULL)                                               \
     X(MAX_INPUT, "max-input", "BYTES") X(OLDEST, "oldest", NULL)                        \
     X(OUTPUT, "output", "FILE") X(PERSONAL, "personal", NULL)                           \
-    X(PHASE, "phase", "N") X(PRICES, "prices", "FILE") X(QUIET, "quiet", NULL)          \
+    X(PHASE, "phase", "N") X(PLACES, "places", NULL) X(PRICES, "prices", "FILE")        \
+    X(QUIET, "quiet", NULL)                                                             \
     X(RAW, "raw", NULL) X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)           \
     X(SCOPE, "scope", "S") X(SECONDS, "seconds", "S") X(SECRETS, "secrets", NULL)       \
     X(SHARED, "shared", NULL) X(SHOW_SECRETS, "show-secrets", NULL)                     \

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "places.h"
 #include "write.h"
 
 #include <stdio.h>
@@ -93,15 +94,46 @@ static void print_json_rows(output *out)
     ms_json_finish(&w);
 }
 
+static void print_places(output *out, bool json)
+{
+    ms_json_writer w;
+    usual_place *places = places_of_user();
+    ms_json_init(&w, emit, out, false);
+    for (size_t i = 0; i < arrlenu(places); i++) {
+        const usual_place *p = &places[i];
+        if (!json) {
+            emit_format(out, "%-12s %-7s ", p->format, p->there ? "there" : "absent");
+            if (p->variable != NULL) emit_format(out, "$%s: ", p->variable);
+            emit_message_text(out, ms_str_of(p->path));
+            continue;
+        }
+        ms_json_begin(&w, MS_JSON_OBJECT);
+        json_text(&w, "format", ms_str_of(p->format));
+        json_text(&w, "path", ms_str_of(p->path));
+        if (p->variable != NULL) json_text(&w, "variable", ms_str_of(p->variable));
+        ms_json_key(&w, MS_STR("there"));
+        ms_json_put_raw(&w, p->there ? MS_STR("true") : MS_STR("false"));
+        ms_json_end(&w);
+        ms_json_separator(&w, '\n');
+    }
+    (void)ms_json_finish(&w);
+    places_free(places);
+}
+
 static int run_formats(job *j)
 {
     output out = {stdout, 0};
+    if (GIVEN(j->options, PLACES)) {
+        print_places(&out, GIVEN(j->options, JSON));
+        return output_end(&out, FINE);
+    }
     if (GIVEN(j->options, JSON)) print_json_rows(&out);
     else print_rows(&out);
     return output_end(&out, FINE);
 }
 
 static const option_row formats_rows[] = {
+    {OPT_PLACES, "where sync looks for transcripts, and which of it is there"},
     {OPT_JSON, "a JSON object a line"},
     {OPT_END, NULL},
 };

@@ -86,6 +86,8 @@ static void emit_projection(output *out, const ms_profile *provider,
 typedef struct said_filter {
     ms_cursor it;
     bool transcript;
+    ms_str only;              /* the agent of all messages: a subagent's own session */
+    uint64_t others, sides;   /* left out: entries of unknown kinds, work of subagents */
 } said_filter;
 
 static const ms_msg *next_said(void *ctx)
@@ -97,8 +99,11 @@ static const ms_msg *next_said(void *ctx)
         bool other = ms_type_of(msg) == MS_T_OTHER && word.len > 0 &&
                      memchr(word.ptr, ':', word.len) != NULL;
         bool side = f->transcript && agent.len > 0 &&
-                    !ms_str_equal(agent, MS_STR("assistant"));
+                    !ms_str_equal(agent, MS_STR("assistant")) &&
+                    !ms_str_equal(agent, f->only);
         if (!other && !side) return msg;
+        f->others += other;
+        f->sides += side && !other;
     }
     return NULL;
 }
@@ -134,6 +139,22 @@ static bool is_transcript_of(job *j, ms_str location)
            member(facts, "agent").ptr != NULL;
 }
 
+/* Reports a request that has no message, with what was left out of it. */
+static int complain_of_none(const said_filter *said, ms_str location)
+{
+    if (said->sides > 0) {
+        complain("%.*s: no messages of the main agent, %" PRIu64 " of several subagents; "
+                 "--agent names one", (int)location.len, location.ptr, said->sides);
+    } else if (said->others > 0) {
+        complain("%.*s: no messages, %" PRIu64 " entries of unknown kinds",
+                 (int)location.len, location.ptr, said->others);
+    } else {
+        complain("%.*s: no messages that a request can have", (int)location.len,
+                 location.ptr);
+    }
+    return NOT_FOUND;
+}
+
 /* Prints the messages of a location as those of a request to the provider. */
 static int project(job *j, ms_str location)
 {
@@ -160,12 +181,17 @@ static int project(job *j, ms_str location)
     desc.arena = &j->arena;
     memset(&said, 0, sizeof said);
     said.transcript = o->agent == NULL && is_transcript_of(j, location);
+    if (said.transcript) said.only = only_agent(j, location);
     int code = GIVEN(o, ALL) ? FINE : newest_compaction(j, location, &seq);
     if (seq > 0) all.after_seq = seq - 1;
     if (code == FINE) code = listing_open(&l, &said.it);
     if (code != FINE) return code;
     ms_result result = ms_project(&desc, ms_buf_write, &list, &report, &err);
-    if (result == MS_OK) emit_projection(&out, o->provider, &report, ms_buf_text(&list));
+    bool none = result == MS_OK && ms_str_equal(ms_buf_text(&list), MS_STR("[]"));
+    if (none) code = complain_of_none(&said, location);
+    else if (result == MS_OK) {
+        emit_projection(&out, o->provider, &report, ms_buf_text(&list));
+    }
     else if (out.error == 0) code = complain_of(NULL, result, &err);
     if (GIVEN(o, REPORT) && out.error == 0) print_report(&report);
     int closed = listing_close(&said.it);

@@ -25,6 +25,18 @@ typedef struct session_list {
 
 enum { ID_CHARS = 8 };
 
+/* Returns the text of the first part that has one, of a content in JSON; without one the
+ * JSON. */
+static ms_str first_text(ms_str content, ms_arena *arena)
+{
+    ms_json_iter it = ms_json_iterate(content);
+    while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str text = text_of(arena, member(it.value, "text"));
+        if (text.len > 0) return text;
+    }
+    return content;
+}
+
 /* Returns the beginning of a message. */
 static ms_str words_of(session_list *l, ms_str number)
 {
@@ -36,6 +48,16 @@ static ms_str words_of(session_list *l, ms_str number)
         return words;
     }
     ms_str text = ms_content(msg).text;
+    if (ms_content(msg).json) text = first_text(text, &l->job->arena);
+    if (text_begins(text, MS_STR("<task>"))) {
+        text = ms_str_n(text.ptr + 6, text.len - 6);
+        const char *end = find_bytes(text.ptr, text.len, "</task>", 7);
+        if (end != NULL) text.len = (size_t)(end - text.ptr);
+    }
+    while (text.len > 0 && (unsigned char)text.ptr[0] <= ' ') {
+        text = ms_str_n(text.ptr + 1, text.len - 1);
+    }
+    while (text.len > 0 && (unsigned char)text.ptr[text.len - 1] <= ' ') text.len--;
     if (text.len > 200) text.len = 200;
     while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
     copy_text(&l->job->arena, text, &words);
@@ -140,8 +162,7 @@ static session *session_of(session_list *l, ms_str location)
 static int take_costs(session_list *l)
 {
     cost_row *rows;
-    ms_str all = {NULL, 0};
-    int code = costs_of(l->job->store, all, &l->job->arena, &rows);
+    int code = costs_of_each(l->job->store, &l->job->arena, &rows);
     for (size_t i = 0; i < arrlenu(rows); i++) {
         session *s = session_of(l, rows[i].location);
         if (s != NULL) costs_add(&s->cost, &rows[i]);

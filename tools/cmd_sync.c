@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "places.h"
 #include "sync.h"
 
 #include <inttypes.h>
@@ -12,8 +13,20 @@
 static void print_sync(output *out, const syncing *s)
 {
     const counts *c = s->in.counts;
+    if (s->looked > 0) {
+        emit_format(out, "places     %" PRIu64 " looked at, %" PRIu64 " there\n",
+                    s->looked, s->found);
+    }
     emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
                 " of unknown formats\n", c->files, s->unchanged, s->ignored);
+    for (size_t i = 0; i < arrlenu(s->unread); i++) {
+        emit_text(out, "not read   ");
+        emit_message_text(out, ms_str_of(s->unread[i]));
+    }
+    if (s->ignored > arrlenu(s->unread)) {
+        emit_format(out, "not read   ... and %" PRIu64 " more\n",
+                    s->ignored - arrlenu(s->unread));
+    }
     emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
     emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
                 c->messages - c->known, c->hidden);
@@ -36,9 +49,16 @@ static void print_sync_json(output *out, const syncing *s)
     const counts *c = s->in.counts;
     ms_json_init(&w, emit, out, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
+    json_u64(&w, "places", s->found);
     json_u64(&w, "files", c->files);
     json_u64(&w, "unchanged", s->unchanged);
     json_u64(&w, "ignored", s->ignored);
+    ms_json_key(&w, MS_STR("unread"));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < arrlenu(s->unread); i++) {
+        ms_json_put_string(&w, ms_str_of(s->unread[i]));
+    }
+    ms_json_end(&w);
     json_u64(&w, "failed", s->failed);
     json_u64(&w, "others", s->others);
     json_u64(&w, "sessions", c->sessions);
@@ -68,15 +88,20 @@ static int sync_all(syncing *s, char **paths, size_t n)
 static int sync_places(syncing *s, const options *o)
 {
     if (o->n_files > 1) return sync_all(s, o->files + 1, o->n_files - 1);
-    char **places = known_places();
-    if (arrlenu(places) == 0) {
-        complain("sync: no transcripts in the usual places; msgstore formats names them");
-        paths_free(places);
-        return NOT_FOUND;
+    int worst = FINE;
+    usual_place *places = places_of_user();
+    s->looked = arrlenu(places);
+    for (size_t i = 0; i < arrlenu(places); i++) {
+        if (!places[i].there) continue;
+        s->found++;
+        int code = sync_path(s, places[i].path);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
     }
-    int code = sync_all(s, places, arrlenu(places));
-    paths_free(places);
-    return code;
+    places_free(places);
+    if (s->found > 0) return worst;
+    complain("sync: no transcripts in the %" PRIu64 " usual places; msgstore formats "
+             "--places names them", s->looked);
+    return NOT_FOUND;
 }
 
 static int run_sync(job *j)
@@ -129,6 +154,8 @@ const command sync_command = {
     "usage: msgstore sync [OPTION...] LOG [FOLDER|FILE...]\n"
     "Takes new and changed transcripts of agent programs into a log, which is made when\n"
     "it is not there; without a FOLDER those of the usual places (see msgstore\n"
-    "formats). Each session is a location. Run again it takes only what is new.\n",
+    "formats --places). Each session is a location. Run again it takes only what is\n"
+    "new. A message that several files have is stored once: of backups, of copies, of\n"
+    "files that a program wrote again. Files of unknown formats are named.\n",
     false,
 };

@@ -72,13 +72,15 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
  * id is unique in its location only. */
 enum { UNIQUE_ID = 20 };
 
-static uint64_t answer_key(ms_str answer, ms_str location)
+static uint64_t answer_key(ms_str answer, ms_str location, bool each)
 {
     uint64_t key = hash_text(answer);
-    return answer.len >= UNIQUE_ID ? key : key * 31 + hash_text(location);
+    return answer.len >= UNIQUE_ID && !each ? key : key * 31 + hash_text(location);
 }
 
-int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
+/* each: every location counts alone. */
+static int collect(ms_store *store, ms_str location, bool each, ms_arena *arena,
+                   cost_row **rows)
 {
     ms_cursor it;
     ms_error err;
@@ -98,7 +100,7 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
         if (!ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR("usage"))) continue;
         if (!row_of_note(msg, arena, &names, &row, &answer)) continue;
         uint64_t owner = hash_text(row.location) * 31 + hash_text(row.agent);
-        uint64_t id = answer_key(answer, row.location);
+        uint64_t id = answer_key(answer, row.location, each);
         answer_of *found = answer.len > 0 ? hmgetp_null(answers, id) : NULL;
         if (found != NULL) {
             if (found->value.owner == owner) (*rows)[found->value.row] = row;
@@ -128,6 +130,16 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
     tally_free(&names);
     hmfree(answers);
     return result == MS_OK ? FINE : complain_of("reading usage", result, &err);
+}
+
+int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
+{
+    return collect(store, location, false, arena, rows);
+}
+
+int costs_of_each(ms_store *store, ms_arena *arena, cost_row **rows)
+{
+    return collect(store, ms_str_n(NULL, 0), true, arena, rows);
 }
 
 

@@ -20,6 +20,9 @@ typedef struct cost_row {
 /* Collects all answers of a location (absent: of all) in an stb_ds array; texts are in
  * the arena. DAMAGED: some notes could not be read, the array has the others. */
 int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows);
+/* Does the same for each location alone: what a session repeats of another one, which it
+ * goes on from, counts in both. */
+int costs_of_each(ms_store *store, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 
 /* Prices in the form of LiteLLM's list: {"MODEL": {"input_cost_per_token", ...}}. */

@@ -411,17 +411,42 @@ static void take_line(diagnosis *d, ms_str json, uint64_t number)
     take_ids(d, index);
 }
 
+static void take_entry(diagnosis *d, ms_str json, uint64_t number)
+{
+    if (is_doubled(d, json)) found(d, FAULT_DOUBLED, number, json.len);
+    else if (repeats_snapshot(d, json)) found(d, FAULT_SNAPSHOT, number, json.len);
+    else take_line(d, json, number);
+}
+
+/* Takes the whole entries that a line of several begins with, and returns the rest. */
+static ms_str look_at_first(diagnosis *d, ms_str line, uint64_t number)
+{
+    ms_str json;
+    ms_error err;
+    ms_json_opts repair = {0, true};
+    bool any = false;
+    while (ms_json_check(line, &repair, NULL, &err) != MS_OK) {
+        size_t len = first_object(line, &err);
+        if (len == 0 || !read_line(d, ms_str_n(line.ptr, len), number, &json)) break;
+        if (!any) found(d, FAULT_TORN, number, line.len);
+        any = true;
+        found(d, FAULT_RESCUED, number, json.len);
+        take_entry(d, json, number);
+        line = ms_str_n(line.ptr + len, line.len - len);
+    }
+    return line;
+}
+
 static void look_at_line(diagnosis *d, ms_str line, uint64_t number)
 {
     ms_str json;
+    line = look_at_first(d, line, number);
     if (!read_line(d, line, number, &json)) {
         found(d, FAULT_TORN, number, line.len);
         if (!rescue_entry(d, line, &json)) return;
         found(d, FAULT_RESCUED, number, json.len);
     }
-    if (is_doubled(d, json)) found(d, FAULT_DOUBLED, number, json.len);
-    else if (repeats_snapshot(d, json)) found(d, FAULT_SNAPSHOT, number, json.len);
-    else take_line(d, json, number);
+    take_entry(d, json, number);
 }
 
 static void look_at_lines(diagnosis *d, ms_str text)

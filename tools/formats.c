@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LOOK_LINES = 40, REPORTED_LINES = 5 };
+enum { LOOK_LINES = 40, REPORTED_LINES = 5, FOREIGN_LINES = 8, FOREIGN_BYTES = 32768,
+       SHOWN_MEMBERS = 6 };
 
 /* In the order of detection: the first that fits is used. */
 static const fileformat *const formats[] = {
@@ -45,6 +46,14 @@ static const fileformat *format_of_value(ms_str value, shape_of_file shape)
     return NULL;
 }
 
+size_t first_object(ms_str text, const ms_error *err)
+{
+    ms_json_opts repair = {0, true};
+    if (err->offset >= text.len || text.ptr[err->offset] != '{') return 0;
+    text.len = (size_t)err->offset;
+    return ms_json_check(text, &repair, NULL, NULL) == MS_OK ? text.len : 0;
+}
+
 /* Returns the format of the first line that shows one. *any: some lines are JSON
  * values. */
 static const fileformat *format_of_lines(ms_str text, bool *any)
@@ -58,7 +67,11 @@ static const fileformat *format_of_lines(ms_str text, bool *any)
         ms_str line = next_line(&text, &whole);
         if (is_blank(line)) continue;
         n++;
-        ms_result result = ms_json_check(line, &repair, &value, NULL);
+        ms_error err;
+        ms_result result = ms_json_check(line, &repair, &value, &err);
+        size_t len = result != MS_OK ? first_object(line, &err) : 0;
+        line.len = len > 0 ? len : line.len;
+        if (len > 0) result = ms_json_check(line, &repair, &value, NULL);
         if (result != MS_OK || !is_object(value)) continue;
         *any = true;
         const fileformat *f = format_of_value(value, FILE_LINES);
@@ -101,7 +114,7 @@ static const fileformat *format_of_document(ms_str text, bool all)
     return f;
 }
 
-const fileformat *format_of(ms_str text, bool all)
+static const fileformat *own_format_of(ms_str text, bool all)
 {
     bool lines;
     text = without_mark(text);
@@ -117,6 +130,176 @@ const fileformat *format_of(ms_str text, bool all)
         if (!is_blank(after)) return NULL;
     }
     return format_hinted(text) ? format_of_document(text, all) : NULL;
+}
+
+
+/* ---- Formats of programs that are not read ------------------------------------------
+ * Some of them look like a format that is. */
+
+static bool shows_qwen(ms_str v)
+{
+    ms_str message = member(v, "message");
+    return member(v, "uuid").ptr != NULL &&
+           is_kind(member(message, "parts"), MS_JSON_ARRAY);
+}
+
+static bool shows_droid(ms_str v)
+{
+    return text_is(member(v, "type"), "session_start") && member(v, "id").ptr != NULL;
+}
+
+static bool shows_cursor(ms_str v)
+{
+    return member(v, "type").ptr == NULL && is_kind(member(v, "role"), MS_JSON_STRING) &&
+           is_kind(member_at(v, "message.content"), MS_JSON_ARRAY);
+}
+
+static bool shows_kimi(ms_str v)
+{
+    ms_str message = member(v, "message"), role = member(v, "role");
+    bool wire = text_is(member(v, "type"), "metadata") &&
+                member(v, "protocol_version").ptr != NULL;
+    return wire || text_is(role, "_checkpoint") || text_is(role, "_usage") ||
+           text_is(role, "_system_prompt") ||
+           (is_kind(member(v, "timestamp"), MS_JSON_NUMBER) &&
+            member(message, "payload").ptr != NULL &&
+            is_kind(member(message, "type"), MS_JSON_STRING));
+}
+
+static bool shows_grok(ms_str v)
+{
+    ms_str type = member(v, "type");
+    bool speaks = text_is(type, "user") || text_is(type, "assistant") ||
+                  text_is(type, "system");
+    return speaks && member(v, "content").ptr != NULL && member(v, "role").ptr == NULL &&
+           member(v, "message").ptr == NULL && member(v, "sessionId").ptr == NULL;
+}
+
+static bool shows_exec(ms_str v)
+{
+    return text_is(member(v, "type"), "thread.started") &&
+           member(v, "thread_id").ptr != NULL;
+}
+
+static bool shows_amp(ms_str v)
+{
+    ms_str id = member(v, "id");
+    return member(v, "v").ptr != NULL && is_kind(member(v, "messages"), MS_JSON_ARRAY) &&
+           id.len > 3 && memcmp(id.ptr, "\"T-", 3) == 0;
+}
+
+static bool shows_ui_message(ms_str v)
+{
+    ms_str part;
+    return is_kind(member(v, "role"), MS_JSON_STRING) &&
+           member(v, "content").ptr == NULL &&
+           ms_json_element(member(v, "parts"), 0, &part) &&
+           is_kind(member(part, "type"), MS_JSON_STRING);
+}
+
+static bool shows_web_chat(ms_str v)
+{
+    return is_object(member(v, "mapping")) ||
+           is_kind(member(v, "chat_messages"), MS_JSON_ARRAY);
+}
+
+static bool shows_vscode(ms_str v)
+{
+    return is_kind(member(v, "requests"), MS_JSON_ARRAY) &&
+           (member(v, "responderUsername").ptr != NULL ||
+            member(v, "sessionId").ptr != NULL);
+}
+
+static const struct {
+    bool (*shows)(ms_str value);
+    const char *program;
+} foreign[] = {
+    {shows_qwen, "Qwen Code"},
+    {shows_droid, "Factory Droid"},
+    {shows_cursor, "Cursor"},
+    {shows_kimi, "Kimi"},
+    {shows_exec, "codex exec --json; its rollout in .codex/sessions is read"},
+    {shows_grok, "Grok"},
+    {shows_amp, "Amp"},
+    {shows_ui_message, "the Vercel AI SDK (UIMessage)"},
+    {shows_web_chat, "an export of ChatGPT or claude.ai"},
+    {shows_vscode, "Copilot Chat in VS Code"},
+};
+
+static const char *foreign_value(ms_str value)
+{
+    ms_str first;
+    if (is_kind(value, MS_JSON_ARRAY) && ms_json_element(value, 0, &first)) value = first;
+    for (size_t i = 0; is_object(value) && i < COUNT_OF(foreign); i++) {
+        if (foreign[i].shows(value)) return foreign[i].program;
+    }
+    return NULL;
+}
+
+/* Returns whether a document's beginning has a member that only a foreign one has. */
+static bool foreign_hinted(ms_str head)
+{
+    static const char *const names[] = {"\"v\"", "\"parts\"", "\"mapping\"",
+                                        "\"chat_messages\"", "\"requests\"",
+                                        "\"message\""};
+    if (head.len > 65536) head.len = 65536;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *foreign_of(ms_str text)
+{
+    ms_str value, rest = text = without_mark(text);
+    bool whole;
+    const char *program = NULL;
+    if (text_begins(text, MS_STR("SQLite format 3"))) {
+        return "an SQLite database; OpenCode's is read by sqlite3 -json FILE 'select * "
+               "from session; select * from message; select * from part' | msgstore "
+               "import LOG -";
+    }
+    for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
+        ms_str line = next_line(&rest, &whole);
+        if (text.len - rest.len > FOREIGN_BYTES && n > 0) break;
+        if (ms_json_check(line, NULL, &value, NULL) == MS_OK) {
+            program = foreign_value(value);
+        } else if (n == 0 && foreign_hinted(text) &&
+                   ms_json_check(text, NULL, &value, NULL) == MS_OK) {
+            return foreign_value(value);
+        }
+    }
+    return program;
+}
+
+void describe_unknown(ms_str text, char *out, size_t size)
+{
+    ms_str value, rest = text = without_mark(text);
+    bool whole;
+    const char *program = foreign_of(text);
+    ms_str line = next_line(&rest, &whole);
+    bool json = ms_json_check(line, NULL, &value, NULL) == MS_OK ||
+                ms_json_check(text, NULL, &value, NULL) == MS_OK;
+    if (program != NULL || !json || !is_object(value)) {
+        snprintf(out, size, "%s%s", program != NULL ? "of " : "",
+                 program != NULL ? program : json ? "JSON that is no object" : "no JSON");
+        return;
+    }
+    ms_json_iter it = ms_json_iterate(value);
+    size_t len = (size_t)snprintf(out, size, "JSON with");
+    for (size_t n = 0; n < SHOWN_MEMBERS && ms_json_next(&it) && len < size; n++) {
+        len += (size_t)snprintf(out + len, size - len, "%s %.*s", n > 0 ? "," : "",
+                                it.key.len < 40 ? (int)it.key.len : 40, it.key.ptr);
+    }
+}
+
+const fileformat *format_of(ms_str text, bool all)
+{
+    const fileformat *f = own_format_of(text, all);
+    bool alike = f == &claude_format || f == &pi_format;
+    return alike && foreign_of(text) != NULL ? NULL : f;
 }
 
 
@@ -188,6 +371,51 @@ static bool goes_on(const intake *in)
     return trace_code(in->r.t) == FINE && in->code != FAILED;
 }
 
+/* Returns where in a damaged line an entry of the format begins that ends the line: a
+ * process that wrote it went on where another one was stopped. len: there is none. */
+static size_t last_object(const intake *in, ms_str line)
+{
+    ms_json_opts repair = {0, true};
+    ms_str value;
+    for (size_t i = 1; i + 1 < line.len; i++) {
+        if (line.ptr[i] != '{' || line.ptr[i + 1] != '"') continue;
+        ms_str rest = ms_str_n(line.ptr + i, line.len - i);
+        bool whole = ms_json_check(rest, &repair, &value, NULL) == MS_OK;
+        if (whole && in->format->shows(value)) return i;
+    }
+    return line.len;
+}
+
+static void read_entry(intake *in, uint64_t offset, ms_str value)
+{
+    trace_at(in->r.t, offset, in->line);
+    in->format->read(&in->r, value);
+    in->r.entries++;
+}
+
+/* Reads a line that is not one value: whole entries that follow each other without a
+ * newline, and what follows a torn one. */
+static void read_joined(intake *in, uint64_t offset, ms_str line, ms_error *err)
+{
+    ms_str value;
+    while (line.len > 0 && goes_on(in)) {
+        size_t len = line.len;
+        if (check_value(in, line, &value, err) == MS_OK) {
+            read_entry(in, offset, value);
+        } else if ((len = first_object(line, err)) > 0) {
+            ms_str first = ms_str_n(line.ptr, len);
+            if (check_value(in, first, &value, err) == MS_OK) {
+                read_entry(in, offset, value);
+            }
+        } else {
+            len = last_object(in, line);
+            bad_json(in, offset, err);
+        }
+        line = ms_str_n(line.ptr + len, line.len - len);
+        offset += len;
+    }
+}
+
 static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
 {
     const char *begin = text.ptr;
@@ -203,11 +431,9 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
         }
         if (check_value(in, line, &value, &err) != MS_OK) {
             if (!whole && in->growing && in->r.entries > 0) return;
-            bad_json(in, offset, &err);
+            read_joined(in, offset, line, &err);
         } else {
-            trace_at(in->r.t, offset, in->line);
-            in->format->read(&in->r, value);
-            in->r.entries++;
+            read_entry(in, offset, value);
         }
         *done = base + (uint64_t)(text.ptr - begin);
     }
@@ -256,6 +482,8 @@ int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
     trace_flush(t); /* messages view the text, also cleaned text */
     ms_arena_deinit(&in.cleaned);
     tally_free(&in.r.talks);
+    arrfree(in.r.queued);
+    arrfree(in.r.prompts);
     return trace_code(t) != FINE ? trace_code(t) : in.code;
 }
 
@@ -534,27 +762,4 @@ int unit_load(const unit *u, file_text *f)
     f->text = ms_str_n(f->buf, len);
     arrfree(g.text);
     return code;
-}
-
-char **known_places(void)
-{
-    char **places = NULL;
-    const char *home = getenv("HOME");
-    for (size_t i = 0; i < COUNT_OF(formats) && home != NULL; i++) {
-        const char *at = formats[i]->places;
-        while (*at != '\0') {
-            char part[256];
-            size_t len = strcspn(at, ",");
-            snprintf(part, sizeof part, "%.*s", (int)(len < 250 ? len : 250), at);
-            char *path = path_join(home, part);
-            bool known = false;
-            for (size_t k = 0; k < arrlenu(places); k++) {
-                known = known || strcmp(places[k], path) == 0;
-            }
-            if (!known && is_there(path)) arrput(places, path);
-            else free(path);
-            at += len + (at[len] == ',');
-        }
-    }
-    return places;
 }

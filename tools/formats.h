@@ -14,6 +14,16 @@ const fileformat *format_find(ms_str name);
 
 /* Returns the format of a text, or NULL. all: the text is the whole file. */
 const fileformat *format_of(ms_str text, bool all);
+/* Returns the program whose format a text has, which is not read; NULL: not known. */
+const char *foreign_of(ms_str text);
+/* Describes a text of an unknown format: what foreign_of returns, its members, or that it
+ * is no JSON. */
+void describe_unknown(ms_str text, char *out, size_t size);
+
+/* Returns the length of the whole object that a text begins with, before another one;
+ * 0 if there is none. err: why the text is no value. */
+size_t first_object(ms_str text, const ms_error *err);
+
 /* Returns whether a document with this beginning may have a known format. */
 bool format_hinted(ms_str head);
 
@@ -38,8 +48,5 @@ unit *units_of(const char *path, uint64_t *others);
 void units_free(unit *units);
 /* Loads the text of a unit. DAMAGED: some parts cannot be read. */
 int unit_load(const unit *u, file_text *f);
-
-/* Returns the known folders of the programs that exist; free as paths_of. */
-char **known_places(void);
 
 #endif /* FORMATS_H */

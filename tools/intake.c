@@ -87,6 +87,7 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
     desc.done = before;
     desc.put = in->put;
     desc.ctx = in->ctx;
+    desc.stored = in->stored;
     trace *t = trace_begin(&desc);
     *done = text.len;
     in->counts->files++;
@@ -111,7 +112,7 @@ static int take_whole(const intake *in, const fileformat *f, ms_str text,
 {
     trace *t = NULL;
     uint64_t done;
-    const trace_known none = {NULL, NULL, 0, 0};
+    const trace_known none = {NULL, NULL, 0, NULL};
     int code = take_transcript(in, f, text, path, &none, 0, &t, &done);
     trace_free(t);
     return code;
@@ -124,6 +125,15 @@ static int after_load(const intake *in, int loaded)
     return GIVEN(in->options, REFUSE) ? FAILED : FINE;
 }
 
+/* Refuses a transcript of a program whose format is not read. */
+static int refuse_foreign(const char *path, ms_str text)
+{
+    const char *program = foreign_of(text);
+    if (program == NULL) return FINE;
+    complain("%s: not read: its format is that of %s", path, program);
+    return FAILED;
+}
+
 /* Reads a file or standard input: transcripts completely, messages as they come. */
 static int take_file(const intake *in, const char *path)
 {
@@ -133,12 +143,14 @@ static int take_file(const intake *in, const char *path)
     int loaded = file_load_head(&text, path, &all), code = loaded;
     if (code == FINE && open) f = format_of(text.text, all);
     bool packed = is_zip(text.text) || is_zstd(text.text);
+    bool unknown = code == FINE && open && f == NULL;
     more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
     if (code == FINE && (more || packed)) {
         loaded = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
         code = after_load(in, loaded);
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
+    if (unknown && code == FINE && f == NULL) code = refuse_foreign(path, text.text);
     if (code == FINE && is_zip(text.text)) {
         code = take_whole(in, NULL, text.text, path);
     } else if (code == FINE && f != NULL) {
@@ -161,7 +173,8 @@ static int take_unit(const intake *in, const unit *u, file_text *f)
     if (code != FINE) return code;
     const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
-        if (!shows_messages(f->text)) return loaded;
+        code = refuse_foreign(u->path, f->text);
+        if (code != FINE || !shows_messages(f->text)) return code != FINE ? code : loaded;
         code = read_input(in->options, u->path, &f->text, -1, in->messages);
     } else {
         code = take_whole(in, fmt, f->text, u->path);

@@ -19,6 +19,7 @@ typedef struct intake {
     ms_result (*put)(void *ctx, const trace *t, const trace_batch *b, ms_error *err);
                               /* see trace_desc */
     void *ctx;
+    identities *stored;       /* likewise */
 } intake;
 
 /* Reads all of a path into the store ("-" is standard input; a folder: its transcripts

@@ -109,6 +109,22 @@ ms_value args_of(reading *r, ms_str json)
     return object ? ms_json(value) : ms_text_n(text);
 }
 
+void prompt_note(reading *r, unsigned kind, ms_str text)
+{
+    arrput(r->prompts, hash_bytes(text) + kind);
+}
+
+bool prompt_forget(reading *r, unsigned kind, ms_str text)
+{
+    uint64_t hash = hash_bytes(text) + kind;
+    for (size_t i = 0; i < arrlenu(r->prompts); i++) {
+        if (r->prompts[i] != hash) continue;
+        arrdel(r->prompts, i);
+        return true;
+    }
+    return false;
+}
+
 
 /* ---- Names ------------------------------------------------------------------------- */
 

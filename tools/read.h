@@ -25,6 +25,11 @@ struct reading {
     uint64_t said;            /* messages of a conversation that comes again and again */
     bool prompted;            /* an earlier part of the conversation has a prompt */
     bool replays;             /* the file begins with messages of another session */
+    ms_str *queued;           /* prompts that wait for their turn: JSON; this and the next
+                               * one: stb_ds arrays */
+    uint64_t *prompts;        /* hashes of prompts whose other entry is not read yet */
+    ms_str waiting, waited;   /* a prompt of which an event is read, and its time */
+    ms_str typed;             /* the content of the last prompt that no event has yet */
 };
 
 typedef enum shape_of_file {
@@ -78,6 +83,11 @@ ms_value args_of(reading *r, ms_str json);
 void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);
 /* Adds the cost of an answer; the session's model is the last one named. */
 void put_use(reading *r, const use *u);
+
+/* Notes that an entry of a kind has a prompt, which one of another kind may repeat;
+ * returns whether one of that kind has noted it, and forgets it. */
+void prompt_note(reading *r, unsigned kind, ms_str text);
+bool prompt_forget(reading *r, unsigned kind, ms_str text);
 
 /* Names the session after the file: the part of the path that distinguishes it. */
 void session_of_path(reading *r);

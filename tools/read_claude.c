@@ -2,7 +2,8 @@
  * SESSION/subagents/agent-ID.jsonl. A line is an entry of a tree by uuid and
  * parentUuid. One answer of the model is several lines of one message.id, one a block,
  * each with the usage so far. Side chains are the work of other agents. A compaction
- * begins a new chain, whose logicalParentUuid is the end of the old chain. */
+ * begins a new chain, whose logicalParentUuid is the end of the old chain. What the user
+ * types while the agent works is an attachment, or an operation of a queue. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -11,14 +12,14 @@
 
 enum { C_TYPE, C_UUID, C_PARENT, C_LOGICAL, C_SESSION, C_SIDE, C_AGENT, C_TIME, C_MESSAGE,
        C_META, C_SUMMARY, C_CWD, C_VERSION, C_BRANCH, C_TITLE, C_CUSTOM, C_AI, C_LEAF,
-       C_KEYS };
+       C_ATTACHMENT, C_OPERATION, C_CONTENT, C_KEYS };
 
 static const json_key keys[] = {
     KEY("type"), KEY("uuid"), KEY("parentUuid"), KEY("logicalParentUuid"),
     KEY("sessionId"), KEY("isSidechain"), KEY("agentId"), KEY("timestamp"),
     KEY("message"), KEY("isMeta"), KEY("isCompactSummary"), KEY("cwd"), KEY("version"),
     KEY("gitBranch"), KEY("summary"), KEY("customTitle"), KEY("aiTitle"),
-    KEY("leafUuid"),
+    KEY("leafUuid"), KEY("attachment"), KEY("operation"), KEY("content"),
 };
 
 /* Lines that are not messages. */
@@ -63,7 +64,8 @@ static void take_facts(reading *r, const ms_str *v)
 {
     ms_str stem = stem_text(r->path);
     if (r->entries == 0) {
-        trace_fact(r->t, "agent", MS_STR("claude-code"));
+        bool iflow = strstr(r->path, "/.iflow/") != NULL; /* the same format */
+        trace_fact(r->t, "agent", iflow ? MS_STR("iflow") : MS_STR("claude-code"));
         if (is_uuid(stem)) trace_session(r->t, stem);
     }
     if (!is_uuid(stem)) trace_session(r->t, trace_text(r->t, v[C_SESSION]));
@@ -160,7 +162,12 @@ static void take_message(reading *r, claude_line *c)
     ms_str content = c->m[M_CONTENT];
     unsigned marks = marks_of(v, content);
     bool linked = is_kind(v[C_PARENT], MS_JSON_STRING);
+    if (trace_is_repeated(r->t, v[C_UUID], content)) {
+        trace_left_out(r->t, MS_STR("repeated entry"));
+        return;
+    }
     trace_entry(r->t, v[C_UUID], linked ? v[C_PARENT] : v[C_LOGICAL], marks);
+    trace_entry_text(r->t, content);
     bool fits = is_kind(content, MS_JSON_STRING) || is_kind(content, MS_JSON_ARRAY);
     if (!is_object(v[C_MESSAGE]) || !fits) {
         trace_unknown(r->t, user ? MS_STR("user without content")
@@ -175,6 +182,70 @@ static void take_message(reading *r, claude_line *c)
     }
     put_blocks(r, user, content, &like, extra_of(r, c));
     if (!user) take_usage(r, c);
+}
+
+/* Where a prompt that waits stands. */
+enum { ATTACHMENT, QUEUE };
+
+/* Returns whether a prompt was typed for the model: not a command of the program, and
+ * not a notice of it. */
+static bool is_typed(ms_str text)
+{
+    size_t word = 0;
+    while (word < text.len && (unsigned char)text.ptr[word] > ' ') word++;
+    bool command = text.len > 0 && text.ptr[0] == '/' && word > 1 &&
+                   memchr(text.ptr + 1, '/', word - 1) == NULL;
+    return text.len > 0 && !command && !is_scaffold(text);
+}
+
+/* Adds a prompt that the user typed while the agent worked. */
+static void put_queued(reading *r, const claude_line *c, ms_str prompt)
+{
+    ms_envelope m = ms_user_message(said_by(r, prompt));
+    trace_time_iso(r->t, &m, c->v[C_TIME]);
+    m.agent_key = agent_of(r, c->v);
+    m.id = trace_text(r->t, c->v[C_UUID]);
+    static const char mark[] = "{\"claude-code\":{\"queued\":true,\"entry\":";
+    m.extra = object_text(r, mark, c->line, "}}");
+    note_prompt(r, prompt);
+    trace_put(r->t, &m);
+}
+
+/* Reads a prompt that waited, and reached the model with results of calls. If the queue's
+ * own entry came before, it is there already. */
+static bool take_attachment(reading *r, const claude_line *c)
+{
+    ms_str attachment = c->v[C_ATTACHMENT], prompt = member(attachment, "prompt");
+    ms_str mode = member(attachment, "commandMode");
+    if (!text_is(member(attachment, "type"), "queued_command")) return false;
+    if (mode.ptr != NULL && !text_is(mode, "prompt")) return false;
+    ms_str text = plain_text(r, prompt);
+    if (prompt_forget(r, QUEUE, text) || (text.len > 0 && !is_typed(text))) return false;
+    if (text.len == 0 && !is_kind(prompt, MS_JSON_ARRAY)) return false;
+    prompt_note(r, ATTACHMENT, text);
+    put_queued(r, c, prompt);
+    return true;
+}
+
+/* Follows the queue of prompts. One that is removed goes to the model in the running
+ * turn; versions before 2.1.97 wrote no other entry of it. */
+static bool take_queue(reading *r, const claude_line *c)
+{
+    const ms_str *v = c->v;
+    bool removes = text_is(v[C_OPERATION], "remove");
+    if (text_is(v[C_OPERATION], "enqueue")) arrput(r->queued, v[C_CONTENT]);
+    if (text_is(v[C_OPERATION], "popAll")) arrsetlen(r->queued, 0);
+    if (!removes && !text_is(v[C_OPERATION], "dequeue")) return false;
+    if (arrlenu(r->queued) == 0) return false;
+    ms_str prompt = r->queued[0];
+    arrdel(r->queued, 0);
+    ms_str text = plain_text(r, prompt);
+    if (!removes || !is_typed(text) || prompt_forget(r, ATTACHMENT, text)) {
+        return false;
+    }
+    prompt_note(r, QUEUE, text);
+    put_queued(r, c, prompt);
+    return true;
 }
 
 static void claude_read(reading *r, ms_str line)
@@ -195,7 +266,13 @@ static void claude_read(reading *r, ms_str line)
     }
     bool linked = is_kind(c.v[C_PARENT], MS_JSON_STRING);
     unsigned marks = is_kind(c.v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
-    trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
+    if (!trace_is_repeated(r->t, c.v[C_UUID], ms_str_n(NULL, 0))) {
+        trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
+    }
+    bool taken = text_is(c.v[C_TYPE], "attachment")        ? take_attachment(r, &c)
+                 : text_is(c.v[C_TYPE], "queue-operation") ? take_queue(r, &c)
+                                                           : false;
+    if (taken) return;
     if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);
 }

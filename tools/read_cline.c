@@ -115,8 +115,106 @@ static void paid_begin(reading *r, paid *p)
     free(path);
 }
 
+/* Marks the first message that a user typed: a task has its mark around it. */
+static void note_task(reading *r, ms_str content)
+{
+    ms_str text = trace_has_prompt(r->t) ? ms_str_n(NULL, 0) : plain_text(r, content);
+    if (text_begins(text, MS_STR("<task>"))) trace_first_prompt(r->t);
+    else if (text.len > 0) note_prompt_text(r, text);
+}
+
+/* Returns whether a text is the heading "[list_files for 'x'] Result:" of a call's
+ * result, which native calls of the time had as text. *after: the text that follows. */
+static bool is_heading(ms_str text, ms_str tool, ms_str *after)
+{
+    static const char end[] = "] Result:";
+    const size_t n = sizeof end - 1;
+    if (text.len < tool.len + n || text.ptr[0] != '[') return false;
+    if (memcmp(text.ptr + 1, tool.ptr, tool.len) != 0) return false;
+    const char *at = find_bytes(text.ptr, text.len, end, n);
+    const char *line = memchr(text.ptr, '\n', text.len);
+    if (at == NULL || (line != NULL && line < at)) return false;
+    *after = ms_str_n(at + n, (size_t)(text.ptr + text.len - at) - n);
+    while (after->len > 0 && (unsigned char)after->ptr[0] <= ' ') {
+        *after = ms_str_n(after->ptr + 1, after->len - 1);
+    }
+    return true;
+}
+
+/* The calls of the last answer whose results are not read. */
+typedef struct open_calls {
+    ms_str content;           /* of the answer; absent: there is none */
+    ms_json_iter it;
+} open_calls;
+
+/* Sets the next call; false if there is none. */
+static bool next_call(open_calls *o, ms_str *call)
+{
+    while (o->content.ptr != NULL && ms_json_next(&o->it)) {
+        *call = o->it.value;
+        if (text_is(member(*call, "type"), "tool_use")) return true;
+    }
+    o->content = ms_str_n(NULL, 0);
+    return false;
+}
+
+/* Appends a text block to the result that is being read; false: it does not belong to
+ * one. */
+static bool add_text(ms_buf *said, ms_str text)
+{
+    if (text_begins(text, MS_STR("<environment_details>"))) return false;
+    if (said->len > 0 && text.len > 0) json_piece(said, "\n\n");
+    ms_buf_write(said, text.ptr, text.len);
+    return true;
+}
+
+static void put_result(reading *r, ms_str call, ms_buf *said, const ms_envelope *like)
+{
+    if (call.ptr == NULL) return;
+    ms_envelope m = ms_observation(ms_text_n(ms_buf_text(said)), ms_str_n(NULL, 0));
+    m.call_id = trace_text(r->t, member(call, "id"));
+    m.tool = trace_text(r->t, member(call, "name"));
+    m.has_time = like->has_time;
+    m.time_ns = like->time_ns;
+    m.id = like->id;
+    trace_put(r->t, &m);
+    memset(said, 0, sizeof *said);
+    said->arena = trace_arena(r->t);
+}
+
+/* Reads results that are texts, and pairs them with the calls before, in their order.
+ * Returns the blocks that are none, as JSON. Absent: no text is a result. */
+static ms_str take_results(reading *r, ms_str content, open_calls *open,
+                           const ms_envelope *like)
+{
+    ms_str call = {NULL, 0}, next, after, none = {NULL, 0};
+    ms_buf rest = {trace_arena(r->t), NULL, 0, 0}, said = rest;
+    bool any = false, left = next_call(open, &next), reads = false;
+    if (!left || !is_kind(content, MS_JSON_ARRAY)) return none;
+    ms_json_iter it = ms_json_iterate(content);
+    json_piece(&rest, "[");
+    while (ms_json_next(&it)) {
+        ms_str text = trace_text(r->t, member(it.value, "text"));
+        ms_str tool = left ? trace_text(r->t, member(next, "name")) : none;
+        if (left && text.len > 0 && is_heading(text, tool, &after)) {
+            put_result(r, call, &said, like);
+            call = next;
+            left = next_call(open, &next);
+            any = reads = true;
+            ms_buf_write(&said, after.ptr, after.len);
+        } else if (!reads || text.ptr == NULL || !add_text(&said, text)) {
+            reads = false;
+            if (rest.len > 1) json_piece(&rest, ",");
+            ms_buf_write(&rest, it.value.ptr, it.value.len);
+        }
+    }
+    put_result(r, call, &said, like);
+    json_piece(&rest, "]");
+    return any ? ms_buf_text(&rest) : none;
+}
+
 /* Reads a message. p: NULL, or the costs of the answers. */
-static void take_message(reading *r, ms_str message, paid *p)
+static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
 {
     ms_str v[M_KEYS], none = {NULL, 0};
     ms_envelope like;
@@ -131,7 +229,13 @@ static void take_message(reading *r, ms_str message, paid *p)
     }
     trace_time_ms(&like, v[M_TS]);
     like.id = trace_text(r->t, v[M_ID]);
-    if (user) note_prompt(r, v[M_CONTENT]);
+    ms_str results = user ? take_results(r, v[M_CONTENT], open, &like) : none;
+    if (results.ptr != NULL) v[M_CONTENT] = results;
+    if (results.len == 2) return; /* results are all that it has */
+    if (!user) open->content = v[M_CONTENT];
+    if (!user) open->it = ms_json_iterate(v[M_CONTENT]);
+    if (!user && !is_kind(v[M_CONTENT], MS_JSON_ARRAY)) open->content = none;
+    if (user) note_task(r, v[M_CONTENT]);
     put_blocks(r, user, v[M_CONTENT], &like, none);
     if (!user) take_metrics(r, v);
     if (!user && p != NULL) take_paid(r, p, number_of(v[M_TS]));
@@ -141,7 +245,8 @@ static void take_message(reading *r, ms_str message, paid *p)
 static void take_list(reading *r, ms_str list, paid *p)
 {
     ms_json_iter it = ms_json_iterate(list);
-    while (ms_json_next(&it)) take_message(r, it.value, p);
+    open_calls open = {{NULL, 0}, it};
+    while (ms_json_next(&it)) take_message(r, it.value, p, &open);
 }
 
 /* Reads the facts of ID.json about ID.messages.json, if that file exists. */

@@ -2,7 +2,8 @@
  * archived_sessions. A line is {timestamp, type, payload}. Where both repeat an entry,
  * response_item counts; event_msg has usage and rollbacks. Usage is written as running
  * totals, whose differences count. The file of a subagent, or of a fork, begins with
- * its parent's entries, all written in its first moment. */
+ * its parent's entries, all written in its first moment. A prompt can stand in an event
+ * alone. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -19,6 +20,9 @@ static const json_key item_keys[] = {
     KEY("call_id"), KEY("output"), KEY("input"), KEY("action"), KEY("summary"),
     KEY("function"), KEY("result"), KEY("id"), KEY("message"),
 };
+
+/* Who notes a prompt. */
+enum { ITEM };
 
 static const char *const line_types[] = {"session_meta", "response_item", "event_msg",
                                          "turn_context", "compacted"};
@@ -59,6 +63,48 @@ static use totals_of(ms_str usage)
     return tokens_in(usage, names);
 }
 
+/* Adds the prompt of an event that no item has repeated. */
+static void put_waiting(reading *r)
+{
+    ms_str none = {NULL, 0}, prompt = r->waiting;
+    if (prompt.ptr == NULL) return;
+    r->waiting = none;
+    trace_entry(r->t, none, none, ENTRY_PROMPT);
+    ms_envelope m = ms_user_message(ms_text_n(trace_text(r->t, prompt)));
+    note_prompt_text(r, m.content.text);
+    trace_time_iso(r->t, &m, r->waited);
+    m.turn_id = trace_text(r->t, r->turn);
+    trace_put(r->t, &m);
+}
+
+/* Takes the prompt of an event, unless an item before has it. An item that follows can
+ * have it, too, with its pictures: so it waits. */
+static void take_prompt(reading *r, ms_str event, ms_str time)
+{
+    ms_str prompt = member(event, "message"), kind = member(event, "kind");
+    put_waiting(r);
+    ms_str text = trace_text(r->t, prompt);
+    bool typed = !is_kind(kind, MS_JSON_STRING) || text_is(kind, "plain");
+    if (text.len == 0 || !typed || is_scaffold(text)) return;
+    if (prompt_forget(r, ITEM, text)) return;
+    ms_str item = r->typed.ptr != NULL ? plain_text(r, r->typed) : r->typed;
+    r->typed = ms_str_n(NULL, 0);
+    if (item.len > 0 && find_bytes(item.ptr, item.len, text.ptr, text.len)) return;
+    r->waiting = prompt;
+    r->waited = time;
+}
+
+/* Compares the prompt of an item with that of the event before. */
+static void note_item(reading *r, ms_str content, ms_str text)
+{
+    ms_str waits = r->waiting.ptr != NULL ? trace_text(r->t, r->waiting) : r->waiting;
+    bool same = waits.len > 0 &&
+                find_bytes(text.ptr, text.len, waits.ptr, waits.len) != NULL;
+    if (same) r->waiting = ms_str_n(NULL, 0);
+    else prompt_note(r, ITEM, text);
+    r->typed = same ? r->waiting : content;
+}
+
 /* Adds usage. Totals that fall have started again, so then the last call's own usage
  * counts. */
 static void take_totals(reading *r, ms_str info, double when)
@@ -82,12 +128,14 @@ static void take_totals(reading *r, ms_str info, double when)
     trace_use(r->t, &added);
 }
 
-static void take_event(reading *r, ms_str event, double when)
+static void take_event(reading *r, ms_str event, ms_str time, double when)
 {
     ms_str type = member(event, "type");
     if (text_is(type, "token_count")) take_totals(r, member(event, "info"), when);
     else if (text_is(type, "thread_rolled_back")) {
         trace_take_back_prompts(r->t, count_of(member(event, "num_turns")));
+    } else if (text_is(type, "user_message")) {
+        take_prompt(r, event, time);
     } else if (text_is(type, "task_started")) {
         r->turn = member(event, "turn_id");
     } else if (text_is(type, "thread_name_updated")) {
@@ -187,6 +235,44 @@ static ms_str extra_of(reading *r, ms_str item)
     return rest_end(&all);
 }
 
+/* Returns what another agent wrote to this one. */
+static ms_envelope agent_message_of(reading *r, ms_str item, const ms_str *p)
+{
+    ms_str content = p[P_CONTENT].ptr != NULL ? p[P_CONTENT] : member(item, "text");
+    if (content.ptr == NULL) content = p[P_MESSAGE];
+    return ms_user_message(said_by(r, content));
+}
+
+/* Adds a picture that the provider made, as a call and its result. */
+static void put_picture(reading *r, ms_str time, ms_str item, const ms_str *p)
+{
+    ms_str prompt = member(item, "revised_prompt");
+    ms_str picture = text_of(trace_arena(r->t), p[P_RESULT]);
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    json_piece(&buf, "{\"prompt\":");
+    json_quoted(&buf, trace_text(r->t, prompt));
+    json_piece(&buf, "}");
+    ms_envelope m = action_of(MS_STR("image_generation"), ms_json(ms_buf_text(&buf)));
+    m.call_id = trace_text(r->t, p[P_ID].ptr != NULL ? p[P_ID] : p[P_CALL]);
+    trace_time_iso(r->t, &m, time);
+    m.turn_id = trace_text(r->t, r->turn);
+    trace_put(r->t, &m);
+    ms_str call = m.call_id;
+    memset(&buf, 0, sizeof buf);
+    buf.arena = trace_arena(r->t);
+    json_piece(&buf, "[{\"type\":\"input_image\",\"image_url\":\"data:image/png;base64,");
+    ms_buf_write(&buf, picture.ptr, picture.len);
+    json_piece(&buf, "\"}]");
+    ms_str status = trace_text(r->t, member(item, "status"));
+    m = result_message(picture.len > 0 ? ms_json(ms_buf_text(&buf)) : ms_text_n(status),
+                       text_is(member(item, "status"), "failed"));
+    m.call_id = call;
+    m.tool = MS_STR("image_generation");
+    trace_time_iso(r->t, &m, time);
+    m.turn_id = trace_text(r->t, r->turn);
+    trace_put(r->t, &m);
+}
+
 static void take_item(reading *r, ms_str time, ms_str item)
 {
     ms_str p[P_KEYS], none = {NULL, 0};
@@ -197,9 +283,16 @@ static void take_item(reading *r, ms_str time, ms_str item)
     bool user = message && text_is(p[P_ROLE], "user");
     ms_str text = user ? plain_text(r, p[P_CONTENT]) : none;
     bool typed = user && text.len > 0 && !is_scaffold(text);
+    if (typed) note_item(r, p[P_CONTENT], text);
+    if (!user || typed) put_waiting(r);
     trace_entry(r->t, none, none, typed ? ENTRY_PROMPT : 0);
     if (typed) note_prompt_text(r, text);
+    if (text_is(p[P_TYPE], "image_generation_call")) {
+        put_picture(r, time, item, p);
+        return;
+    }
     if (message) m = message_of(r, p);
+    else if (text_is(p[P_TYPE], "agent_message")) m = agent_message_of(r, item, p);
     else if (text_is(p[P_TYPE], "reasoning")) m = reasoning_of(r, p);
     else if (!item_call(r, p, &m) && !result_of(r, p, &m)) {
         if (text_is(p[P_TYPE], "ghost_snapshot") || text_is(p[P_TYPE], "compaction") ||
@@ -220,6 +313,7 @@ static void take_item(reading *r, ms_str time, ms_str item)
 static void take_compacted(reading *r, ms_str time, ms_str payload)
 {
     ms_str none = {NULL, 0};
+    put_waiting(r);
     ms_str text = trace_text(r->t, member(payload, "message"));
     trace_entry(r->t, none, none, ENTRY_COMPACTED);
     if (text.len == 0) {
@@ -245,7 +339,8 @@ static void codex_read(reading *r, ms_str line)
         take_item(r, v[X_TIME], v[X_PAYLOAD]);
         return;
     } else if (text_is(v[X_TYPE], "event_msg")) {
-        take_event(r, v[X_PAYLOAD], when.has_time ? (double)when.time_ns / 1e9 : 0);
+        double seconds = when.has_time ? (double)when.time_ns / 1e9 : 0;
+        take_event(r, v[X_PAYLOAD], v[X_TIME], seconds);
         return;
     } else if (text_is(v[X_TYPE], "compacted")) {
         take_compacted(r, v[X_TIME], v[X_PAYLOAD]);
@@ -267,5 +362,5 @@ static void codex_read(reading *r, ms_str line)
 const fileformat codex_format = {
     "codex", "OpenAI Codex", "0.50, 0.106, 0.125",
     ".codex/sessions,.codex/archived_sessions",
-    FILE_LINES, TREE_NONE, codex_shows, codex_read, NULL,
+    FILE_LINES, TREE_NONE, codex_shows, codex_read, put_waiting,
 };

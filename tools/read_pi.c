@@ -84,7 +84,8 @@ static ms_str extra_of(reading *r, const pi_line *p, const spans *part, bool fir
     return rest_end(&all);
 }
 
-static void take_usage(reading *r, const ms_str *v)
+/* Adds the tokens of an answer, which is known by its entry's id. */
+static void take_usage(reading *r, ms_str id, const ms_str *v)
 {
     static const char *const names[USE_COUNTS] = {"input", "output", "cacheRead",
                                                   "cacheWrite", NULL};
@@ -93,6 +94,7 @@ static void take_usage(reading *r, const ms_str *v)
     u.input += u.cached + u.written;
     u.cost_text = member_at(v[M_USAGE], "cost.total");
     u.model = trace_text(r->t, v[M_MODEL]);
+    u.answer = trace_text(r->t, id);
     put_use(r, &u);
 }
 
@@ -142,7 +144,7 @@ static void take_assistant(reading *r, const pi_line *p)
                                                                  : ms_text(""));
         put(r, &m, p->v, p->of, extra_of(r, p, NULL, true), &first);
     }
-    take_usage(r, p->of);
+    take_usage(r, p->v[L_ID], p->of);
 }
 
 /* Reads a message of the user or of a tool, or a command that the user ran. */
@@ -232,7 +234,8 @@ static void pi_read(reading *r, ms_str line)
     }
     if (text_is(v[L_TYPE], "session")) {
         trace_new_session(r->t, trace_text(r->t, v[L_ID]));
-        trace_fact(r->t, "agent", MS_STR("pi"));
+        bool claw = strstr(r->path, "/.openclaw/") != NULL;
+        trace_fact(r->t, "agent", claw ? MS_STR("openclaw") : MS_STR("pi"));
         trace_fact(r->t, "cwd", trace_text(r->t, v[L_CWD]));
         trace_fact(r->t, "parent", trace_text(r->t, member(line, "parentSession")));
     } else {
@@ -240,6 +243,9 @@ static void pi_read(reading *r, ms_str line)
     }
     if (text_is(v[L_TYPE], "session_info")) {
         trace_fact(r->t, "title", trace_text(r->t, v[L_NAME]));
+    }
+    if (text_begins(trace_text(r->t, v[L_CUSTOM]), MS_STR("openclaw"))) {
+        trace_fact(r->t, "agent", MS_STR("openclaw")); /* the same format */
     }
     for (size_t i = 0; i < COUNT_OF(others); i++) {
         known = known || text_is(v[L_TYPE], others[i]);
@@ -297,7 +303,7 @@ static void sts_message(reading *r, ms_str line, const ms_str *v)
         m = ms_assistant_message(said);
         if (said.text.len > 0 || (first && !calls)) put(r, &m, v, of, none, &first);
         sts_calls(r, v, of, &first);
-        take_usage(r, of);
+        take_usage(r, v[L_ID], of);
     } else {
         trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), line);
     }

@@ -193,8 +193,29 @@ int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
 {
     intake in = {j->store, j->options, &j->counts, messages->rescue, messages,
                  guess_agent,
-                 rename, false, NULL, NULL};
+                 rename, false, NULL, NULL, NULL};
     return take_path(&in, path);
+}
+
+ms_str only_agent(job *j, ms_str location)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    ms_str only = {NULL, 0};
+    bool one = true;
+    q.location = location;
+    if (ms_query_open(j->store, &q, &it, NULL) != MS_OK) return only;
+    while (one && (msg = ms_next(&it)) != NULL) {
+        ms_str agent = agent_key_of(msg);
+        one = agent.len > 0 && !ms_str_equal(agent, MS_STR("assistant")) &&
+              (only.ptr == NULL || ms_str_equal(agent, only));
+        if (one && only.ptr == NULL && !copy_text(&j->arena, agent, &only)) {
+            exit(no_memory());
+        }
+    }
+    ms_cursor_close(&it, NULL);
+    return one ? only : ms_str_n(NULL, 0);
 }
 
 int open_store(job *j)

@@ -67,6 +67,10 @@ int open_memory(job *j);
 int take_into(job *j, const char *path, const sink *messages, bool guess_agent,
               bool rename);
 
+/* Returns the agent of all messages of a location, if it is one that works for another:
+ * a subagent's own session; else absent. */
+ms_str only_agent(job *j, ms_str location);
+
 /* Opens the argument STORE: a log for reading, or a file of messages as a store in
  * memory. */
 int open_store(job *j);

@@ -11,16 +11,20 @@
 
 enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
 
+/* Which messages the readers take: what others read of a file is compared. */
+enum { READER = 2, UNREAD_MAX = 10 };
+
 /* What the facts of a file have: of equal values none is written again. */
 typedef struct said {
-    uint64_t messages, shared;
+    uint64_t messages, reader;
+    size_t shared;
     uint64_t noted;           /* UINT64_MAX: not said */
     size_t in_pieces;         /* of the numbers, from the first on */
     bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
     bool leaving, early;
 } said;
 
-static const said said_nothing = {0, 0, UINT64_MAX, 0, false, false, false};
+static const said said_nothing = {0, 0, 0, UINT64_MAX, 0, false, false, false};
 
 typedef struct state {
     uint64_t size, done, hash;
@@ -35,18 +39,6 @@ typedef struct state {
 
 
 /* ---- The facts of a file ----------------------------------------------------------- */
-
-/* Hashes eight bytes at a time: a large file is hashed whenever it has grown. */
-static uint64_t hash_bytes(ms_str text)
-{
-    uint64_t hash = 0x9e3779b97f4a7c15u, word;
-    for (; text.len >= 8; text = ms_str_n(text.ptr + 8, text.len - 8)) {
-        memcpy(&word, text.ptr, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    return hash ^ hash_text(text);
-}
 
 static bool has_secret(ms_str text)
 {
@@ -88,41 +80,6 @@ ms_str sync_other_name(ms_str name, ms_str facts, char out[MS_KEY_MAX + 1])
     return ms_str_of(NULL);
 }
 
-static bool parse_number_at(ms_str *text, uint64_t *out)
-{
-    size_t i = 0;
-    uint64_t n = 0;
-    for (; i < text->len && text->ptr[i] >= '0' && text->ptr[i] <= '9'; i++) {
-        uint64_t digit = (uint64_t)(text->ptr[i] - '0');
-        if (n > (UINT64_MAX - digit) / 10) return false;
-        n = n * 10 + digit;
-    }
-    *text = ms_str_n(text->ptr + i, text->len - i);
-    *out = n;
-    return i > 0 && n > 0;
-}
-
-/* Adds the numbers of "1-20,25"; false: it has others, or more than `most`. */
-static bool parse_numbers(uint64_t **numbers, ms_str text, size_t most)
-{
-    while (text.len > 0) {
-        uint64_t first, last;
-        if (!parse_number_at(&text, &first)) return false;
-        last = first;
-        if (text.len > 0 && text.ptr[0] == '-') {
-            text = ms_str_n(text.ptr + 1, text.len - 1);
-            if (!parse_number_at(&text, &last) || last < first) return false;
-        }
-        if (last - first >= most) return false;
-        most -= (size_t)(last - first + 1);
-        for (uint64_t n = first; n < last; n++) arrput(*numbers, n);
-        arrput(*numbers, last);
-        if (text.len > 0 && text.ptr[0] != ',') return false;
-        if (text.len > 0) text = ms_str_n(text.ptr + 1, text.len - 1);
-    }
-    return true;
-}
-
 /* Sets *k to the piece that a member like "n12" is. */
 static bool is_piece(ms_str key, char list, size_t n, size_t *k)
 {
@@ -130,7 +87,7 @@ static bool is_piece(ms_str key, char list, size_t n, size_t *k)
     if (key.len < 4 || key.ptr[1] != list) return false;
     ms_str text = ms_str_n(key.ptr + 2, key.len - 3), rest = text;
     bool zero = ms_str_equal(text, MS_STR("0"));
-    if (!zero && (!parse_number_at(&rest, &number) || rest.len > 0)) return false;
+    if (!zero && (!number_read(&rest, &number) || rest.len > 0)) return false;
     if (zero) number = 0;
     *k = (size_t)number;
     return number < n;
@@ -151,7 +108,7 @@ static bool read_pieces(ms_arena *arena, ms_str facts, char list, uint64_t n,
     }
     for (k = 0; k < n_pieces && good; k++) {
         size_t end = (size_t)n - k * PIECE < PIECE ? (size_t)n : (k + 1) * PIECE;
-        good = parse_numbers(numbers, text_of(arena, pieces[k]), PIECE) &&
+        good = numbers_read(numbers, text_of(arena, pieces[k]), PIECE) &&
                arrlenu(*numbers) >= end;
         if (good) arrsetlen(*numbers, end); /* of more messages, before they left */
     }
@@ -159,26 +116,11 @@ static bool read_pieces(ms_arena *arena, ms_str facts, char list, uint64_t n,
     return good;
 }
 
-static void put_numbers(ms_buf *buf, const uint64_t *numbers, size_t n)
-{
-    char text[64];
-    for (size_t i = 0; i < n;) {
-        size_t end = i + 1;
-        while (end < n && numbers[end] == numbers[end - 1] + 1) end++;
-        int len = end - i > 1
-                      ? snprintf(text, sizeof text, "%s%" PRIu64 "-%" PRIu64,
-                                 i > 0 ? "," : "", numbers[i], numbers[end - 1])
-                      : snprintf(text, sizeof text, "%s%" PRIu64, i > 0 ? "," : "",
-                                 numbers[i]);
-        ms_buf_write(buf, text, (size_t)len);
-        i = end;
-    }
-}
-
 static void free_state(state *st)
 {
     arrfree(st->messages.numbers);
     arrfree(st->messages.dead);
+    arrfree(st->messages.shared);
     arrfree(st->leaving);
     memset(st, 0, sizeof *st);
 }
@@ -192,15 +134,26 @@ static bool read_lists(state *st, ms_arena *arena, ms_str facts)
     trace_known *m = &st->messages;
     pick(facts, names, 5, v);
     bool whole = v[0].ptr != NULL || v[1].ptr != NULL;
-    bool good = whole ? parse_numbers(&m->numbers, text_of(arena, v[0]), NUMBERS_MAX) &&
-                            parse_numbers(&m->dead, text_of(arena, v[1]), NUMBERS_MAX)
+    bool good = whole ? numbers_read(&m->numbers, text_of(arena, v[0]), NUMBERS_MAX) &&
+                            numbers_read(&m->dead, text_of(arena, v[1]), NUMBERS_MAX)
                           : read_pieces(arena, facts, 'n', count_of(v[2]), &m->numbers) &&
                             read_pieces(arena, facts, 'd', count_of(v[3]), &m->dead);
     st->said.whole = whole;
     st->said.in_pieces = whole ? 0 : arrlenu(m->numbers);
     st->said.messages = count_of(v[2]);
     st->said.leaving = v[4].ptr != NULL;
-    return good && parse_numbers(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
+    return good && numbers_read(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
+}
+
+/* Reads the numbers that another file stored, or as in version 0.2.0 how many of the
+ * first ones. */
+static bool read_shared(state *st, ms_arena *arena, ms_str value)
+{
+    uint64_t n = count_of(value);
+    for (size_t i = 0; i < n && i < arrlenu(st->messages.numbers); i++) {
+        arrput(st->messages.shared, st->messages.numbers[i]);
+    }
+    return numbers_read(&st->messages.shared, text_of(arena, value), NUMBERS_MAX);
 }
 
 /* Reads what a log notes of a file. An error also if that may be damaged: a file that
@@ -209,14 +162,14 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
                                      KEY("hash"), KEY("noted"), KEY("shared"),
-                                     KEY("early")};
-    ms_str facts, v[7];
+                                     KEY("early"), KEY("reader")};
+    ms_str facts, v[8];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     st->said = said_nothing;
     ms_result result = ms_location_get(s->in.store, name, &arena, &facts, err);
     if (result == MS_OK) {
-        pick(facts, names, 7, v);
+        pick(facts, names, 8, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
@@ -224,13 +177,14 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
         st->hash = strtoull(v[3].ptr != NULL ? v[3].ptr + 1 : "0", NULL, 16);
         st->impossible = !read_lists(st, &arena, facts);
         size_t n = arrlenu(st->messages.numbers);
-        uint64_t noted = count_of(v[4]), shared = count_of(v[5]);
+        uint64_t noted = count_of(v[4]);
         st->messages.noted = v[4].ptr != NULL && noted < n ? (size_t)noted : n;
         /* the count of the last noted one can have come in a later line */
         if (st->size == 0 && st->messages.noted > 0) st->messages.noted--;
-        st->messages.shared = shared < n ? (size_t)shared : n;
+        st->impossible = !read_shared(st, &arena, v[5]) || st->impossible;
+        st->said.reader = count_of(v[7]);
         st->said.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
-        st->said.shared = shared;
+        st->said.shared = arrlenu(st->messages.shared);
         st->early = st->said.early = v[6].ptr != NULL;
     }
     ms_arena_deinit(&arena);
@@ -271,7 +225,7 @@ static void note_list(noting *n, const char *name, const uint64_t *numbers, size
     json_piece(&n->buf, n->buf.len > 1 ? ",\"" : "{\"");
     json_piece(&n->buf, name);
     json_piece(&n->buf, "\":\"");
-    put_numbers(&n->buf, numbers, count);
+    numbers_put(&n->buf, numbers, count);
     json_piece(&n->buf, "\"");
 }
 
@@ -327,8 +281,9 @@ static void note_dead(noting *n, const trace *t)
 static void note_trace(noting *n, const trace *t, const trace_batch *b,
                        const uint64_t *seqs)
 {
-    size_t n_leaving;
+    size_t n_leaving, n_shared;
     const uint64_t *leaving = trace_leaving(t, &n_leaving);
+    const uint64_t *shared = trace_shared(t, &n_shared);
     if (n->said.whole) {
         json_piece(&n->buf, n->buf.len > 1 ? "," : "{");
         json_piece(&n->buf, "\"numbers\":null,\"dead\":null");
@@ -336,7 +291,8 @@ static void note_trace(noting *n, const trace *t, const trace_batch *b,
     note_numbers(n, t, b, seqs);
     note_dead(n, t);
     if (trace_noted(t) != n->said.noted) note_member(n, "noted", trace_noted(t));
-    if (trace_shared(t) != n->said.shared) note_member(n, "shared", trace_shared(t));
+    if (n_shared != n->said.shared) note_list(n, "shared", shared, n_shared);
+    if (n->said.reader != READER) note_member(n, "reader", READER);
     if (n_leaving > 0 || n->said.leaving) note_list(n, "leaving", leaving, n_leaving);
 }
 
@@ -362,7 +318,8 @@ static void note_done(noting *n, const trace *t, const trace_batch *b)
     trace_leaving(t, &n_leaving);
     n->said.in_pieces = n->said.messages = b->places == NULL ? count + b->n : count;
     n->said.noted = trace_noted(t);
-    n->said.shared = trace_shared(t);
+    n->said.reader = READER;
+    trace_shared(t, &n->said.shared);
     arrsetlen(n->dead, n_dead);
     if (n_dead > 0) memcpy(n->dead, dead, n_dead * sizeof *dead);
     n->said.whole = false;
@@ -472,11 +429,28 @@ static ms_result note_again(noting *n, const trace *t, const trace_batch *b,
     return ms_location_set(n->s->in.store, n->name, note_end(n), err);
 }
 
+/* Notes which messages are hidden next, so that they are stored again when they come
+ * back (ID2). */
+static ms_result note_hidden(noting *n, const trace *t, ms_error *err)
+{
+    size_t n_leaving, n_dead, same = 0;
+    const uint64_t *leaving = trace_leaving(t, &n_leaving);
+    const uint64_t *dead = trace_dead(t, &n_dead);
+    ms_store *store = n->s->in.store;
+    ms_result result = identity_note_hidden(store, true, leaving, n_leaving, err);
+    while (same < n_dead && same < arrlenu(n->dead) && dead[same] == n->dead[same]) {
+        same++;
+    }
+    if (result != MS_OK || same == n_dead) return result;
+    return identity_note_hidden(store, false, dead + same, n_dead - same, err);
+}
+
 static ms_result put_all(noting *n, const trace *t, const trace_batch *b, ms_error *err)
 {
     ms_stat stat;
     uint64_t first = 0;
-    ms_result result;
+    ms_result result = note_hidden(n, t, err);
+    if (result != MS_OK) return result;
     ms_record *records = malloc((b->n + 1) * sizeof *records);
     uint64_t *seqs = calloc(b->n + 1, sizeof *seqs);
     if (records == NULL || seqs == NULL) exit(no_memory());
@@ -557,10 +531,12 @@ static bool has_begun(const state *st, ms_str text)
 }
 
 /* Finds the state of a file of the same name in another folder, which began as this one
- * does. If that file is still there, this one is a copy, which shares its messages. */
-static ms_result find_moved(syncing *s, const char *path, ms_str text, state *st,
-                            ms_error *err)
+ * does. If that file is still there, this one is a copy: of files of messages it shares
+ * them; those of a transcript are found by their identity. */
+static ms_result find_moved(syncing *s, const char *path, ms_str text, bool messages,
+                            state *st, ms_error *err)
 {
+    bool copy = false;
     ms_result result = MS_OK;
     char name[MS_KEY_MAX + 1], old[MS_KEY_MAX + 1];
     ms_arena arena = {0};
@@ -578,14 +554,17 @@ static ms_result find_moved(syncing *s, const char *path, ms_str text, state *st
             snprintf(old, sizeof old, "%.*s", (int)from.len, from.ptr);
             result = read_state(s, ms_str_of(old), st, err);
             size_t skip = strlen("file:"); /* a hash in place of a path counts as gone */
-            bool copy = from.len > skip && is_there(old + skip);
-            if (copy) st->messages.shared = arrlenu(st->messages.numbers);
-            if (copy) arrfree(st->messages.dead);
+            copy = from.len > skip && is_there(old + skip);
+            for (size_t i = 0; copy && i < arrlenu(st->messages.numbers); i++) {
+                arrput(st->messages.shared, st->messages.numbers[i]);
+            }
+            if (copy) arrfree(st->messages.dead); /* in its tree */
             if (copy) arrfree(st->leaving);
         }
     }
     ms_arena_deinit(&arena);
-    bool same = st->known && !st->impossible && has_begun(st, text);
+    bool same = st->known && !st->impossible && has_begun(st, text) &&
+                (messages || !copy);
     if (!same) free_state(st);
     st->said = said_nothing;
     return result;
@@ -712,6 +691,18 @@ static void tell_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
+/* Counts a file of an unknown format, and names it. */
+static void note_unread(syncing *s, const char *path, ms_str text)
+{
+    char seen[300], line[1400];
+    if (s->ignored++ >= UNREAD_MAX) return;
+    describe_unknown(text, seen, sizeof seen);
+    snprintf(line, sizeof line, "%.1000s: %s", path, is_zip(text) ? "a ZIP" : seen);
+    char *copy = copy_chars(line, strlen(line));
+    if (copy == NULL) exit(no_memory());
+    arrput(s->unread, copy);
+}
+
 static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
@@ -728,9 +719,11 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     n.own = st->known;
     s->in.put = put_batch;
     s->in.ctx = &n;
+    s->in.stored = &s->stored;
     const fileformat *f = zip ? NULL : format_of(text, true);
     ms_error err;
-    ms_result found = n.own ? MS_OK : find_moved(s, u->path, text, st, &err);
+    bool messages = !zip && f == NULL;
+    ms_result found = n.own ? MS_OK : find_moved(s, u->path, text, messages, st, &err);
     if (found != MS_OK) return complain_of_state(u->path, found, &err);
     code = hide_leaving(s, st);
     bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
@@ -742,16 +735,17 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        s->ignored++;
+        note_unread(s, u->path, text);
     } else if (zip || f != NULL) {
         /* what a sync has read that ended early is compared */
-        uint64_t same = begins && lines && st->size > 0 ? st->done : 0;
+        bool ours = st->size > 0 && st->said.reader == READER;
+        uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
-    } else if (shows_messages(text)) {
+    } else if (foreign_of(text) == NULL && shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
     } else {
-        s->ignored++;
+        note_unread(s, u->path, text);
     }
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
@@ -863,6 +857,9 @@ int sync_path(syncing *s, const char *path)
 void sync_free(syncing *s)
 {
     file_free(&s->text);
+    identities_free(&s->stored);
+    paths_free(s->unread);
+    s->unread = NULL;
 }
 
 bool is_transcript(const char *path)

@@ -8,7 +8,8 @@
  * (SY3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.
  * (SY4) A file that was moved, or compressed, is recognised by its name and its hash. A
- * copy shares the messages of its original while that is there, and hides none of them.
+ * copy shares the messages of its original, and hides none of them; so does any file with
+ * messages that another one has stored (see identity.h).
  * (SY5) A conversation's name is another one if other files have messages of that name;
  * a file keeps the names of its known messages.
  * (SY6) A batch of messages and the facts that name them are one append. A sync that
@@ -29,12 +30,16 @@
 typedef struct syncing {
     intake in;
     uint64_t unchanged, ignored, failed;
+    char **unread;            /* the first files of unknown formats, with what was seen:
+                               * an stb_ds array */
+    uint64_t looked, found;   /* usual places; 0: folders were named */
     uint64_t others;          /* pipes, sockets and devices in folders */
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;
     double began, reported;
     bool progress;
     file_text text;
+    identities stored;        /* of the location of the last file */
 } syncing;
 
 /* Stores what is new under a path. */

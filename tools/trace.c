@@ -53,6 +53,15 @@ struct trace {
     uint32_t *compacted;      /* messages that a compaction is marked at */
     fact *facts;
     index_of *was_dead;       /* the numbers in desc.known.dead: a set */
+    uint64_t *others;         /* numbers of messages that other files stored */
+    index_of *shared;         /* the same: a set */
+    index_of *left;           /* numbers that the file had, and has no more: a set */
+    index_of *agents;         /* hashes of the session's agents: a set */
+    uint64_t *revivable;      /* shared ones that a sync hid: an stb_ds array */
+    identity_walk walk;
+    index_of *alone;          /* hashes of locations that were empty before this file */
+    uint32_t session_first;   /* the first message of the session */
+    bool shares;              /* the session has messages of other files */
     uint64_t *dead;           /* numbers of hidden messages of dead entries */
     uint64_t *leaving;        /* numbers of messages that are hidden next */
     uint32_t again;           /* the first message that revive stored again */
@@ -117,9 +126,16 @@ size_t trace_noted(const trace *t)
     return t->desc.known.noted;
 }
 
-size_t trace_shared(const trace *t)
+const uint64_t *trace_shared(const trace *t, size_t *n)
 {
-    return t->desc.known.shared;
+    *n = arrlenu(t->others);
+    return t->others;
+}
+
+static bool is_shared(const trace *t, uint64_t seq)
+{
+    index_of *shared = t->shared;
+    return shared != NULL && hmgetp_null(shared, seq) != NULL;
 }
 
 const uint64_t *trace_dead(const trace *t, size_t *n)
@@ -145,6 +161,11 @@ trace *trace_begin(const trace_desc *desc)
     for (size_t i = 0; i < arrlenu(desc->known.dead); i++) {
         hmput(t->was_dead, desc->known.dead[i], 1);
     }
+    for (size_t i = 0; i < arrlenu(desc->known.shared); i++) {
+        hmput(t->shared, desc->known.shared[i], 1);
+        arrput(t->others, desc->known.shared[i]);
+    }
+    t->shares = arrlenu(t->others) > 0;
     return t;
 }
 
@@ -161,7 +182,14 @@ void trace_free(trace *t)
     arrfree(t->facts);
     arrfree(t->dead);
     arrfree(t->leaving);
+    arrfree(t->others);
+    arrfree(t->revivable);
     hmfree(t->was_dead);
+    hmfree(t->shared);
+    hmfree(t->left);
+    hmfree(t->agents);
+    hmfree(t->alone);
+    identity_walk_free(&t->walk);
     hmfree(t->ids);
     hmfree(t->answers);
     free(t);
@@ -177,8 +205,7 @@ static const char *path_shown(const trace *t)
     return strcmp(t->desc.path, "-") == 0 ? "standard input" : t->desc.path;
 }
 
-static void find_dead(trace *t);
-static void revive(trace *t);
+static void settle(trace *t);
 static void write_facts(trace *t);
 
 
@@ -289,9 +316,9 @@ static void put_plan(trace *t)
 /* Hides the messages that leave. */
 static void hide_leaving(trace *t)
 {
-    for (size_t i = 0; i < arrlenu(t->leaving) && t->code == FINE; i++) {
-        hide(t, t->leaving[i]);
-    }
+    size_t n = arrlenu(t->leaving);
+    for (size_t i = 0; i < n && t->code == FINE; i++) hide(t, t->leaving[i]);
+    if (n > 0 && t->desc.stored != NULL) identities_forget(t->desc.stored);
     arrsetlen(t->leaving, 0);
 }
 
@@ -300,12 +327,13 @@ static void diverge(trace *t, size_t from)
 {
     trace_known *k = &t->desc.known;
     for (size_t i = from; i < t->n_known; i++) {
-        if (i >= k->shared) arrput(t->leaving, k->numbers[i]);
+        if (is_shared(t, k->numbers[i])) continue;
+        arrput(t->leaving, k->numbers[i]);
+        hmput(t->left, k->numbers[i], 1);
     }
     t->n_known = from;
     if (t->same > from) t->same = from;
     if (k->noted > from) k->noted = from;
-    if (k->shared > from) k->shared = from;
     t->diverged = true;
     if (arrlenu(t->leaving) > 0) put_plan(t);
     hide_leaving(t);
@@ -322,8 +350,90 @@ static void count_messages(trace *t, const ms_envelope *items, size_t n)
     c->messages += n;
 }
 
+/* Returns the identities of the staged messages: an stb_ds array. */
+static uint64_t *identities_of(trace *t, size_t n)
+{
+    uint64_t *ids = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const ms_envelope *m = &t->staged[i];
+        bool same = i > 0 && ms_str_equal(m->agent_key, t->staged[i - 1].agent_key);
+        uint64_t agent = same ? 0 : hash_text(m->agent_key);
+        arrput(ids, identity_next(&t->walk, m));
+        if (!same) hmput(t->agents, agent, 1);
+    }
+    return ids;
+}
+
+static bool same_said(const ms_envelope *a, const ms_envelope *b)
+{
+    return a->type == b->type && same_value(a->content, b->content) &&
+           same_text(a->tool, b->tool) && same_value(a->args, b->args) &&
+           same_text(a->call_id, b->call_id);
+}
+
+/* How a stored message of the same identity is to one in the file. */
+typedef enum likeness {
+    LIKE_NOT,                 /* another one */
+    LIKE_SAME,                /* also with masked secrets, or erased, or with more text */
+    LIKE_OLDER                /* the same id with less text: the file's one replaces it */
+} likeness;
+
+static likeness likeness_of(trace *t, uint64_t seq, const ms_envelope *m)
+{
+    ms_cursor it;
+    likeness like = LIKE_NOT;
+    const ms_msg *msg = find_raw(t, seq, &it);
+    if (msg != NULL) {
+        ms_envelope s = ms_envelope_of(msg);
+        unsigned joined = m->flags & MS_FLAG_JOINED;
+        bool named = m->id.len > 0 || joined != 0;
+        bool versions = named && s.type == m->type &&
+                        (s.flags & MS_FLAG_JOINED) == joined;
+        size_t had = s.content.text.len + s.args.text.len;
+        bool longer = m->content.text.len + m->args.text.len > had;
+        bool same = same_said(&s, m) || is_redacted(t, msg) || is_masked(&s, m);
+        if (same || versions) like = same || !longer ? LIKE_SAME : LIKE_OLDER;
+    }
+    ms_cursor_close(&it, NULL);
+    return like;
+}
+
+/* Returns the number of the message if another file stored it; else 0. */
+static uint64_t find_stored(trace *t, const ms_envelope *m, uint64_t id)
+{
+    uint64_t seq = identity_find(t->desc.stored, t->desc.store, m->location, id);
+    if (seq == 0 || (t->left != NULL && hmgetp_null(t->left, seq) != NULL)) return 0;
+    likeness like = likeness_of(t, seq, m);
+    if (like == LIKE_OLDER) arrput(t->leaving, seq);
+    if (like != LIKE_SAME) return 0;
+    if (!is_shared(t, seq)) {
+        hmput(t->shared, seq, 1);
+        arrput(t->others, seq);
+    }
+    if (identity_is_dead(t->desc.stored, seq)) arrput(t->revivable, seq);
+    t->shares = true;
+    return seq;
+}
+
+/* Returns the number that a known message has now: a longer file can have stored it
+ * again, and hidden this one. */
+static uint64_t newest_of(trace *t, uint64_t seq, const ms_envelope *m, uint64_t id)
+{
+    identities *stored = t->desc.stored;
+    uint64_t now = identity_find(stored, t->desc.store, m->location, id);
+    bool hidden = identity_is_gone(stored, seq);
+    if (hidden && now != 0 && now != seq) now = find_stored(t, m, id);
+    else now = 0;
+    if (now == 0 && is_shared(t, seq) && (hidden || identity_is_dead(stored, seq))) {
+        arrput(t->revivable, seq);
+    }
+    if (now == 0) return seq;
+    if (t->same > arrlenu(t->numbers)) t->same = arrlenu(t->numbers);
+    return now;
+}
+
 /* Returns how many of the staged messages are known. */
-static size_t take_known(trace *t)
+static size_t take_known(trace *t, const uint64_t *ids)
 {
     size_t base = arrlenu(t->numbers), n = 0;
     while (n < arrlenu(t->staged) && base + n < t->n_known) {
@@ -332,6 +442,7 @@ static size_t take_known(trace *t)
             diverge(t, base + n);
             break;
         }
+        if (ids != NULL) seq = newest_of(t, seq, &t->staged[n], ids[n]);
         arrput(t->numbers, seq);
         n++;
     }
@@ -348,9 +459,9 @@ static ms_result put_batch(trace *t, const trace_batch *b, ms_error *err)
     return ms_append_batch(t->desc.store, b->items, b->n, &opts, err);
 }
 
-/* Stores messages after the others, or in the places of some. */
+/* Stores messages after the others, or in the places of some. ids: their identities. */
 static void append_batch(trace *t, const ms_envelope *items, size_t n,
-                         const uint32_t *places)
+                         const uint32_t *places, const uint64_t *ids)
 {
     ms_error err;
     uint64_t *seqs = NULL;
@@ -362,6 +473,8 @@ static void append_batch(trace *t, const ms_envelope *items, size_t n,
     for (size_t i = 0; i < n && stored; i++) {
         if (places == NULL) arrput(t->numbers, seqs[i]);
         else t->numbers[places[i]] = seqs[i];
+        if (ids == NULL || t->desc.stored == NULL) continue;
+        identity_add(t->desc.stored, items[i].location, ids[i], seqs[i]);
     }
     arrfree(seqs);
     if (stored) t->same = arrlenu(t->numbers);
@@ -422,6 +535,50 @@ void trace_session(trace *t, ms_str name)
     if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
 }
 
+/* Stores the staged messages from there on, except those that other files stored (ID1).
+ * What they replace is hidden. */
+static void append_new(trace *t, size_t from, size_t n, const uint64_t *ids)
+{
+    while (from < n && t->code == FINE) {
+        size_t end = from;
+        uint64_t seq = 0;
+        while (end < n && seq == 0) {
+            seq = find_stored(t, &t->staged[end], ids[end]);
+            if (seq == 0) end++;
+        }
+        if (end > from) {
+            append_batch(t, t->staged + from, end - from, NULL, ids + from);
+            hide_leaving(t);
+        }
+        if (seq != 0 && t->code == FINE) {
+            arrput(t->numbers, seq);
+            count_messages(t, &t->staged[end], 1);
+            t->desc.counts->known++;
+            end++;
+        }
+        from = end;
+    }
+}
+
+/* Returns whether the staged messages are all of one location that had none before this
+ * file: then none of them is looked up. */
+static bool is_alone(trace *t)
+{
+    ms_str location = t->staged[0].location;
+    size_t n = arrlenu(t->staged);
+    if (t->n_known > 0 || location.ptr == NULL) return false;
+    uint64_t hash = hash_bytes(location);
+    if (t->alone == NULL || hmgetp_null(t->alone, hash) == NULL) {
+        if (!identity_is_empty(t->desc.stored, t->desc.store, location)) return false;
+        hmput(t->alone, hash, 1);
+        identities_forget(t->desc.stored);
+    }
+    for (size_t i = 1; i < n; i++) {
+        if (!ms_str_equal(t->staged[i].location, location)) return false;
+    }
+    return true;
+}
+
 void trace_flush(trace *t)
 {
     size_t n = arrlenu(t->staged), known = 0;
@@ -430,8 +587,14 @@ void trace_flush(trace *t)
     for (size_t i = 0; i < n; i++) { /* messages before the session was named */
         if (t->staged[i].location.ptr == NULL) t->staged[i].location = t->location;
     }
-    if (arrlenu(t->numbers) < t->n_known) known = take_known(t);
-    if (known < n && t->code == FINE) append_batch(t, t->staged + known, n - known, NULL);
+    uint64_t *ids = NULL;
+    if (t->desc.stored != NULL && !is_alone(t)) ids = identities_of(t, n);
+    if (arrlenu(t->numbers) < t->n_known) known = take_known(t, ids);
+    if (ids != NULL) append_new(t, known, n, ids);
+    else if (known < n && t->code == FINE) {
+        append_batch(t, t->staged + known, n - known, NULL, NULL);
+    }
+    arrfree(ids);
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
     t->bytes = 0;
@@ -444,10 +607,11 @@ void trace_new_session(trace *t, ms_str name)
 {
     if (arrlenu(t->nodes) > t->session_node) {
         trace_flush(t);
-        find_dead(t);
-        if (t->code == FINE) revive(t);
+        settle(t);
         write_facts(t);
     }
+    hmfree(t->agents);
+    t->session_first = (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged));
     arrsetlen(t->facts, 0);
     t->first_prompt = 0;
     t->session_node = arrlenu(t->nodes);
@@ -469,6 +633,14 @@ static uint32_t parent_of(trace *t, ms_str parent)
     if (!is_kind(parent, MS_JSON_STRING) || parent.len <= 2) return before;
     index_of *found = hmgetp_null(t->ids, id_hash(parent));
     return found != NULL ? found->value : before;
+}
+
+bool trace_is_repeated(trace *t, ms_str id, ms_str json)
+{
+    index_of *found = id.len > 2 ? hmgetp_null(t->ids, id_hash(id)) : NULL;
+    uint64_t text = json.ptr != NULL ? hash_bytes(json) : 0;
+    return found != NULL && found->value >= t->session_node &&
+           t->nodes[found->value].text == text;
 }
 
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
@@ -787,7 +959,7 @@ void trace_take_back_prompts(trace *t, uint64_t n)
 
 bool trace_replace(trace *t, ms_str id, ms_str json, bool *same)
 {
-    uint64_t text = hash_text(json);
+    uint64_t text = hash_bytes(json);
     index_of *found = hmgetp_null(t->ids, id_hash(id));
     *same = false;
     if (found == NULL) return false;
@@ -799,7 +971,7 @@ bool trace_replace(trace *t, ms_str id, ms_str json, bool *same)
 
 void trace_entry_text(trace *t, ms_str json)
 {
-    arrlast(t->nodes).text = hash_text(json);
+    arrlast(t->nodes).text = hash_bytes(json);
 }
 
 void trace_take_back_others(trace *t, ms_str list)
@@ -902,7 +1074,7 @@ static void store_again(trace *t, const uint32_t *places)
         arrput(t->leaving, t->numbers[places[i]]);
         if (t->same > places[i]) t->same = places[i];
     }
-    append_batch(t, t->staged, n, places);
+    append_batch(t, t->staged, n, places, NULL);
     hide_leaving(t);
     arrsetlen(t->staged, 0);
     ms_arena_reset(&t->batch);
@@ -921,7 +1093,8 @@ static void revive(trace *t)
         if ((at->marks & ENTRY_DEAD) != 0) continue;
         for (uint32_t k = at->first; k < at->first + at->count; k++) {
             bool was_dead = hmgetp_null(t->was_dead, t->numbers[k]) != NULL;
-            if (k < t->desc.known.shared || (!any && !was_dead)) continue;
+            bool others = is_shared(t, t->numbers[k]) && (at->marks & ENTRY_RULED) == 0;
+            if (others || (!any && !was_dead)) continue;
             if (!take_again(t, t->numbers[k], &m)) continue;
             any = true;
             if (t->again > k) t->again = k;
@@ -934,6 +1107,46 @@ static void revive(trace *t)
     }
     if (t->code == FINE) store_again(t, places);
     arrfree(places);
+}
+
+/* Returns whether the session's file has all messages that its location shows of its
+ * agents, and one that no other file stored (ID3). */
+static bool is_longest(trace *t)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    index_of *own = NULL;
+    bool all = true, any = false;
+    for (size_t i = t->session_first; i < arrlenu(t->numbers); i++) {
+        uint64_t seq = t->numbers[i];
+        hmput(own, seq, 1);
+        any = any || !is_shared(t, seq);
+    }
+    q.location = t->location;
+    if (any && ms_query_open(t->desc.store, &q, &it, NULL) == MS_OK) {
+        while (all && (msg = ms_next(&it)) != NULL) {
+            uint64_t agent = hash_text(agent_key_of(msg)), seq = ms_seq(msg);
+            all = hmgetp_null(t->agents, agent) == NULL || hmgetp_null(own, seq) != NULL;
+        }
+        ms_cursor_close(&it, NULL);
+    }
+    hmfree(own);
+    return any && all;
+}
+
+/* Takes back what the session's tree takes back, and brings back what it has again. */
+static void settle(trace *t)
+{
+    bool rules = t->shares && t->code == FINE && is_longest(t);
+    for (size_t i = t->session_node; rules && i < arrlenu(t->nodes); i++) {
+        t->nodes[i].marks |= ENTRY_RULED;
+    }
+    for (size_t i = 0; rules && i < arrlenu(t->revivable); i++) {
+        hmput(t->was_dead, t->revivable[i], 1);
+    }
+    find_dead(t);
+    if (t->code == FINE) revive(t);
 }
 
 
@@ -956,7 +1169,7 @@ static void hide_dead(trace *t)
         if ((n->marks & ENTRY_DEAD) == 0) continue;
         for (uint32_t m = n->first; m < n->first + n->count; m++) {
             uint64_t seq = t->numbers[m];
-            if (m < t->desc.known.shared) continue;
+            if (is_shared(t, seq) && (n->marks & ENTRY_RULED) == 0) continue;
             bool was_dead = hmgetp_null(t->was_dead, seq) != NULL;
             bool visible = is_visible(t, seq);
             if (visible || was_dead) arrput(t->dead, seq);
@@ -965,6 +1178,7 @@ static void hide_dead(trace *t)
     }
     t->buried = true;
     if (any) put_plan(t);
+    if (any && t->desc.stored != NULL) identities_forget(t->desc.stored);
     for (size_t i = 0; any && i < arrlenu(t->dead) && t->code == FINE; i++) {
         hide(t, t->dead[i]);
     }
@@ -979,7 +1193,7 @@ static bool has_note(trace *t, uint32_t message, ms_str kind, ms_str json)
     const ms_msg *msg, *note;
     bool found = false;
     uint64_t seq = t->numbers[message];
-    if (message >= t->n_begun) return false;
+    if (message >= t->n_begun && !is_shared(t, seq)) return false;
     if (get_shown(t->desc.store, seq, &t->kept, &msg, NULL) != MS_OK) return false;
     q.location = location_of(msg);
     q.about_seq = seq;
@@ -993,6 +1207,20 @@ static bool has_note(trace *t, uint32_t message, ms_str kind, ms_str json)
     return found;
 }
 
+/* Returns whether this file notes the costs of a message: the longest one of those that
+ * have it. An older copy can have an earlier report of the answer. */
+static bool is_noted_here(const trace *t, uint32_t message)
+{
+    if (!is_shared(t, t->numbers[message])) return true;
+    size_t low = 0, high = arrlenu(t->nodes);
+    while (low < high) { /* the last entry that begins at the message or before */
+        size_t middle = (low + high) / 2;
+        if (t->nodes[middle].first <= message) low = middle + 1;
+        else high = middle;
+    }
+    return low > 0 && (t->nodes[low - 1].marks & ENTRY_RULED) != 0;
+}
+
 /* Writes usage notes. Hidden messages were paid for, too. Their notes are written
  * first, since a hidden message accepts none. */
 static void write_notes(trace *t)
@@ -1002,6 +1230,7 @@ static void write_notes(trace *t)
         const cost_note *c = &t->costs[i];
         bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.known.noted;
         if (!fresh || c->json.ptr == NULL || t->numbers[c->message] == 0) continue;
+        if (!is_noted_here(t, c->message)) continue;
         if (has_note(t, c->message, MS_STR("usage"), c->json)) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[c->message], MS_STR("usage"),
                                    ms_json(c->json), &err);
@@ -1012,7 +1241,7 @@ static void write_notes(trace *t)
     for (size_t i = 0; i < arrlenu(t->compacted) && t->code == FINE; i++) {
         uint32_t m = t->compacted[i];
         bool noted = m < t->desc.known.noted && m < t->again;
-        if (noted || m >= arrlenu(t->numbers)) continue;
+        if (noted || m >= arrlenu(t->numbers) || !is_noted_here(t, m)) continue;
         if (has_note(t, m, MS_STR("compaction"), MS_STR("true"))) continue;
         ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
                                    ms_json(MS_STR("true")), &err);
@@ -1036,6 +1265,8 @@ static void write_facts(trace *t)
     ms_error err;
     ms_str old, value;
     ms_buf buf = {&t->kept, NULL, 0, 0};
+    bool older = t->shares && arrlenu(t->nodes) > 0 &&
+                 (arrlast(t->nodes).marks & ENTRY_RULED) == 0;
     if (t->location.ptr == NULL || t->code != FINE) return;
     if (t->first_prompt > 0 && t->first_prompt <= arrlenu(t->numbers)) {
         char text[24];
@@ -1050,9 +1281,9 @@ static void write_facts(trace *t)
     json_piece(&buf, "{");
     for (size_t i = 0; i < arrlenu(t->facts); i++) {
         const fact *f = &t->facts[i];
-        bool there = ms_json_member(old, ms_str_of(f->name), &value) &&
-                     ms_json_string_is(value, f->text);
-        if (!there) json_named(&buf, f->name, f->text);
+        bool there = ms_json_member(old, ms_str_of(f->name), &value);
+        bool same = there && (older || ms_json_string_is(value, f->text));
+        if (!same) json_named(&buf, f->name, f->text);
     }
     json_piece(&buf, "}");
     if (buf.len <= 2) return;
@@ -1066,8 +1297,7 @@ int trace_end(trace *t)
     if (t->code == FINE && arrlenu(t->numbers) < t->n_known) {
         if (t->desc.done == 0) diverge(t, arrlenu(t->numbers));
     }
-    if (t->code == FINE) find_dead(t);
-    if (t->code == FINE) revive(t);
+    if (t->code == FINE) settle(t);
     if (t->code == FINE) write_notes(t);
     if (t->code == FINE) hide_dead(t);
     if (arrlenu(t->numbers) > 0) write_facts(t);

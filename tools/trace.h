@@ -14,14 +14,15 @@
 #ifndef TRACE_H
 #define TRACE_H
 
-#include "json.h"
+#include "identity.h"
 
 /* The kind of an entry. Entries form a tree by their parents. */
 enum {
     ENTRY_PROMPT = 1,         /* typed by a user: a sibling of it begins another branch */
     ENTRY_SIDE = 2,           /* of another agent: not part of the branch */
     ENTRY_COMPACTED = 4,      /* the entry has what a compaction of the context left */
-    ENTRY_DEAD = 8            /* taken back */
+    ENTRY_DEAD = 8,           /* taken back */
+    ENTRY_RULED = 16          /* its tree counts, also for messages of other files */
 };
 
 typedef enum tree_rule {
@@ -57,6 +58,8 @@ void trace_session(trace *t, ms_str name);
 /* Begins a session: earlier entries belong to another session of the file. */
 void trace_new_session(trace *t, ms_str name);
 
+/* Returns whether the session has an entry of that id with that text before. */
+bool trace_is_repeated(trace *t, ms_str id, ms_str json);
 /* Begins an entry: its id and its parent's, JSON text or plain; absent if it has none. */
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks);
 /* Adds a message of the entry. Its views must be valid until the next entry. */
@@ -121,7 +124,7 @@ typedef struct trace_known {
     uint64_t *numbers;        /* of its messages: an stb_ds array */
     uint64_t *dead;           /* those that were hidden because they are taken back */
     size_t noted;             /* how many of them have their notes of usage */
-    size_t shared;            /* how many are another file's, too, and never hidden */
+    uint64_t *shared;         /* those that another file stored: an stb_ds array */
 } trace_known;
 
 /* Messages that are stored together; n 0: none, only what the caller notes is new. */
@@ -147,6 +150,7 @@ typedef struct trace_desc {
      * are stored alone. What is noted is how the trace stands then, with the batch. */
     ms_result (*put)(void *ctx, const trace *t, const trace_batch *b, ms_error *err);
     void *ctx;
+    identities *stored;       /* messages are looked up in it; NULL: they are not */
 } trace_desc;
 
 trace *trace_begin(const trace_desc *desc);
@@ -165,10 +169,10 @@ void trace_fail(trace *t, int code);
 const uint64_t *trace_numbers(const trace *t, size_t *n);
 size_t trace_same(const trace *t);
 ms_str trace_location(const trace *t);
-/* Returns how many of the messages, from the first on, have their notes of usage, and
- * how many are another file's. */
+/* Returns how many of the messages, from the first on, have their notes of usage. */
 size_t trace_noted(const trace *t);
-size_t trace_shared(const trace *t);
+/* Returns the numbers of messages that another file stored. */
+const uint64_t *trace_shared(const trace *t, size_t *n);
 /* Returns the numbers of messages that are hidden because they are taken back. */
 const uint64_t *trace_dead(const trace *t, size_t *n);
 /* Returns the numbers of messages that are hidden next because the file has others in

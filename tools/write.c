@@ -221,7 +221,8 @@ static said_part part_of(writing *w, const ms_envelope *m)
     p.kind = kind_of(m);
     p.failed = m->type == MS_T_ERROR;
     p.agent = m->agent_key;
-    p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant"));
+    p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant")) &&
+             !ms_str_equal(m->agent_key, w->main_agent);
     p.role = role_of(m) == MS_ROLE_DEVELOPER ? MS_STR("developer") : MS_STR("system");
     p.text = p.kind == PART_CALL ? m->args.text : text_of_value(w, m->content);
     p.json = p.kind == PART_CALL && m->args.json && is_object(m->args.text);
@@ -402,6 +403,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     w.job = j;
     w.location = location;
     w.hand_over = hand_over;
+    if (hand_over) w.main_agent = only_agent(j, location);
     w.left_out = *left_out;
     take_facts(&w);
     make_id(&w, w.session);

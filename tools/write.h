@@ -31,6 +31,7 @@ typedef struct writing {
     ms_json_writer w;
     ms_arena arena, masked;
     ms_str location, cwd, model, agent, version, title;
+    ms_str main_agent;        /* of a hand-over of a subagent's session; else absent */
     const ms_str *only;       /* the agent whose messages are written; NULL: see `side` */
     char session[MADE_ID];    /* its id in the format */
     char last[MADE_ID];       /* id of the entry before; "": none */

@@ -182,16 +182,25 @@ static void show_messages(shown *s, ms_store *store, ms_str location)
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
 }
 
+/* The tokens of all notes; of one answer, which a branch that was brought back has
+ * twice, once. */
 static uint64_t tokens_in_notes(ms_store *store)
 {
     ms_query q;
     ms_cursor it;
-    uint64_t tokens = 0;
+    uint64_t tokens = 0, answers[64];
+    size_t n = 0;
     const ms_msg *msg;
     memset(&q, 0, sizeof q);
     q.raw = MS_RAW_NOTES;
     assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
     while ((msg = ms_next(&it)) != NULL) {
+        ms_str answer = member(ms_content(msg).text, "answer");
+        uint64_t key = hash_text(answer);
+        size_t i = 0;
+        while (answer.ptr != NULL && i < n && answers[i] != key) i++;
+        if (answer.ptr != NULL && i < n) continue;
+        if (answer.ptr != NULL && n < COUNT_OF(answers)) answers[n++] = key;
         tokens += count_of(member(ms_content(msg).text, "output_tokens"));
     }
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
@@ -263,6 +272,7 @@ static void write_text(const char *name, const char *text)
 #define THREE CLAUDE("1", "", "one") CLAUDE("2", "1", "two") CLAUDE("3", "2", "three")
 #define FOUR THREE CLAUDE("4", "3", "four")
 #define FIVE FOUR CLAUDE("5", "4", "five")
+#define TWO_OF_FIVE CLAUDE("1", "", "one") CLAUDE("2", "1", "two")
 #define TWO CLAUDE("1", "", "one") CLAUDE("2", "1", "TWO")
 #define PI_MORE PI_TREE PI("e", "c", "more")
 #define PI_ON PI_MORE PI("f", "d", "on")
@@ -279,6 +289,7 @@ static void write_text(const char *name, const char *text)
     "\"output_tokens\":" n "},\"total_token_usage\":{\"input_tokens\":5,"                \
     "\"output_tokens\":" n "}}}}\n"
 
+#define CODEX_TWO_SAID CODEX_BEGIN CODEX("one") CODEX("two")
 #define CODEX_TWO CODEX_BEGIN CODEX("one") CODEX_TOKENS("3") CODEX("two")
 
 /* A file of many batches; `more` lines follow that the first three do not have. */
@@ -489,6 +500,72 @@ TEST(sync_has_nothing_twice_when_killed_at_random_times)
     uint64_t kills = 0, rng = test_seed();
     for (size_t i = 0; i < test_times(20); i++) kills += kill_round(&rng);
     test_tally("syncs killed", kills);
+}
+
+
+/* ---- Copies: a session in three files, which come in every order ---- */
+
+typedef struct copies_row {
+    const char *name;
+    const char *files[3][2];  /* path and text; the first is the longest */
+} copies_row;
+
+#define REPEATED FIVE CLAUDE("2", "1", "two") CLAUDE("3", "2", "three")
+#define QUIET_CODEX CODEX_BEGIN CODEX("one") CODEX("two") CODEX("one")
+
+static const copies_row copies[] = {
+    {"a backup and a copy beside", {{"s.jsonl", FIVE}, {"old/s.jsonl", THREE},
+                                    {"s copy.jsonl", FOUR}}},
+    {"entries that stand twice", {{"s.jsonl", REPEATED}, {"old/s.jsonl", TWO_OF_FIVE},
+                                  {"s copy.jsonl", REPEATED}}},
+    {"branches", {{"p.jsonl", PI_ON}, {"old/p.jsonl", PI_TREE}, {"q.jsonl", PI_MORE}}},
+    {"no ids", {{"c.jsonl", QUIET_CODEX CODEX("three")}, {"old/c.jsonl", CODEX_TWO_SAID},
+                {"d.jsonl", QUIET_CODEX}}},
+};
+
+static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+/* Brings the files one by one, each with a sync; that of step `at` is stopped before its
+ * write `stop`, and then done once more. */
+static shown bring_copies(const copies_row *row, const unsigned *order, unsigned n,
+                          unsigned at, uint64_t stop, bool *stopped)
+{
+    char log[300];
+    begin_folder(log, sizeof log, "a.log");
+    make_folder("old");
+    for (unsigned step = 0; step < n; step++) {
+        const char *const *file = row->files[order[step]];
+        write_text(file[0], file[1]);
+        bool cut = sync_until(log, folder, step == at ? stop : UINT64_MAX);
+        if (step == at) *stopped = cut;
+        if (cut) assert_false(sync_until(log, folder, UINT64_MAX));
+    }
+    assert_false(sync_until(log, folder, UINT64_MAX));
+    return what_is_in(log);
+}
+
+TEST(sync_has_each_message_once_when_copies_come_in_any_order)
+{
+    uint64_t stops = 0;
+    for (size_t i = 0; i < COUNT_OF(copies); i++) {
+        bool stopped = false;
+        shown want = bring_copies(&copies[i], orders[0], 1, UINT_MAX, 0, &stopped);
+        change_row row = {copies[i].name, {NULL}, NULL, false};
+        for (size_t k = 0; k < COUNT_OF(orders) * 3; k++) {
+            stopped = true;
+            for (uint64_t stop = 0; stopped; stop++) {
+                unsigned at = (unsigned)(k % 3);
+                shown is = bring_copies(&copies[i], orders[k / 3], 3, at, stop, &stopped);
+                compare(&row, (unsigned)k, stop, &is, &want, true);
+                arrfree(is.text);
+                stops += stopped;
+            }
+        }
+        arrfree(want.text);
+    }
+    test_tally("syncs of copies stopped before a write", stops);
+    assert_true(stops > 100);
 }
 
 

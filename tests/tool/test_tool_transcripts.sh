@@ -323,6 +323,191 @@ sync $copied $tmp/moved => ^messages   0 new, 2 taken back$
 END
 
 
+# ---- Copies of a session of Claude Code.
+
+once=$tmp/once
+session_id=11111111-2222-4333-8444-555555555555
+mkdir -p "$once/home" "$once/backup" "$once/resumed"
+# claude_line N TEXT SESSION: an answer that costs N tokens.
+claude_line()
+{
+    printf '{"type":"assistant","uuid":"uuid-of-%s","parentUuid":"uuid-of-%s","sessionId":"%s","message":{"id":"msg_0123456789abcdef%s","role":"assistant","model":"m","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":1,"output_tokens":%s}}}\n' "$1" "$(($1 - 1))" "$3" "$1" "$2" "$1"
+}
+# claude_lines LAST SESSION
+claude_lines()
+{
+    for n in $(seq "$1"); do claude_line "$n" "answer $n" "$2"; done
+}
+claude_lines 6 $session_id >"$once/home/$session_id.jsonl"
+claude_lines 4 $session_id >"$once/backup/$session_id.jsonl"
+claude_lines 5 $session_id >"$once/backup/$session_id copy.jsonl"
+other_id=99999999-2222-4333-8444-555555555555
+{ claude_lines 6 $other_id; claude_line 7 'answer 7' $other_id; } >"$once/resumed/$other_id.jsonl"
+session <<'END'
+== sync_stores_each_message_once_of_a_backup_and_a_copy_beside
+sync $once.log $once/home => ^messages   6 new
+sync $once.log $once/backup => ^files      2 read => ^messages   0 new, 0 taken back
+view $once.log => answer 6 =6>
+sync $once.2.log $once/backup => ^messages   5 new
+sync $once.2.log $once/home => ^messages   1 new, 0 taken back
+sync $once.2.log $once => ^files      1 read, 3 unchanged => ^messages   7 new
+view $once.2.log $session_id --json =6>
+$ total output_tokens $once.log => ^21$
+
+# A program that goes on from a session can begin its new file with the lines of the old one.
+== sessions_have_their_own_tokens_when_one_repeats_the_other
+sync $once.3.log $once/resumed $once/home => ^messages   13 new
+sessions $once.3.log --json => "session":"11111111.*"output_tokens":21[,}] => "session":"99999999.*"output_tokens":28[,}]
+$ total output_tokens $once.3.log => ^28$
+$ total output_tokens $once.3.log $session_id => ^21$
+
+== entry_that_stands_twice_in_its_file_is_stored_once
+$ claude_lines 3 $session_id >>$once/home/$session_id.jsonl; claude_line 7 seven $session_id >>$once/home/$session_id.jsonl
+sync $once.log $once/home => ^messages   1 new, 0 taken back
+$ "$tool" history $once/home/$session_id.jsonl --format openai | grep -o 'answer 2' =1> .
+END
+
+
+# ---- Nothing is dropped.
+
+kept=$tmp/kept
+mkdir -p "$kept"
+in_claude='"sessionId":"11111111-2222-3333-4444-555555555555"'
+{
+    echo '{"type":"user","uuid":"u1","parentUuid":null,'"$in_claude"',"message":{"role":"user","content":"run the tests"}}'
+    echo '{"type":"attachment","uuid":"q1","parentUuid":"u1",'"$in_claude"',"attachment":{"type":"queued_command","prompt":"use pytest","commandMode":"prompt"}}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"draft PR please"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"use pytest"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"/mcp"}'
+    echo '{"type":"queue-operation","operation":"enqueue",'"$in_claude"',"content":"in the editor again"}'
+    for n in 1 2 3; do echo '{"type":"queue-operation","operation":"remove",'"$in_claude"'}'; done
+    echo '{"type":"queue-operation","operation":"popAll",'"$in_claude"'}'
+    echo '{"type":"assistant","uuid":"a1","parentUuid":"q1",'"$in_claude"',"message":{"role":"assistant","content":"done"}}'
+} >"$kept/queued.jsonl"
+side_entry='"isSidechain":true,"agentId":"abc",'"$in_claude"
+{
+    echo '{"type":"user","uuid":"s1","parentUuid":null,'"$side_entry"',"message":{"role":"user","content":"look it up"}}'
+    echo '{"type":"assistant","uuid":"s2","parentUuid":"s1",'"$side_entry"',"message":{"role":"assistant","content":"found"}}'
+} >"$kept/agent-abc.jsonl"
+sed 's/abc/def/; s/"s1"/"t1"/; s/"s2"/"t2"/' "$kept/agent-abc.jsonl" >"$kept/agent-def.jsonl"
+glued=$kept/glued.jsonl
+{
+    printf '{"type":"user","uuid":"u1",%s,"message":{"role":"user","content":"one"}}' "$in_claude"
+    printf '{"type":"user","uuid":"u2",%s,"message":{"role":"user","content":"two"}}\n' "$in_claude"
+    printf '{"type":"user","uuid":"u3",%s,"message":{"role":"us' "$in_claude"
+    printf '{"type":"user","uuid":"u4",%s,"message":{"role":"user","content":"four"}}\n' "$in_claude"
+} >"$glued"
+cat >"$kept/rollout-1.jsonl" <<'END'
+{"timestamp":"2026-05-12T10:00:00.000Z","type":"session_meta","payload":{"id":"s","cwd":"/w"}}
+{"timestamp":"2026-05-12T10:00:01.000Z","type":"event_msg","payload":{"type":"user_message","message":"only here"}}
+{"timestamp":"2026-05-12T10:00:02.000Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}}
+{"timestamp":"2026-05-12T10:00:03.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"item first"}]}}
+{"timestamp":"2026-05-12T10:00:03.000Z","type":"event_msg","payload":{"type":"user_message","message":"item first"}}
+{"timestamp":"2026-05-12T10:00:04.000Z","type":"response_item","payload":{"type":"image_generation_call","id":"ig_1","status":"completed","revised_prompt":"a cat","result":"aGk="}}
+{"timestamp":"2026-05-12T10:00:05.000Z","type":"response_item","payload":{"type":"agent_message","content":[{"type":"input_text","text":"from a peer"}]}}
+{"timestamp":"2026-05-12T10:00:06.000Z","type":"event_msg","payload":{"type":"user_message","message":"event first"}}
+{"timestamp":"2026-05-12T10:00:06.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"event first"}]}}
+{"timestamp":"2026-05-12T10:00:07.000Z","type":"event_msg","payload":{"type":"user_message","message":"at the end"}}
+END
+mkdir "$kept/task"
+cat >"$kept/task/api_conversation_history.json" <<'END'
+[{"role":"user","ts":1,"content":[{"type":"text","text":"<task>\nlist the files\n</task>"}]},
+{"role":"assistant","ts":2,"content":[{"type":"tool_use","id":"t1","name":"list_files","input":{"path":"x"}},{"type":"tool_use","id":"t2","name":"read_file","input":{"path":"y"}}]},
+{"role":"user","ts":3,"content":[{"type":"text","text":"[list_files for 'x'] Result:"},{"type":"text","text":"a.txt"},{"type":"text","text":"[read_file for 'y'] Result:\n\nhello"},{"type":"text","text":"<environment_details>now</environment_details>"}]},
+{"role":"assistant","ts":4,"content":[{"type":"text","text":"done"}]}]
+END
+session <<'END'
+== prompt_that_was_typed_while_the_agent_worked_is_a_users_message
+history $kept/queued.jsonl --format openai => use pytest.*draft PR please.*"done" =0> /mcp|in the editor
+export $kept/queued.jsonl => "queued":true =2> .*queued.*
+search $kept/queued.jsonl 'use pytest' =1>
+
+== subagents_file_is_a_conversation_of_its_own
+history $kept/agent-abc.jsonl --format openai => ^\[.*look it up.*found
+hand-over $kept/agent-abc.jsonl --to codex => look it up => found
+$ cat $kept/agent-abc.jsonl $kept/agent-def.jsonl >$kept/both.jsonl
+history $kept/both.jsonl --format openai -> 4 no messages of the main agent, 4 of several subagents
+history $kept/both.jsonl --format openai --agent def => look it up
+
+== entries_on_one_line_are_all_read
+view $glued =3> -> 3 line 2.*left out
+$ "$tool" view $glued 2>/dev/null | grep -c 'one$\|two$\|four$' => ^3$
+
+== prompt_that_only_an_event_has_is_read_in_its_place
+$ "$tool" view $kept/rollout-1.jsonl --json | sed 's/.*"content":\("[^"]*"\|[^,]*\).*/\1/' | paste -sd' ' => ^"only here" "ok" "item first" .*image.* "from a peer" "event first" "at the end"$
+history $kept/rollout-1.jsonl --format openai-responses => image_generation
+
+== result_that_is_text_is_paired_with_its_call
+history $kept/task/api_conversation_history.json --format openai => "tool_call_id":"t1","content":"a.txt" => "tool_call_id":"t2","content":"hello" =0> No result
+sessions $kept/task => list the files *$ =0> task>|Result
+END
+
+
+# ---- Formats that are not read, and places.
+
+alien=$tmp/alien
+mkdir -p "$alien" "$tmp/homes/.config/claude/projects/p" "$tmp/homes/c/projects/p" \
+    "$tmp/homes/x/sessions/2026" "$tmp/homes/.local/share/opencode" \
+    "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t"
+# aliens: a line for each program: its file, and an entry of it.
+aliens()
+{
+    cat <<'END'
+Qwen {"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"hi"}]}}
+Droid {"type":"session_start","id":"d1","title":"t","version":2,"cwd":"/w"}
+Cursor {"role":"user","message":{"content":[{"type":"text","text":"hi"}]}}
+Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}
+Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
+Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
+UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
+exec {"type":"thread.started","thread_id":"1"}
+ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
+SQLite SQLite format 3
+END
+}
+while read -r program entry; do
+    echo "$entry" >"$alien/$program.jsonl"
+    session <<'END'
+== transcript_of_a_program_that_is_not_read_is_named
+view $alien/$program.jsonl -> 1 not read: its format is that of
+history $alien/$program.jsonl --format openai -> 1 not read: its format is that of
+$ "$tool" view $alien/$program.jsonl 2>&1 | grep -c "format is that of .*$program" => ^1$
+END
+done < <(aliens)
+mkdir -p "$tmp/.openclaw" "$tmp/.iflow"
+echo '{"type":"session","id":"o1","cwd":"/w"}
+{"type":"message","id":"m","message":{"role":"user","content":"hi"}}' >"$tmp/.openclaw/o.jsonl"
+echo '{"uuid":"a","sessionId":"s2","type":"user","message":{"role":"user","content":"hi"}}' >"$tmp/.iflow/i.jsonl"
+echo '{"type":"novelty","uuid":"x","sessionId":"s","cwd":"/"}' >"$tmp/novelty.jsonl"
+cp "$kept/queued.jsonl" "$tmp/homes/.config/claude/projects/p/11111111-2222-3333-4444-555555555555.jsonl"
+cp "$kept/queued.jsonl" "$tmp/homes/c/projects/p/11111111-2222-3333-4444-555555555555.jsonl"
+cp "$kept/rollout-1.jsonl" "$tmp/homes/x/sessions/2026/"
+cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t/"
+echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
+session <<'END'
+== files_of_unknown_formats_are_named_by_sync
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 10 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
+sync $tmp/alien.log $alien => ^files +0 read, 10 unchanged
+sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
+$ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
+sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
+sync $tmp/alien.3.log $alien => ^not read =10> ^not read
+
+== programs_with_the_format_of_another_have_their_own_name
+sessions $tmp/.openclaw/o.jsonl =>  openclaw 
+sessions $tmp/.iflow/i.jsonl =>  iflow 
+
+== request_without_a_message_is_an_error
+history $tmp/novelty.jsonl --format openai -> 4 no messages, 1 entries of unknown kinds
+
+== sync_looks_in_the_places_of_every_system_and_variable
+$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database.*sqlite3 -json
+$ HOME=$tmp/homes "$tool" formats --places => ^claude-code +there +.*/.config/claude/projects$ => ^roo-code +there +.*Library => ^codex +absent
+$ HOME=$tmp/homes CODEX_HOME=$tmp/homes/x "$tool" formats --places --json => "format":"codex","path":".*/x/sessions","variable":"CODEX_HOME","there":true
+$ HOME=$tmp/nowhere "$tool" sync $tmp/none.log => ^places +[0-9]+ looked at, 0 there -> 4 usual places
+END
+
+
 # ---- Formats by lines of our own.
 
 sts='{"type":"session","harness":"mine","id":"h1","name":"A title"}
