@@ -43,10 +43,11 @@
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
+#define MS__FOR_ALONE    0x10000000u /* a bit: it has the run where it stands, no other */
 #define MS__FOR_NOTES    0x20000000u /* a bit: its runs are the notes of one message */
 #define MS__FOR_DOUBT    0x40000000u /* a bit: the run may be of another name */
 #define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
-#define MS__FOR_BITS     (MS__FOR_NOTES | MS__FOR_DOUBT | MS__FOR_COMPARE)
+#define MS__FOR_BITS     0xF0000000u
 
 /* Numbers of two lists that are not in a segment index: its list of records has them. */
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
@@ -161,6 +162,7 @@ static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_i
     ms__list_iter next = *li;
     uint32_t tail = s->tail->segment;
     bool some = false;
+    if (li->agent & MS__FOR_ALONE) return false;
     if (!MS__SMALL && (li->agent & MS__FOR_NOTES)) return ms__next_note(core, s, li);
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
@@ -869,8 +871,7 @@ static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
     s->from = place;
     s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
-    if (merge->n_iters > iters) /* it has no other run */
-        merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
+    if (merge->n_iters > iters) merge->iters[iters].agent |= MS__FOR_ALONE;
     s->from = from;
     s->to = to;
     return code;
