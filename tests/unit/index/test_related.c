@@ -8,6 +8,8 @@
 #include "support.h"
 #include "stores.h"
 
+#include <pthread.h>
+
 #define JOB MS_STR("job")
 #define OTHER MS_STR("other")
 
@@ -79,6 +81,7 @@ TEST_WITH(ON_EVERY_STORE, facts_are_the_last_values_when_they_are_read_between)
         if (test_one_in(&rng, 100)) {
             char name[24];
             snprintf(name, sizeof name, "fork%zu", forks++);
+            for (unsigned k = 0; k < 20; k++) set_fact(s.store, &model, k % KEYS, k);
             assert_int_equal(ms_fork(s.store, JOB, 0, ms_str_of(name), NULL, NULL), MS_OK);
             must_have_facts(&model, s.store, ms_str_of(name), 2);
         }
@@ -216,6 +219,16 @@ TEST_WITH(ON_EVERY_STORE, notes_of_a_message_are_those_of_the_list)
     store_close(&s);
 }
 
+static size_t count_query(ms_store *store, const ms_query *q)
+{
+    ms_cursor it;
+    size_t n = 0;
+    assert_int_equal(ms_query_open(store, q, &it, NULL), MS_OK);
+    while (ms_next(&it)) n++;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return n;
+}
+
 /* A cursor shows the notes of its opening, in both directions. */
 TEST_WITH(ON_LOGS, notes_are_those_of_the_opening_when_more_come)
 {
@@ -226,9 +239,11 @@ TEST_WITH(ON_LOGS, notes_are_those_of_the_opening_when_more_come)
     q.location = JOB;
     q.raw = MS_RAW_NOTES;
     q.about_seq = seq;
+    ms_stat stat;
     for (size_t n = 0; n < 400; n += 2) {
         ms_cursor it, more;
         size_t shown = 0;
+        if (n == 200) assert_int_equal(ms_store_stat(s.store, &stat, NULL), MS_OK);
         q.reverse = n % 4 == 0;
         assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
         for (size_t k = 0; k < 2; k++) {
@@ -242,6 +257,9 @@ TEST_WITH(ON_LOGS, notes_are_those_of_the_opening_when_more_come)
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
         assert_int_equal(shown, n);
     }
+    q.as_of = stat.as_of;
+    for (size_t i = 0; i < 2; i++, q.reverse = !q.reverse)
+        assert_int_equal(count_query(s.store, &q), 200);
     store_close(&s);
 }
 
@@ -314,6 +332,81 @@ TEST_WITH(ON_LOGS, damage_is_reported_again_when_it_was_reported_before)
         s.store = NULL;
         store_close(&s);
     }
+}
+
+/* ---- threads ---- */
+
+typedef struct sharing {
+    ms_store *store;
+    uint64_t seq;
+    uint32_t over;
+    size_t failures, notes; /* of the reader */
+} sharing;
+
+/* Notes grow in number, and facts in value. */
+static void *read_on(void *arg)
+{
+    sharing *w = (sharing *)arg;
+    uint64_t last = 0;
+    size_t shown = 0;
+    bool over;
+    do {
+        over = ms__load32(&w->over) != 0;
+        ms_query q;
+        ms_cursor it;
+        ms_arena arena;
+        ms_str facts, value;
+        uint64_t now = 0;
+        size_t n = 0;
+        memset(&q, 0, sizeof q);
+        memset(&arena, 0, sizeof arena);
+        q.location = JOB;
+        q.raw = MS_RAW_NOTES;
+        q.about_seq = w->seq;
+        q.reverse = shown % 2 == 0;
+        if (ms_query_open(w->store, &q, &it, NULL) != MS_OK) w->failures++;
+        while (ms_next(&it)) n++;
+        if (ms_cursor_close(&it, NULL) != MS_OK || n < shown) w->failures++;
+        shown = n;
+        if (ms_location_get(w->store, JOB, &arena, &facts, NULL) != MS_OK) w->failures++;
+        else if (ms_json_member(facts, MS_STR("n"), &value)) (void)ms_json_u64(value, &now);
+        if (now < last) w->failures++;
+        last = now;
+        ms_arena_deinit(&arena);
+    } while (!over);
+    w->notes = shown;
+    return NULL;
+}
+
+TEST_WITH(ON_EVERY_STORE, readers_find_all_when_a_writer_goes_on)
+{
+    skip_on_a_server(state, "it is about threads of this process");
+    enum { READERS = 2, ROUNDS = 1500 };
+    test_store s = store_open((store_kind *)*state, NULL);
+    sharing w[READERS];
+    pthread_t threads[READERS];
+    uint64_t seq = append_to(s.store, JOB), other = append_to(s.store, JOB);
+    memset(w, 0, sizeof w);
+    for (size_t i = 0; i < READERS; i++) {
+        w[i].store = s.store;
+        w[i].seq = seq;
+        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &w[i]), 0);
+    }
+    for (size_t i = 0; i < ROUNDS; i++) {
+        char text[32];
+        int n = snprintf(text, sizeof text, "{\"n\":%zu}", i + 1);
+        assert_int_equal(ms_note(s.store, i % 2 ? seq : other, MS_STR("k"), ms_text("v"),
+                                 NULL), MS_OK);
+        assert_int_equal(ms_location_set(s.store, JOB, ms_str_n(text, (size_t)n), NULL),
+                         MS_OK);
+    }
+    for (size_t i = 0; i < READERS; i++) ms__store32(&w[i].over, 1);
+    for (size_t i = 0; i < READERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(w[i].failures, 0);
+        assert_int_equal(w[i].notes, ROUNDS / 2);
+    }
+    store_close(&s);
 }
 
 int main(void) { return run_all_tests(NULL, NULL); }
