@@ -99,11 +99,11 @@
  *                   [api-os] [api-backend] [api-profile] [api-structs] [api-debug]
  *   foundation      [platform] [bits] [arena] [str] [dates] [fail] [json]
  *                   [message] [record] [query]
- *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [append]
- *                   [list] [mem] [ring] [flash] [mem-open] [file-format] [os] [log-map]
- *                   [log-index] [log-find] [log-sync] [log-append] [log-recover]
- *                   [log-cursor] [log-list] [log-open] [union] [memory] [find]
- *                   [selfcheck]
+ *   store part      [store] [change] [copy] [names] [plan] [core] [merge] [related]
+ *                   [append] [list] [mem] [ring] [flash] [mem-open] [file-format] [os]
+ *                   [log-map] [log-index] [log-find] [log-sync] [log-append]
+ *                   [log-recover] [log-cursor] [log-list] [log-open] [union] [memory]
+ *                   [find] [selfcheck]
  *   formats part    [arrays] [calls] [format] [template] [engine] [fmt-framework]
  *                   [fmt-openai] [fmt-envelope] [fmt-task] [fmt-session]
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
@@ -1757,7 +1757,9 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
  * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
  * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
  * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. Notes of a hidden message remain until a copy. A repeated note stands beside
+ * the value. The first query about one message reads all notes and facts of its location,
+ * later ones what was added since (a buffer: all). Notes of a hidden message remain until
+ * a copy. A repeated note stands beside
  * the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
@@ -1767,7 +1769,9 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
  * location may have facts before it has messages, but is not listed then. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* Reads all facts of a location, as an object in the arena; "{}": no facts. */
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. The first
+ * call of a handle reads each set of the location, later ones those since (a buffer, a
+ * ring, a backend: each). */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
@@ -3133,6 +3137,9 @@ typedef struct ms__reading {
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
     struct ms__edits *load;   /* a walk that reads the edits of a location: those */
+    const struct ms__note_list *notes; /* of the message that a raw query is about, */
+    const struct ms__note_at *note; /* and the one that its iterator stands on; NULL:
+                                       before the first */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
@@ -6925,18 +6932,27 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
     return change ? &run->records[i] : NULL;
 }
 
+/* The facts of a location up to a place, as a store remembers them. */
+typedef struct ms__folded {
+    ms_str text;   /* an object; absent: none are remembered */
+    uint64_t upto; /* the place */
+} ms__folded;
+
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `append_run` appends with the results of
  * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. `most`
- * returns the largest size of a record. The functions are in a table, so that programs
- * without unions do not link their code. */
+ * returns the largest size of a record. `facts` copies what is remembered of the facts of
+ * a location to an arena; arena NULL: it remembers *f, if it can; NULL: nothing is
+ * remembered. The functions are in a table, so that programs without unions do not link
+ * their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
     size_t (*most)(ms_store *store);
+    void (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */
@@ -7738,6 +7754,10 @@ typedef struct ms__facts {
     ms_arena *arena;
     ms__fact *items;
     size_t count, cap;
+#if !MS__SMALL
+    size_t records; /* that were read */
+    uint64_t upto;  /* the place up to which they were */
+#endif
 } ms__facts;
 
 static bool ms__fact_by_key(const void *a, const void *b)
@@ -7772,21 +7792,25 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
     return MS_OK;
 }
 
-/* Keeps the last value of each key, at the place of the first one. */
+/* Keeps the last value of each key, at the place of the first one. After a removal that
+ * is the next one: what is remembered of a location has no removed members. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
     ms__sort(f->items, f->count, sizeof *f->items, ms__fact_by_key);
     for (size_t i = 0; i < f->count; i++) {
-        if (n > 0 && ms_str_equal(f->items[n - 1].key, f->items[i].key))
-            f->items[n - 1].value = f->items[i].value;
-        else f->items[n++] = f->items[i];
+        if (n == 0 || !ms_str_equal(f->items[n - 1].key, f->items[i].key))
+            f->items[n++] = f->items[i];
+        else if (!MS__SMALL && ms_json_kind_of(f->items[n - 1].value) == MS_JSON_NULL)
+            f->items[n - 1] = f->items[i];
+        else f->items[n - 1].value = f->items[i].value;
     }
     f->count = n;
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first. */
+/* Adds the members of the records of a location that are not remembered, oldest
+ * first. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -7795,9 +7819,16 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
+#if !MS__SMALL
+    q.as_from = f->upto;
+#endif
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);
+#if !MS__SMALL
+    f->upto = it->now;
+    f->records = (size_t)it->returned;
+#endif
     return ms__cursor_end(it, code, err);
 }
 
@@ -7832,19 +7863,55 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
     return ms__facts_end(&w, &buf, out, err);
 }
 
+#if !MS__SMALL
+#define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered */
+
+/* Begins with what the store remembers of the facts of a location. */
+static MS__NOINLINE ms_result ms__facts_begin(ms_store *store, ms_str location,
+                                              ms__facts *f, ms_error *err)
+{
+    ms__folded known;
+    const ms__hooks *hooks = store->backend->hooks;
+    if (!hooks || !hooks->facts || !f->arena) return MS_OK;
+    memset(&known, 0, sizeof known);
+    hooks->facts(store, location, f->arena, &known);
+    f->upto = known.upto;
+    return ms__facts_add(f, known.text, err);
+}
+
+/* Lets the store remember facts, if many records were read for them. */
+static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
+                           ms_str text)
+{
+    ms__folded known;
+    const ms__hooks *hooks = store->backend->hooks;
+    if (!hooks || !hooks->facts || f->records < MS__FACTS_READ) return;
+    known.text = text;
+    known.upto = f->upto;
+    hooks->facts(store, location, NULL, &known);
+}
+#endif
+
 /* Reads the facts of a location as one object; `more`, unless absent, is an object whose
- * members are set after them. */
+ * members are set after them. What was read beside damage is not remembered: each reader
+ * is to meet that. */
 static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
                               ms_arena *arena, ms_str *out, ms_error *err)
 {
     ms__facts f;
     memset(&f, 0, sizeof f);
     f.arena = arena;
+#if !MS__SMALL
+    MS__TRY(ms__facts_begin(store, location, &f, err));
+#endif
     ms_result code = ms__facts_read(store, location, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
+#if !MS__SMALL
+    if (code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+#endif
     return code;
 }
 
@@ -9165,6 +9232,9 @@ typedef struct ms__name_node {
 typedef struct ms__loc {
     ms__name_node name;
     void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+#if !MS__SMALL
+    struct ms__related *related; /* under the lock; NULL: no reader has asked */
+#endif
     ms__postings all, conversation, global;
 } ms__loc;
 
@@ -9242,6 +9312,30 @@ typedef struct ms__edits {
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
 } ms__edits;
+
+/* A note of a message. */
+typedef struct ms__note_at {
+    const struct ms__note_at *before;
+    void *after; /* ms__note_at; atomic */
+    uint64_t place;
+} ms__note_at;
+
+typedef struct ms__note_list {
+    ms__node node; /* hash: of seq */
+    uint64_t seq;
+    const ms__note_at *oldest;
+    void *newest; /* ms__note_at; atomic */
+} ms__note_list;
+
+/* What is remembered of the notes and facts of a location, see [related]. */
+typedef struct ms__related {
+    void *notes;   /* trie of ms__note_list, by sequence number, */
+    uint64_t upto; /* with the notes before this place */
+    bool damaged;  /* no more are entered, and the trie is not used */
+    char *facts;   /* room for `cap` bytes, */
+    size_t cap;
+    ms__folded folded; /* and the facts in it */
+} ms__related;
 
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
@@ -10297,6 +10391,9 @@ typedef struct ms__home {
                          ms_error *err);
     ms_result (*no_room)(const struct ms__core *core, uint64_t size, ms_error *err);
     const ms__sealed *sealed; /* NULL: an arena store */
+    /* Finds the notes that a raw query asks for, see [related]. Takes the lock. False:
+     * they are not known. NULL: they never are. */
+    bool (*notes)(struct ms__core *core, ms__reading *s);
 } ms__home;
 
 typedef struct ms__core {
@@ -10771,8 +10868,11 @@ static void ms__tail_show(ms__tail *t)
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
+#define MS__FOR_ALONE    0x10000000u /* a bit: it has the run where it stands, no other */
+#define MS__FOR_NOTES    0x20000000u /* a bit: its runs are the notes of one message */
 #define MS__FOR_DOUBT    0x40000000u /* a bit: the run may be of another name */
 #define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
+#define MS__FOR_BITS     0xF0000000u
 
 /* Numbers of two lists that are not in a segment index: its list of records has them. */
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
@@ -10804,7 +10904,7 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
 
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
-    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    uint32_t agent = li->agent & ~MS__FOR_BITS;
     if (agent == MS__FOR_LOCATION) return ms__absent();
     return agent == MS__FOR_AGENT ? s->query->agent_key
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
@@ -10847,6 +10947,39 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     return li->lo < li->hi;
 }
 
+/* Moves an iterator over the notes of one message to the next one that the query reads.
+ * Each note is a run: what the list has between two places, which is one entry. False:
+ * there is none, and the iterator stays. */
+static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_iter *li)
+{
+    bool some = false, backward = s->backward;
+    uint64_t from = s->from, to = s->to;
+    const ms__note_at *n = s->note;
+    ms__list_iter next = *li;
+    while (!some && s->result == MS_OK) {
+        if (!n) n = backward ? (const ms__note_at *)ms__load_ptr(&s->notes->newest)
+                             : s->notes->oldest;
+        else n = backward ? n->before : (const ms__note_at *)ms__load_ptr(&n->after);
+        if (!n || (backward ? n->place < from : n->place >= to)) return false;
+        if (n->place < from || n->place >= to) continue;
+        uint32_t segment = (uint32_t)(n->place >> 32);
+        s->from = n->place;
+        s->to = n->place + 1;
+        ms__list_iter_at(s, &next, segment);
+        next.from = s->backward ? segment + 1 : segment;
+        some = segment == s->tail->segment
+                   ? ms__list_iter_tail(s, &next)
+                   : ms__sealed_of(core)->turn(core, s, &next, &some) && some;
+        s->from = from;
+        s->to = to;
+    }
+    if (!some) return false;
+    next.pos = backward ? next.hi : next.lo;
+    s->note = n;
+    *li = next;
+    return true;
+}
+
 /* Moves an iterator to its next run in the cursor's direction. After the last run it
  * returns false, and the iterator stays. */
 static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_iter *li)
@@ -10854,6 +10987,8 @@ static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_i
     ms__list_iter next = *li;
     uint32_t tail = s->tail->segment;
     bool some = false;
+    if (li->agent & MS__FOR_ALONE) return false;
+    if (!MS__SMALL && (li->agent & MS__FOR_NOTES)) return ms__next_note(core, s, li);
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
             ms__list_iter_at(s, &next, tail);
@@ -11057,7 +11192,7 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
  * iterator. */
 static ms_type_set ms__list_iter_types(const ms_query *q, uint32_t agent)
 {
-    agent &= ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    agent &= ~MS__FOR_BITS;
     return agent == MS__FOR_AGENT ? q->types & q->agent_types : q->types;
 }
 
@@ -11561,8 +11696,7 @@ static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
     s->from = place;
     s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
-    if (merge->n_iters > iters) /* it has no other run */
-        merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
+    if (merge->n_iters > iters) merge->iters[iters].agent |= MS__FOR_ALONE;
     s->from = from;
     s->to = to;
     return code;
@@ -11611,6 +11745,22 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
+/* Adds the notes and facts of a location for a raw query: all, or the notes of one
+ * message, where they are known. */
+static ms_result ms__raw_notes(ms__core *core, ms_cursor *it, const ms__where *at,
+                               const ms__postings *in_tail, ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    uint32_t agent = MS__FOR_LOCATION;
+    bool one = !MS__SMALL && it->query.about_seq && core->home->notes;
+    if (one && core->home->notes(core, s)) {
+        if (!s->notes) return MS_OK;
+        agent |= MS__FOR_NOTES;
+    }
+    return ms__list_iter_add(core, it, ms__list_number(at->hash, MS__P_CHANGE), in_tail,
+                             agent, err);
+}
+
 /* Adds the lists of a location for a raw query. */
 static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
                                             const ms__where *at, ms_error *err)
@@ -11628,7 +11778,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         MS__TRY(ms__raw_edits(core, it, at, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
-        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
+        MS__TRY(ms__raw_notes(core, it, &other, c ? &c->facts : NULL, err));
     }
     if (raw & MS_RAW_PARTS) {
         const ms__stream *f =
@@ -11968,6 +12118,154 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
     while (ms__list_walk_step(core, &w)) n++;
     *result = w.reading.result;
     return n;
+}
+
+/* ==== [related] notes and facts that readers ask for =================================
+ * One posting list has the notes and facts of a location. A reader of all of them reads
+ * that. Two readers want little of it: a query for the notes of one message, and
+ * ms_location_get. For these a store remembers what it has read, from the first time on
+ * that it is asked, and reads only what was added since:
+ *
+ *      notes    a trie by the number of the message, with the places of its notes:
+ *               72 bytes a message that has notes, and 24 a note
+ *      facts    the object they amount to, once MS__FACTS_READ records were read for it,
+ *               in up to four times its bytes
+ *
+ * So one look at each of n messages takes n steps, and a look after each of n changes of
+ * a fact, too. Nothing of it is in a file: a new handle reads a location once. A buffer
+ * has no memory for it, and code compiled for size no code: they read the list.
+ *
+ * Damage in the list is reported by each query that meets it. So what was read beside
+ * damage is not remembered, and all readers go on to read the list.
+ *
+ * (RL1) A note in the trie is before the place `upto`; each valid one before it is there.
+ * (RL2) All this changes under the lock; chains of notes only grow at their newest end,
+ *      so a cursor walks them without it.
+ * ================================================================================== */
+
+/* Returns what is remembered of a location; NULL: nothing. make: begins that, or returns
+ * NULL without memory. */
+static ms__related *ms__related_of(ms__core *core, ms_str location, bool make)
+{
+#if MS__SMALL
+    (void)core, (void)location, (void)make;
+    return NULL;
+#else
+    ms__tail_names *names = core->edits;
+    ms__loc *loc = ms__loc_get(names, location, make);
+    if (!make) return loc ? loc->related : NULL;
+    ms__names_link(names);
+    if (loc && !loc->related)
+        loc->related =
+            (ms__related *)ms__tail_names_zeroed(names, sizeof *loc->related);
+    return loc ? loc->related : NULL;
+#endif
+}
+
+static ms__note_list *ms__notes_find(const ms__related *x, uint64_t seq)
+{
+    ms__note_list *n;
+    uint64_t hash = ms__seq_hash(seq);
+    ms__path p = ms__trie((void **)(uintptr_t)&x->notes, hash);
+    while ((n = (ms__note_list *)(void *)ms__trie_next(&p, hash)) != NULL)
+        if (n->seq == seq) return n;
+    return NULL;
+}
+
+/* Enters the newest note of a message. False: no memory. */
+static bool ms__notes_add(ms__tail_names *names, ms__related *x, uint64_t seq,
+                          uint64_t place)
+{
+    ms__note_list *n = ms__notes_find(x, seq);
+    ms__note_at *note = (ms__note_at *)ms__tail_names_zeroed(names, sizeof *note);
+    if (!note) return false;
+    note->place = place;
+    if (n) {
+        ms__note_at *newest = (ms__note_at *)n->newest;
+        note->before = newest;
+        ms__store_ptr(&n->newest, note);
+        ms__store_ptr(&newest->after, note);
+        return true;
+    }
+    n = (ms__note_list *)ms__tail_names_zeroed(names, sizeof *n);
+    if (!n) return false;
+    n->node.hash = ms__seq_hash(seq);
+    n->seq = seq;
+    n->oldest = note;
+    n->newest = note;
+    ms__trie_link(&x->notes, &n->node);
+    return true;
+}
+
+/* Begins a walk over the notes and facts of a location from a place on. */
+static void ms__related_walk(ms__core *core, ms__list_walk *w, ms_str location,
+                             uint64_t from, uint64_t to)
+{
+    ms__tail_names *names = &core->tail->names;
+    ms__list_walk_begin(core, w, location, MS__P_CHANGE, from, to, false);
+    const ms__loc *loc = ms__loc_get(names, location, false);
+    const ms__edits *c = loc ? (const ms__edits *)loc->edits : NULL;
+    uint64_t hash = ms__name_hash(names, MS__LOCS, 0, location);
+    hash = ms__name_hash(names, MS__FACTS, hash, ms_str_n("", 0));
+    w->iter.list = ms__list_number(hash, MS__P_CHANGE);
+    w->iter.in_tail = c ? &c->facts : NULL;
+    w->query.raw = MS_RAW_NOTES | MS_RAW_LOCATIONS;
+}
+
+/* Enters the notes of a location that came since the last time; then finds those of the
+ * message that a query asks for. False: they are not known. Under the lock. */
+static MS__UNUSED MS__NOINLINE bool ms__notes_read(ms__core *core, ms__reading *s)
+{
+    ms__list_walk w;
+    const unsigned char *r;
+    const ms__tail *t = core->tail;
+    ms_str location = s->query->location;
+    uint64_t end = ms__place(t->segment, ms__load32(&t->end));
+    if (core->edits->buffer) return false;
+    ms__related *x = ms__related_of(core, location, false);
+    if (x && x->damaged) return false;
+    ms__related_walk(core, &w, location, x ? x->upto : 0, end);
+    while ((r = ms__list_walk_step(core, &w)) != NULL) {
+        if (!x) x = ms__related_of(core, location, true);
+        if (!x) return false;
+        if (r[4] == MS__KIND_NOTE &&
+            !ms__notes_add(core->edits, x, ms_seq(ms__msg(r)), w.place))
+            return false;
+        x->upto = w.place + 1;
+    }
+    if (w.reading.result != MS_OK) return false;
+    if (w.damaged + w.reading.damaged_ranges + w.reading.damaged_records > 0) {
+        if (x) x->damaged = true;
+        return false;
+    }
+    if (x) x->upto = end;
+    s->notes = x ? ms__notes_find(x, s->query->about_seq) : NULL;
+    return true;
+}
+
+/* Copies the facts that are remembered of a location to an arena; NULL: remembers newer
+ * ones. Without memory it does nothing. Under the lock. */
+static MS__UNUSED void ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
+                                       ms__folded *f)
+{
+    ms__tail_names *names = core->edits;
+    ms__related *x = ms__related_of(core, location, !arena && !names->buffer);
+    if (!x) return;
+    if (arena) {
+        ms__folded known = x->folded;
+        if (ms__keep_copy(arena, &known.text)) *f = known;
+        return;
+    }
+    if (f->upto <= x->folded.upto) return;
+    if (f->text.len > x->cap) {
+        char *room = (char *)ms__tail_names_alloc(names, 2 * f->text.len);
+        if (!room) return;
+        x->facts = room;
+        x->cap = 2 * f->text.len;
+    }
+    memcpy(x->facts, f->text.ptr, f->text.len);
+    x->folded.text = ms_str_n(x->facts, f->text.len);
+    x->folded.upto = f->upto;
 }
 
 /* ==== [append] appends and changes =====================================================
@@ -13089,8 +13387,27 @@ static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_e
     return MS_OK;
 }
 
+static MS__UNUSED bool ms__mem_notes(ms__core *core, ms__reading *s)
+{
+    ms__mem *m = ms__mem_of(&core->store);
+    ms__lock_acquire(&m->lock);
+    bool known = ms__notes_read(core, s);
+    ms__lock_release(&m->lock);
+    return known;
+}
+
+static MS__UNUSED void ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
+                                     ms__folded *f)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms__lock_acquire(&m->lock);
+    ms__facts_known(&m->core, location, arena, f);
+    ms__lock_release(&m->lock);
+}
+
 static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                      ms__mem_publish, ms__mem_no_room, NULL};
+                                      ms__mem_publish, ms__mem_no_room, NULL,
+                                      MS__SMALL ? NULL : ms__mem_notes};
 
 /* Makes room for the plans of a large batch. In a buffer they are, during the append,
  * right after the end of its records, which nothing else uses. */
@@ -13249,7 +13566,8 @@ static void ms__mem_close(ms_store *store)
 
 static size_t ms__mem_most(ms_store *store) { return ms__mem_of(store)->max_message; }
 
-static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most};
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most,
+                                        MS__SMALL ? NULL : ms__mem_facts};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,
@@ -13617,7 +13935,7 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
 }
 
 static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands,
-                                         ms__mem_most};
+                                         ms__mem_most, NULL};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,
@@ -13911,7 +14229,7 @@ static ms_result ms__flash_publish(ms__core *core, const ms__append_run *run,
 }
 
 static const ms__home ms__flash_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                        ms__flash_publish, ms__mem_no_room, NULL};
+                                        ms__flash_publish, ms__mem_no_room, NULL, NULL};
 
 static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *err)
 {
@@ -21906,15 +22224,37 @@ static const ms__sealed ms__log_sealed = {
     ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
     ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 
+static MS__UNUSED bool ms__log_notes(ms__core *core, ms__reading *s)
+{
+    ms__log *log = ms__log_in(core);
+    ms__lock_acquire(&log->lock);
+    bool known = ms__notes_read(core, s);
+    ms__lock_release(&log->lock);
+    return known;
+}
+
+/* A child of fork may not wait for the lock. */
+static MS__UNUSED void ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
+                                     ms__folded *f)
+{
+    ms__log *log = ms__log_of(store);
+    if (ms__log_ready(log, NULL) != MS_OK) return;
+    ms__lock_acquire(&log->lock);
+    ms__facts_known(&log->core, location, arena, f);
+    ms__lock_release(&log->lock);
+}
+
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
-                                      ms__run_publish, ms__log_no_room, &ms__log_sealed};
+                                      ms__run_publish, ms__log_no_room, &ms__log_sealed,
+                                      MS__SMALL ? NULL : ms__log_notes};
 
 static size_t ms__log_most(ms_store *store)
 {
     return ms__log_of(store)->opts.max_message;
 }
 
-static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most};
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most,
+                                        MS__SMALL ? NULL : ms__log_facts};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,
@@ -23152,7 +23492,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,

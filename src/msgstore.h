@@ -86,6 +86,7 @@ extern "C" {
 #include "index/plan.h"
 #include "index/core.h"
 #include "index/merge.h"
+#include "index/related.h"
 #include "index/append.h"
 #include "index/list.h"
 

@@ -59,7 +59,9 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
  * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
  * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
  * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. Notes of a hidden message remain until a copy. A repeated note stands beside
+ * the value. The first query about one message reads all notes and facts of its location,
+ * later ones what was added since (a buffer: all). Notes of a hidden message remain until
+ * a copy. A repeated note stands beside
  * the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
@@ -69,7 +71,9 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
  * location may have facts before it has messages, but is not listed then. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* Reads all facts of a location, as an object in the arena; "{}": no facts. */
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. The first
+ * call of a handle reads each set of the location, later ones those since (a buffer, a
+ * ring, a backend: each). */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 

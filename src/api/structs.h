@@ -80,6 +80,9 @@ typedef struct ms__reading {
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
     struct ms__edits *load;   /* a walk that reads the edits of a location: those */
+    const struct ms__note_list *notes; /* of the message that a raw query is about, */
+    const struct ms__note_at *note; /* and the one that its iterator stands on; NULL:
+                                       before the first */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */

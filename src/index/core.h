@@ -116,6 +116,9 @@ typedef struct ms__home {
                          ms_error *err);
     ms_result (*no_room)(const struct ms__core *core, uint64_t size, ms_error *err);
     const ms__sealed *sealed; /* NULL: an arena store */
+    /* Finds the notes that a raw query asks for, see [related]. Takes the lock. False:
+     * they are not known. NULL: they never are. */
+    bool (*notes)(struct ms__core *core, ms__reading *s);
 } ms__home;
 
 typedef struct ms__core {

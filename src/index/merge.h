@@ -43,8 +43,11 @@
 #define MS__FOR_LOCATION 0u
 #define MS__FOR_AGENT    1u
 #define MS__FOR_TEAM     2u
+#define MS__FOR_ALONE    0x10000000u /* a bit: it has the run where it stands, no other */
+#define MS__FOR_NOTES    0x20000000u /* a bit: its runs are the notes of one message */
 #define MS__FOR_DOUBT    0x40000000u /* a bit: the run may be of another name */
 #define MS__FOR_COMPARE  0x80000000u /* a bit: the run may mix the lists of two names */
+#define MS__FOR_BITS     0xF0000000u
 
 /* Numbers of two lists that are not in a segment index: its list of records has them. */
 #define MS__LIST_MESSAGES ((uint64_t)MS__P_LOCATION)
@@ -76,7 +79,7 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
 
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
-    uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    uint32_t agent = li->agent & ~MS__FOR_BITS;
     if (agent == MS__FOR_LOCATION) return ms__absent();
     return agent == MS__FOR_AGENT ? s->query->agent_key
                                   : s->query->agent_keys[agent - MS__FOR_TEAM];
@@ -119,6 +122,39 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
     return li->lo < li->hi;
 }
 
+/* Moves an iterator over the notes of one message to the next one that the query reads.
+ * Each note is a run: what the list has between two places, which is one entry. False:
+ * there is none, and the iterator stays. */
+static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_iter *li)
+{
+    bool some = false, backward = s->backward;
+    uint64_t from = s->from, to = s->to;
+    const ms__note_at *n = s->note;
+    ms__list_iter next = *li;
+    while (!some && s->result == MS_OK) {
+        if (!n) n = backward ? (const ms__note_at *)ms__load_ptr(&s->notes->newest)
+                             : s->notes->oldest;
+        else n = backward ? n->before : (const ms__note_at *)ms__load_ptr(&n->after);
+        if (!n || (backward ? n->place < from : n->place >= to)) return false;
+        if (n->place < from || n->place >= to) continue;
+        uint32_t segment = (uint32_t)(n->place >> 32);
+        s->from = n->place;
+        s->to = n->place + 1;
+        ms__list_iter_at(s, &next, segment);
+        next.from = s->backward ? segment + 1 : segment;
+        some = segment == s->tail->segment
+                   ? ms__list_iter_tail(s, &next)
+                   : ms__sealed_of(core)->turn(core, s, &next, &some) && some;
+        s->from = from;
+        s->to = to;
+    }
+    if (!some) return false;
+    next.pos = backward ? next.hi : next.lo;
+    s->note = n;
+    *li = next;
+    return true;
+}
+
 /* Moves an iterator to its next run in the cursor's direction. After the last run it
  * returns false, and the iterator stays. */
 static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_iter *li)
@@ -126,6 +162,8 @@ static MS__NOINLINE bool ms__next_run(ms__core *core, ms__reading *s, ms__list_i
     ms__list_iter next = *li;
     uint32_t tail = s->tail->segment;
     bool some = false;
+    if (li->agent & MS__FOR_ALONE) return false;
+    if (!MS__SMALL && (li->agent & MS__FOR_NOTES)) return ms__next_note(core, s, li);
     while (!some && s->result == MS_OK) {
         if (s->backward ? next.from > tail : next.from == tail) {
             ms__list_iter_at(s, &next, tail);
@@ -329,7 +367,7 @@ static void ms__list_iters_pop(ms__core *core, ms_cursor *it)
  * iterator. */
 static ms_type_set ms__list_iter_types(const ms_query *q, uint32_t agent)
 {
-    agent &= ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
+    agent &= ~MS__FOR_BITS;
     return agent == MS__FOR_AGENT ? q->types & q->agent_types : q->types;
 }
 
@@ -833,8 +871,7 @@ static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
     s->from = place;
     s->to = past;
     ms_result code = ms__loc_iter(core, it, at, kind, in_tail, err);
-    if (merge->n_iters > iters) /* it has no other run */
-        merge->iters[iters].from = s->backward ? 0 : s->tail->segment + 1;
+    if (merge->n_iters > iters) merge->iters[iters].agent |= MS__FOR_ALONE;
     s->from = from;
     s->to = to;
     return code;
@@ -883,6 +920,22 @@ static ms_result ms__raw_edits(ms__core *core, ms_cursor *it, const ms__where *a
     return ms__loc_iter(core, it, at, MS__P_CHANGE, in_tail, err);
 }
 
+/* Adds the notes and facts of a location for a raw query: all, or the notes of one
+ * message, where they are known. */
+static ms_result ms__raw_notes(ms__core *core, ms_cursor *it, const ms__where *at,
+                               const ms__postings *in_tail, ms_error *err)
+{
+    ms__reading *s = &it->of.merge.reading;
+    uint32_t agent = MS__FOR_LOCATION;
+    bool one = !MS__SMALL && it->query.about_seq && core->home->notes;
+    if (one && core->home->notes(core, s)) {
+        if (!s->notes) return MS_OK;
+        agent |= MS__FOR_NOTES;
+    }
+    return ms__list_iter_add(core, it, ms__list_number(at->hash, MS__P_CHANGE), in_tail,
+                             agent, err);
+}
+
 /* Adds the lists of a location for a raw query. */
 static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
                                             const ms__where *at, ms_error *err)
@@ -900,7 +953,7 @@ static MS__NOINLINE ms_result ms__raw_iters(ms__core *core, ms_cursor *it,
         MS__TRY(ms__raw_edits(core, it, at, c ? &c->changes : NULL, err));
     if (raw & (MS_RAW_NOTES | MS_RAW_LOCATIONS)) {
         other.hash = ms__name_hash(names, MS__FACTS, at->hash, ms_str_n("", 0));
-        MS__TRY(ms__loc_iter(core, it, &other, MS__P_CHANGE, c ? &c->facts : NULL, err));
+        MS__TRY(ms__raw_notes(core, it, &other, c ? &c->facts : NULL, err));
     }
     if (raw & MS_RAW_PARTS) {
         const ms__stream *f =

@@ -90,6 +90,9 @@ typedef struct ms__name_node {
 typedef struct ms__loc {
     ms__name_node name;
     void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+#if !MS__SMALL
+    struct ms__related *related; /* under the lock; NULL: no reader has asked */
+#endif
     ms__postings all, conversation, global;
 } ms__loc;
 
@@ -167,6 +170,30 @@ typedef struct ms__edits {
     uint32_t loaded;           /* log: the members above were read from the file;
                                   atomic */
 } ms__edits;
+
+/* A note of a message. */
+typedef struct ms__note_at {
+    const struct ms__note_at *before;
+    void *after; /* ms__note_at; atomic */
+    uint64_t place;
+} ms__note_at;
+
+typedef struct ms__note_list {
+    ms__node node; /* hash: of seq */
+    uint64_t seq;
+    const ms__note_at *oldest;
+    void *newest; /* ms__note_at; atomic */
+} ms__note_list;
+
+/* What is remembered of the notes and facts of a location, see [related]. */
+typedef struct ms__related {
+    void *notes;   /* trie of ms__note_list, by sequence number, */
+    uint64_t upto; /* with the notes before this place */
+    bool damaged;  /* no more are entered, and the trie is not used */
+    char *facts;   /* room for `cap` bytes, */
+    size_t cap;
+    ms__folded folded; /* and the facts in it */
+} ms__related;
 
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */

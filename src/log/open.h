@@ -376,15 +376,37 @@ static const ms__sealed ms__log_sealed = {
     ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
     ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 
+static MS__UNUSED bool ms__log_notes(ms__core *core, ms__reading *s)
+{
+    ms__log *log = ms__log_in(core);
+    ms__lock_acquire(&log->lock);
+    bool known = ms__notes_read(core, s);
+    ms__lock_release(&log->lock);
+    return known;
+}
+
+/* A child of fork may not wait for the lock. */
+static MS__UNUSED void ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
+                                     ms__folded *f)
+{
+    ms__log *log = ms__log_of(store);
+    if (ms__log_ready(log, NULL) != MS_OK) return;
+    ms__lock_acquire(&log->lock);
+    ms__facts_known(&log->core, location, arena, f);
+    ms__lock_release(&log->lock);
+}
+
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,
-                                      ms__run_publish, ms__log_no_room, &ms__log_sealed};
+                                      ms__run_publish, ms__log_no_room, &ms__log_sealed,
+                                      MS__SMALL ? NULL : ms__log_notes};
 
 static size_t ms__log_most(ms_store *store)
 {
     return ms__log_of(store)->opts.max_message;
 }
 
-static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most};
+static const ms__hooks ms__log_hooks = {ms__log_append, NULL, NULL, ms__log_most,
+                                        MS__SMALL ? NULL : ms__log_facts};
 
 static const ms_backend ms__log_backend = {
     ms__append_unmeasured, ms__log_query, ms__core_next, ms__log_cursor_close,

@@ -277,7 +277,7 @@ static ms_result ms__flash_publish(ms__core *core, const ms__append_run *run,
 }
 
 static const ms__home ms__flash_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                        ms__flash_publish, ms__mem_no_room, NULL};
+                                        ms__flash_publish, ms__mem_no_room, NULL, NULL};
 
 static ms_result ms__flash_tick(ms_store *store, uint32_t budget_us, ms_error *err)
 {

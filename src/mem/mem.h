@@ -397,8 +397,27 @@ static ms_result ms__mem_publish(ms__core *core, const ms__append_run *run, ms_e
     return MS_OK;
 }
 
+static MS__UNUSED bool ms__mem_notes(ms__core *core, ms__reading *s)
+{
+    ms__mem *m = ms__mem_of(&core->store);
+    ms__lock_acquire(&m->lock);
+    bool known = ms__notes_read(core, s);
+    ms__lock_release(&m->lock);
+    return known;
+}
+
+static MS__UNUSED void ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
+                                     ms__folded *f)
+{
+    ms__mem *m = ms__mem_of(store);
+    ms__lock_acquire(&m->lock);
+    ms__facts_known(&m->core, location, arena, f);
+    ms__lock_release(&m->lock);
+}
+
 static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
-                                      ms__mem_publish, ms__mem_no_room, NULL};
+                                      ms__mem_publish, ms__mem_no_room, NULL,
+                                      MS__SMALL ? NULL : ms__mem_notes};
 
 /* Makes room for the plans of a large batch. In a buffer they are, during the append,
  * right after the end of its records, which nothing else uses. */
@@ -557,7 +576,8 @@ static void ms__mem_close(ms_store *store)
 
 static size_t ms__mem_most(ms_store *store) { return ms__mem_of(store)->max_message; }
 
-static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most};
+static const ms__hooks ms__mem_hooks = {ms__mem_append, NULL, NULL, ms__mem_most,
+                                        MS__SMALL ? NULL : ms__mem_facts};
 
 static const ms_backend ms__mem_backend = {
     ms__append_unmeasured, ms__mem_query, ms__core_next, NULL, ms__mem_get, ms__mem_list,

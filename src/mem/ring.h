@@ -358,7 +358,7 @@ static ms_result ms__ring_stat(ms_store *store, ms_stat *out, ms_error *err)
 }
 
 static const ms__hooks ms__ring_hooks = {ms__ring_append, NULL, ms__ring_stands,
-                                         ms__mem_most};
+                                         ms__mem_most, NULL};
 
 static const ms_backend ms__ring_backend = {
     ms__append_unmeasured, ms__ring_query, ms__ring_next, NULL, ms__mem_get, ms__mem_list,

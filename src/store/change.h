@@ -256,6 +256,10 @@ typedef struct ms__facts {
     ms_arena *arena;
     ms__fact *items;
     size_t count, cap;
+#if !MS__SMALL
+    size_t records; /* that were read */
+    uint64_t upto;  /* the place up to which they were */
+#endif
 } ms__facts;
 
 static bool ms__fact_by_key(const void *a, const void *b)
@@ -290,21 +294,25 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
     return MS_OK;
 }
 
-/* Keeps the last value of each key, at the place of the first one. */
+/* Keeps the last value of each key, at the place of the first one. After a removal that
+ * is the next one: what is remembered of a location has no removed members. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
     ms__sort(f->items, f->count, sizeof *f->items, ms__fact_by_key);
     for (size_t i = 0; i < f->count; i++) {
-        if (n > 0 && ms_str_equal(f->items[n - 1].key, f->items[i].key))
-            f->items[n - 1].value = f->items[i].value;
-        else f->items[n++] = f->items[i];
+        if (n == 0 || !ms_str_equal(f->items[n - 1].key, f->items[i].key))
+            f->items[n++] = f->items[i];
+        else if (!MS__SMALL && ms_json_kind_of(f->items[n - 1].value) == MS_JSON_NULL)
+            f->items[n - 1] = f->items[i];
+        else f->items[n - 1].value = f->items[i].value;
     }
     f->count = n;
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first. */
+/* Adds the members of the records of a location that are not remembered, oldest
+ * first. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -313,9 +321,16 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
+#if !MS__SMALL
+    q.as_from = f->upto;
+#endif
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);
+#if !MS__SMALL
+    f->upto = it->now;
+    f->records = (size_t)it->returned;
+#endif
     return ms__cursor_end(it, code, err);
 }
 
@@ -350,19 +365,55 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
     return ms__facts_end(&w, &buf, out, err);
 }
 
+#if !MS__SMALL
+#define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered */
+
+/* Begins with what the store remembers of the facts of a location. */
+static MS__NOINLINE ms_result ms__facts_begin(ms_store *store, ms_str location,
+                                              ms__facts *f, ms_error *err)
+{
+    ms__folded known;
+    const ms__hooks *hooks = store->backend->hooks;
+    if (!hooks || !hooks->facts || !f->arena) return MS_OK;
+    memset(&known, 0, sizeof known);
+    hooks->facts(store, location, f->arena, &known);
+    f->upto = known.upto;
+    return ms__facts_add(f, known.text, err);
+}
+
+/* Lets the store remember facts, if many records were read for them. */
+static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
+                           ms_str text)
+{
+    ms__folded known;
+    const ms__hooks *hooks = store->backend->hooks;
+    if (!hooks || !hooks->facts || f->records < MS__FACTS_READ) return;
+    known.text = text;
+    known.upto = f->upto;
+    hooks->facts(store, location, NULL, &known);
+}
+#endif
+
 /* Reads the facts of a location as one object; `more`, unless absent, is an object whose
- * members are set after them. */
+ * members are set after them. What was read beside damage is not remembered: each reader
+ * is to meet that. */
 static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
                               ms_arena *arena, ms_str *out, ms_error *err)
 {
     ms__facts f;
     memset(&f, 0, sizeof f);
     f.arena = arena;
+#if !MS__SMALL
+    MS__TRY(ms__facts_begin(store, location, &f, err));
+#endif
     ms_result code = ms__facts_read(store, location, &f, err);
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
+#if !MS__SMALL
+    if (code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+#endif
     return code;
 }
 

@@ -47,18 +47,27 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
     return change ? &run->records[i] : NULL;
 }
 
+/* The facts of a location up to a place, as a store remembers them. */
+typedef struct ms__folded {
+    ms_str text;   /* an object; absent: none are remembered */
+    uint64_t upto; /* the place */
+} ms__folded;
+
 /* Private functions of the stores of this file, beside their backend. Records of such
  * stores stay in place until they are closed. `append_run` appends with the results of
  * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. `most`
- * returns the largest size of a record. The functions are in a table, so that programs
- * without unions do not link their code. */
+ * returns the largest size of a record. `facts` copies what is remembered of the facts of
+ * a location to an arena; arena NULL: it remembers *f, if it can; NULL: nothing is
+ * remembered. The functions are in a table, so that programs without unions do not link
+ * their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
     size_t (*most)(ms_store *store);
+    void (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */

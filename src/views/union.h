@@ -494,7 +494,7 @@ static ms_result ms__union_freeze(ms_store *store, ms_store **out, ms_error *err
     return code;
 }
 
-static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL};
+static const ms__hooks ms__union_hooks = {NULL, ms__union_freeze, NULL, NULL, NULL};
 
 static const ms_backend ms__union_backend = {
     ms__union_append, ms__union_query, ms__union_next,    ms__union_cursor_close,

@@ -472,6 +472,24 @@ controls()
             it->damaged++;
             ms__list_iters(it)[q->which[at]].proven = (uint32_t)(q->place[at] >> 32) + 1;
         }'
+    control run_alone_goes_on gcc test_related \
+        notes_of_a_message_are_those_of_the_list 100 ms__next_run \
+        'if (li->agent & MS__FOR_ALONE) return false;' ''
+    control note_after_the_opening_shown gcc test_related \
+        notes_are_those_of_the_opening_when_more_come 100 ms__next_note \
+        'if (n->place < from || n->place >= to) continue;' ''
+    control notes_remembered_beside_damage gcc test_related \
+        damage_is_reported_again_when_it_was_reported_before 100 ms__notes_read \
+        'w.damaged + w.reading.damaged_ranges + w.reading.damaged_records > 0' 'false'
+    control facts_remembered_beside_damage gcc test_related \
+        damage_is_reported_again_when_it_was_reported_before 100 ms__facts_of \
+        'if (code == MS_OK && !more.ptr)' 'if (!more.ptr)'
+    control facts_of_a_fork_remembered gcc test_related \
+        facts_are_the_last_values_when_they_are_read_between 100 ms__facts_of \
+        'code == MS_OK && !more.ptr' 'code == MS_OK'
+    control facts_read_from_a_later_place gcc test_related \
+        facts_are_the_last_values_when_they_are_read_between 100 ms__facts_known \
+        'x->folded.upto = f->upto;' 'x->folded.upto = f->upto + 64;'
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''

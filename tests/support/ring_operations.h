@@ -61,7 +61,7 @@ static inline void list_read(list *l, ms_store *store, size_t newest)
 
 static inline uint32_t record_units(const ms_msg *msg)
 {
-    return msg != NULL ? (uint32_t)((ms_size(msg) + 7) / 8) : 5;
+    return msg != NULL ? (uint32_t)((ms_size(msg) + 7) / 8) : 6; /* a GAP has 44 bytes */
 }
 
 static inline bool record_is(const ms_msg *msg, ms_kind kind)

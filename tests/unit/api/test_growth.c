@@ -341,6 +341,28 @@ static void note_each(world *w)
     assert_int_equal(count_all(w->store, &q), w->n);
 }
 
+static void append_noted(world *w)
+{
+    append_all(w);
+    note_each(w);
+}
+
+/* The notes of each message, read together, then as soon as each is there. */
+static void read_notes_of_each(world *w)
+{
+    ms_query q = of(JOB);
+    q.raw = MS_RAW_NOTES;
+    for (size_t i = 0; i < w->n; i++) {
+        q.about_seq = i + 1;
+        assert_int_equal(count_all(w->store, &q), 1);
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        q.about_seq = i + 1;
+        must(ms_note(w->store, i + 1, MS_STR("score"), ms_text("v"), NULL));
+        assert_int_equal(count_all(w->store, &q), 2);
+    }
+}
+
 static void hide_each(world *w)
 {
     for (size_t i = 0; i < w->n; i += 2) must(ms_hide(w->store, i + 1, NULL));
@@ -417,6 +439,20 @@ static void set_facts(world *w)
         must(ms_location_set(w->store, JOB, ms_str_n(one, (size_t)len), NULL));
     }
     must(ms_location_get(w->store, JOB, &w->arena, &facts, NULL));
+}
+
+static void set_and_get_facts(world *w)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        ms_str facts;
+        char one[40];
+        int len = snprintf(one, sizeof one, "{\"read\":%zu}", i);
+        must(ms_location_set(w->store, JOB, ms_str_n(one, (size_t)len), NULL));
+        ms_arena_reset(&w->arena);
+        must(ms_location_get(w->store, JOB, &w->arena, &facts, NULL));
+        assert_int_equal(facts.len, len);
+        assert_memory_equal(facts.ptr, one, facts.len);
+    }
 }
 
 static void set_many_facts(world *w)
@@ -1039,8 +1075,11 @@ static const operation operations[] = {
     {"hide wide ranges", append_all, hide_wide_and_query, IN_BOTH},
     {"hide wide ranges at random", append_all, hide_at_random_and_query, IN_BOTH},
     {"rewind", append_one, rewind_each, IN_BOTH},
+    {"notes of each, read one by one", append_noted, read_notes_of_each, IN_BOTH},
     {"redact each", append_all, redact_each, IN_BOTH},
+    {"redact each with its notes", append_noted, redact_each, IN_BOTH},
     {"facts, one member", append_one, set_facts, IN_BOTH},
+    {"facts, read after each change", append_one, set_and_get_facts, IN_BOTH},
     {"facts, many members", append_one, set_many_facts, IN_BOTH},
     {"fork of many", append_all, fork_all, IN_BOTH},
     {"forks of forks", append_one, fork_of_forks, BY_NAME},

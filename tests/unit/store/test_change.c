@@ -553,7 +553,7 @@ TEST_WITH(IN_A_BUFFER, a_change_is_refused_when_a_buffer_is_full)
     size_t full = 0, stride = 8 * (1 + 300 / (test_scale() < 10 ? 10 : test_scale()));
     for (size_t i = 0; i < CHANGES; i++) {
         for (size_t left = 0; left < 700; left += stride) {
-            script p = open_room(kind, 9000 + left);
+            script p = open_room(kind, 9016 + left);
             script_is(&p, scene);
             while (stat_of(p.s.store).room > left)
                 if (script_try(&p, "in 'other job' say x") != MS_OK) break;
