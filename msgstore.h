@@ -2913,8 +2913,8 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, a
-                                 multiple of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, in
+                                 units of 8 */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -2936,10 +2936,10 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *ready[MS__KEPT]; /* the cursor's `next` to `ready` */
     const unsigned char *record[MS__AHEAD];
-    ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator; these two only if it is 0: */
+    ms__index index[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
-    uint32_t known[MS__AHEAD]; /* as of an iterator */
     uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
@@ -3010,6 +3010,7 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
+    bool each;                /* the history looks at each message of the step */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
@@ -3478,13 +3479,13 @@ static MS__ONCE int64_t ms__system_time(void)
  * locations that collide.
  * ================================================================================== */
 
-static uint32_t ms__get32(const unsigned char *p)
+static inline uint32_t ms__get32(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
 }
 
-static uint64_t ms__get64(const unsigned char *p)
+static inline uint64_t ms__get64(const unsigned char *p)
 {
     return (uint64_t)ms__get32(p) | (uint64_t)ms__get32(p + 4) << 32;
 }
@@ -6372,9 +6373,23 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 {
-    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
+    /* by the code of a length: its bits, and the bytes of its directory entry */
+    static const uint32_t lengths[] = {0xFF, 0xFFFF, UINT32_MAX, UINT32_MAX};
+    static const uint8_t sizes[] = {2, 3, 5, 9};
+    const unsigned char *r = ms__bytes(msg), *eight = r + ms__padded(ms__get32(r)) - 8;
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     uint32_t set = 0;
+    while (!MS__SMALL && w.dir < w.dir_end && w.dir <= eight) { /* no more bytes to load */
+        uint64_t word = ms__get64(w.dir);
+        ms_value *v = &fields[word & 31];
+        uint32_t len = (uint32_t)(word >> 8) & lengths[word >> 6 & 3];
+        set |= (uint32_t)1 << (word & 31);
+        v->text = ms_str_n((const char *)w.value, len);
+        v->json = (word & MS__TAG_JSON) != 0;
+        w.value += len;
+        w.dir += sizes[word >> 6 & 3];
+    }
     while (ms__field_iter_next(&w, &e)) {
         fields[e.field].text = e.text;
         fields[e.field].json = e.json;
@@ -6995,15 +7010,24 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. Of those that are ready all was reported when they
- * were found valid. */
-static inline const ms_msg *ms__next_stored(ms_cursor *it)
+/* Returns whether the next message is ready, and nothing has to be done with it. All was
+ * reported when it was found valid. */
+static inline bool ms__next_ready(const ms_cursor *it)
 {
-    if (!MS__SMALL && it->next < it->ready && it->result == MS_OK &&
-        !it->history.memory) {
-        it->returned++;
-        return ms__msg(it->of.merge.queue.ready[it->next++]);
-    }
+    return !MS__SMALL && it->next < it->ready && it->result == MS_OK &&
+           !it->history.each;
+}
+
+static inline const ms_msg *ms__next_take(ms_cursor *it)
+{
+    it->returned++;
+    return ms__msg(it->of.merge.queue.ready[it->next++]);
+}
+
+/* Returns the next message as stored. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
+{
+    if (ms__next_ready(it)) return ms__next_take(it);
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
@@ -7011,12 +7035,19 @@ static inline const ms_msg *ms__next_stored(ms_cursor *it)
     return msg;
 }
 
-MS_API const ms_msg *ms_next(ms_cursor *it)
+/* Returns the next message, with all text so far if the cursor has an arena. */
+static MS__NOINLINE const ms_msg *ms__next_shown(ms_cursor *it)
 {
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
         return msg; /* a history adds the text by the store of its step */
     return ms__with_appended(it, it->store, msg);
+}
+
+MS_API const ms_msg *ms_next(ms_cursor *it)
+{
+    bool ready = ms__next_ready(it) && (!MS__CHANGES || !it->query.arena);
+    return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
 /* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
@@ -11039,10 +11070,10 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     MS__PREFETCH(li->record);
     MS__PREFETCH(li->record + 64);
     merge->queue.record[last] = li->record;
-    merge->queue.index[last] = li->index;
     merge->queue.place[last] = li->place;
-    merge->queue.entry[last] = li->entry;
     merge->queue.known[last] = li->known;
+    merge->queue.index[last] = li->index;
+    merge->queue.entry[last] = li->entry;
     merge->queue.which[last] = (uint8_t)which;
 }
 
@@ -11090,42 +11121,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
- * the processor prefetches by itself. */
-static void ms__prefetch_rest(const unsigned char *r)
+ * the processor prefetches by itself. By halves of MS__AHEAD_BYTES: deciding for each
+ * line took as many instructions as finding the record. */
+static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 {
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    if (size > MS__AHEAD_BYTES) size = MS__AHEAD_BYTES;
-    for (uint32_t i = 128; i < size; i += 64) MS__PREFETCH(r + i);
-}
-
-/* Moves the first records of the queue, at most so many, to `to`, as far as they were
- * found valid before and one of their run has the names of the list; returns how
- * many. */
-static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
-                                        uint32_t most)
-{
-    ms__merge *merge = &it->of.merge;
-    const ms__queue *q = &merge->queue;
-    const ms__list_iter *iters = ms__list_iters(it);
-    uint64_t last = merge->last_place;
-    uint32_t n = 0, at = merge->first;
-    if (most > merge->n_queue) most = merge->n_queue;
-    while (n < most && q->known[at] > 0) {
-        const unsigned char *r = q->record[at];
-        uint32_t size = ms__get32(r);
-        uint64_t place = q->place[at];
-        if (size <= MS__HEADER || size > q->known[at] || r[4] != MS__KIND_MESSAGE ||
-            place == last || (uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven)
-            break;
-        to[n++] = r;
-        last = place;
-        at = (at + 1) % MS__AHEAD;
-    }
-    merge->first = (uint8_t)at;
-    merge->n_queue = (uint8_t)(merge->n_queue - n);
-    merge->last_place = last;
-    return n;
+    if (size - 129 > MS__AHEAD_LONG - 129) return; /* so are 128 bytes or fewer */
+    for (uint32_t i = 128; i < MS__AHEAD_BYTES / 2; i += 64) MS__PREFETCH(r + i);
+    if (size <= MS__AHEAD_BYTES / 2) return;
+    for (uint32_t i = MS__AHEAD_BYTES / 2; i < MS__AHEAD_BYTES; i += 64)
+        MS__PREFETCH(r + i);
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
@@ -11136,11 +11140,50 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
     const ms__queue *q = &it->of.merge.queue;
     ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
     uint32_t segment = (uint32_t)(q->place[at] >> 32);
-    if (!MS__LOG || !q->index[at] || segment + 1 == li->proven) return true;
+    if (!MS__LOG || (q->known[at] == 0 && !q->index[at]) || segment + 1 == li->proven)
+        return true;
     if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
         return false;
     li->proven = segment + 1;
     return true;
+}
+
+/* Returns whether a record that was found valid still fits into its room of so many
+ * units, and is a message. *bytes: its size. */
+static inline bool ms__known_fits(const unsigned char *r, uint32_t room, uint32_t *bytes)
+{
+    uint32_t size = *bytes = ms__get32(r);
+    return size - (MS__HEADER + 1) <= MS__RECORD_MAX - (MS__HEADER + 1) &&
+           (size + 7) / 8 <= room && r[4] == MS__KIND_MESSAGE;
+}
+
+/* Moves the first records of the queue, at most so many, to `to`, as far as they were
+ * found valid before and one of their run has the names of the list; returns how many.
+ * rest: prefetches all of each. */
+static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
+                                        uint32_t most, bool rest)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms__queue *q = &merge->queue;
+    const ms__list_iter *iters = ms__list_iters(it);
+    uint64_t last = merge->last_place;
+    uint32_t n = 0, at = merge->first, size;
+    if (most > merge->n_queue) most = merge->n_queue;
+    for (; n < most && q->known[at] > 0; at = (at + 1) % MS__AHEAD) {
+        const unsigned char *r = q->record[at];
+        uint64_t place = q->place[at];
+        if (place == last || !ms__known_fits(r, q->known[at], &size)) break;
+        if (MS__UNLIKELY((uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven) &&
+            !ms__queue_own(it, at))
+            break;
+        if (rest) ms__prefetch_rest(r, size);
+        to[n++] = r;
+        last = place;
+    }
+    merge->first = (uint8_t)at;
+    merge->n_queue = (uint8_t)(merge->n_queue - n);
+    merge->last_place = last;
+    return n;
 }
 
 /* Checks a record of the queue. False: it is damaged, which is counted, or of another
@@ -11148,8 +11191,11 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
 static MS__NOINLINE bool ms__queue_check(ms__core *core, ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
-    bool whole = ms__entry_state(core, &it->of.merge.reading, q->index[at], q->entry[at],
-                                 q->record[at]) == MS__WHOLE;
+    const unsigned char *r = q->record[at];
+    uint32_t size, known = q->known[at];
+    bool whole = known ? ms__known_fits(r, known, &size)
+                       : ms__entry_state(core, &it->of.merge.reading, q->index[at],
+                                         q->entry[at], r) == MS__WHOLE;
     if (whole && !ms__queue_own(it, at)) return false;
     it->of.merge.last_place = q->place[at];
     if (!whole) it->damaged++;
@@ -11191,8 +11237,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const unsigned char *r = NULL;
     while (!r && ms__queue_fill(core, it, MS__AHEAD / 2)) {
-        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2);
-        for (uint32_t i = 0; i < n; i++) ms__prefetch_rest(merge->queue.ready[i]);
+        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2, true);
         it->next = n > 0 ? 1 : 0;
         it->ready = (uint8_t)n;
         merge->left -= n;
@@ -11253,7 +11298,7 @@ static void ms__merge_keep(ms__core *core, ms_cursor *it)
     for (; n < most; merge->left = most - n) {
         if (merge->plain && ms__queue_fill(core, it, 0)) {
             while (merge->n_queue > 0) {
-                n += ms__queue_settle(it, kept + n, MS__AHEAD);
+                n += ms__queue_settle(it, kept + n, MS__AHEAD, false);
                 if ((r = ms__queue_next(core, it)) != NULL) kept[n++] = r;
             }
             continue;
@@ -21139,12 +21184,6 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
-/* Returns how many bytes a record known to be right may have, of those of its segment. */
-static inline uint32_t ms__known_room(uint64_t left)
-{
-    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
-}
-
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -21158,7 +21197,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = ms__known_room(size - at);
+        *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -21206,47 +21245,59 @@ static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
     ms__pages_read(log, &pages);
 }
 
-static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
-                         uint32_t most)
+/* Adds n records of a run to the queue, from entry i on. width: of a posting. */
+static inline void ms__run_take(ms__log *log, ms__merge *merge, const ms__list_iter *li,
+                                uint32_t i, uint32_t n, uint32_t width)
 {
-    ms__log *log = ms__log_in(core);
     ms__queue *q = &merge->queue;
     const ms__segment *l = li->index;
     const unsigned char *run = (const unsigned char *)li->run, *places = l->record;
-    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
-    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi, count = l->n;
-    uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
-    const uint64_t size = l->offset - l->base, begin = ms__place(l->number, 0);
+    const unsigned char *home = l->home;
+    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, unit;
+    uint32_t soon = i + step * MS__PLACES_SOON, hi = li->hi, count = l->n;
+    uint32_t at = (uint32_t)merge->first + merge->n_queue;
+    const uint32_t units = home ? (uint32_t)((l->offset - l->base) / 8) : 0;
+    const uint64_t begin = ms__place(l->number, 0);
     const bool clustered = l->clustered;
     bool each = log->map.n_looked > 0 && log->os->populate_each && !clustered;
-    if (n > most - merge->n_queue) n = most - merge->n_queue;
-    at += merge->n_queue;
-    li->pos += step * n;
     merge->n_queue = (uint8_t)(merge->n_queue + n);
-    for (; n > 0; n--, i += step, at++) {
-        uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
-        uint32_t entry = ms__posting(run, i, width);
+    for (; n > 0; n--, i += step, soon += step, at++) {
+        uint32_t k = at % MS__AHEAD, entry = ms__posting(run, i, width);
+        const unsigned char *r;
         if (soon < hi)
             MS__PREFETCH(places + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = l->home;
-        uint64_t from = entry < count ? (uint64_t)ms__segment_unit(l, entry) * 8 : size;
-        if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
-            unit = (uint32_t)(from / 8);
-            r += from;
-            q->known[k] = ms__known_room(size - from);
+        unit = entry < count ? ms__segment_unit(l, entry) : UINT32_MAX;
+        if (MS__LIKELY(unit < units && ms__bit_get(l->checked, entry))) {
+            r = home + (size_t)unit * 8;
+            q->known[k] = units - unit;
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;
             r = ms__log_entry(log, l, entry, false, &unit, &q->known[k]);
+            q->index[k] = l;
+            q->entry[k] = entry;
         }
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
-        q->index[k] = l;
         q->place[k] = begin + (clustered ? ms__segment_place(l, entry) : unit);
-        q->entry[k] = entry;
         q->which[k] = 0;
     }
+}
+
+static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
+                         uint32_t most)
+{
+    ms__log *log = ms__log_in(core);
+    bool backward = merge->reading.backward;
+    uint32_t i = backward ? li->pos - 1 : li->pos, width = li->index->width;
+    uint32_t n = backward ? li->pos - li->lo : li->hi - i;
+    if (n > most - merge->n_queue) n = most - merge->n_queue;
+    if (backward) li->pos -= n;
+    else li->pos += n;
+    if (MS__SMALL) ms__run_take(log, merge, li, i, n, width);
+    else if (width == 2) ms__run_take(log, merge, li, i, n, 2);
+    else ms__run_take(log, merge, li, i, n, 4);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,
@@ -23306,6 +23357,26 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
     return false;
 }
 
+/* Returns whether another block may return messages of the step, by their types. */
+static bool ms__block_overlaps(const ms__history *h, const ms_query *q)
+{
+    const ms_type_set of[MS__BLOCK_COUNT] = {MS_TYPES_CONVERSATION, q->agent_types,
+                                             MS_TYPES_ALL, MS_TYPES_GLOBAL};
+    ms_type_set others = 0;
+    for (unsigned b = 0; b < MS__BLOCK_COUNT; b++)
+        if (b != h->block && (h->views & 1u << b)) others |= of[b];
+    return (others & of[h->block]) != 0;
+}
+
+/* Returns whether the history looks at each message of a step, which may be left out,
+ * noted, or get text. */
+static bool ms__step_each(const ms__history *h, const ms_query *q)
+{
+    const ms_memory *memory = h->memory;
+    if (ms__step_filters(memory) || h->skip > 0 || memory->arena) return true;
+    return !memory->timeline && !memory->keep_duplicates && ms__block_overlaps(h, q);
+}
+
 /* ---- The cursor. */
 
 /* Opens the query of the step, unless the step has no messages. Sets only those members
@@ -23324,6 +23395,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
+    h->each = MS__SMALL || ms__step_each(h, q);
     return MS_OK;
 }
 

@@ -22,8 +22,8 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, a
-                                 multiple of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, in
+                                 units of 8 */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -45,10 +45,10 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *ready[MS__KEPT]; /* the cursor's `next` to `ready` */
     const unsigned char *record[MS__AHEAD];
-    ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator; these two only if it is 0: */
+    ms__index index[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
-    uint32_t known[MS__AHEAD]; /* as of an iterator */
     uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
@@ -119,6 +119,7 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
+    bool each;                /* the history looks at each message of the step */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */

@@ -355,12 +355,6 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
-/* Returns how many bytes a record known to be right may have, of those of its segment. */
-static inline uint32_t ms__known_room(uint64_t left)
-{
-    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
-}
-
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -374,7 +368,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = ms__known_room(size - at);
+        *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -422,47 +416,59 @@ static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
     ms__pages_read(log, &pages);
 }
 
-static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
-                         uint32_t most)
+/* Adds n records of a run to the queue, from entry i on. width: of a posting. */
+static inline void ms__run_take(ms__log *log, ms__merge *merge, const ms__list_iter *li,
+                                uint32_t i, uint32_t n, uint32_t width)
 {
-    ms__log *log = ms__log_in(core);
     ms__queue *q = &merge->queue;
     const ms__segment *l = li->index;
     const unsigned char *run = (const unsigned char *)li->run, *places = l->record;
-    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
-    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi, count = l->n;
-    uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
-    const uint64_t size = l->offset - l->base, begin = ms__place(l->number, 0);
+    const unsigned char *home = l->home;
+    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, unit;
+    uint32_t soon = i + step * MS__PLACES_SOON, hi = li->hi, count = l->n;
+    uint32_t at = (uint32_t)merge->first + merge->n_queue;
+    const uint32_t units = home ? (uint32_t)((l->offset - l->base) / 8) : 0;
+    const uint64_t begin = ms__place(l->number, 0);
     const bool clustered = l->clustered;
     bool each = log->map.n_looked > 0 && log->os->populate_each && !clustered;
-    if (n > most - merge->n_queue) n = most - merge->n_queue;
-    at += merge->n_queue;
-    li->pos += step * n;
     merge->n_queue = (uint8_t)(merge->n_queue + n);
-    for (; n > 0; n--, i += step, at++) {
-        uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
-        uint32_t entry = ms__posting(run, i, width);
+    for (; n > 0; n--, i += step, soon += step, at++) {
+        uint32_t k = at % MS__AHEAD, entry = ms__posting(run, i, width);
+        const unsigned char *r;
         if (soon < hi)
             MS__PREFETCH(places + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = l->home;
-        uint64_t from = entry < count ? (uint64_t)ms__segment_unit(l, entry) * 8 : size;
-        if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
-            unit = (uint32_t)(from / 8);
-            r += from;
-            q->known[k] = ms__known_room(size - from);
+        unit = entry < count ? ms__segment_unit(l, entry) : UINT32_MAX;
+        if (MS__LIKELY(unit < units && ms__bit_get(l->checked, entry))) {
+            r = home + (size_t)unit * 8;
+            q->known[k] = units - unit;
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;
             r = ms__log_entry(log, l, entry, false, &unit, &q->known[k]);
+            q->index[k] = l;
+            q->entry[k] = entry;
         }
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
-        q->index[k] = l;
         q->place[k] = begin + (clustered ? ms__segment_place(l, entry) : unit);
-        q->entry[k] = entry;
         q->which[k] = 0;
     }
+}
+
+static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
+                         uint32_t most)
+{
+    ms__log *log = ms__log_in(core);
+    bool backward = merge->reading.backward;
+    uint32_t i = backward ? li->pos - 1 : li->pos, width = li->index->width;
+    uint32_t n = backward ? li->pos - li->lo : li->hi - i;
+    if (n > most - merge->n_queue) n = most - merge->n_queue;
+    if (backward) li->pos -= n;
+    else li->pos += n;
+    if (MS__SMALL) ms__run_take(log, merge, li, i, n, width);
+    else if (width == 2) ms__run_take(log, merge, li, i, n, 2);
+    else ms__run_take(log, merge, li, i, n, 4);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,

@@ -270,6 +270,26 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
     return false;
 }
 
+/* Returns whether another block may return messages of the step, by their types. */
+static bool ms__block_overlaps(const ms__history *h, const ms_query *q)
+{
+    const ms_type_set of[MS__BLOCK_COUNT] = {MS_TYPES_CONVERSATION, q->agent_types,
+                                             MS_TYPES_ALL, MS_TYPES_GLOBAL};
+    ms_type_set others = 0;
+    for (unsigned b = 0; b < MS__BLOCK_COUNT; b++)
+        if (b != h->block && (h->views & 1u << b)) others |= of[b];
+    return (others & of[h->block]) != 0;
+}
+
+/* Returns whether the history looks at each message of a step, which may be left out,
+ * noted, or get text. */
+static bool ms__step_each(const ms__history *h, const ms_query *q)
+{
+    const ms_memory *memory = h->memory;
+    if (ms__step_filters(memory) || h->skip > 0 || memory->arena) return true;
+    return !memory->timeline && !memory->keep_duplicates && ms__block_overlaps(h, q);
+}
+
 /* ---- The cursor. */
 
 /* Opens the query of the step, unless the step has no messages. Sets only those members
@@ -288,6 +308,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     memset(&it->of, 0, offsetof(ms__merge, iters));
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
+    h->each = MS__SMALL || ms__step_each(h, q);
     return MS_OK;
 }
 
