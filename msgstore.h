@@ -2898,6 +2898,10 @@ struct ms_profile {
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
+                              tenth longer */
+#define MS__RUNS_LISTS 8u  /* lists of a cursor, the first ones, for which they are kept */
+#define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
 struct ms__postings;
@@ -2921,6 +2925,10 @@ typedef struct ms__list_iter {
                                  before it */
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
+    uint32_t group;           /* of the segments that were prefetched last */
+    uint8_t number;           /* of the iterator: which of the runs found are its own */
+    uint8_t found, n_found;   /* of those, the next one, and how many there are */
+    bool all_found;           /* the segments that are prefetched have no others */
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
@@ -2971,6 +2979,7 @@ typedef struct ms__reading {
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
     struct ms__edits *load;   /* a walk that reads the edits of a location: those */
+    uint32_t *runs;           /* the cursor's, set again by each call; NULL: a walk */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
@@ -2990,6 +2999,8 @@ typedef struct ms__merge {
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
     ms__queue queue;
+    uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
+                                                      [log-cursor] */
 } ms__merge;
 
 /* One of the stores of a history; private. */
@@ -10671,6 +10682,13 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
     li->from = s->backward ? segment : segment + 1;
 }
 
+/* Forgets which runs of an iterator were found beforehand. */
+static void ms__list_iter_forget(ms__list_iter *li)
+{
+    li->found = li->n_found = 0;
+    li->all_found = false;
+}
+
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
     uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
@@ -10890,8 +10908,10 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = merge->n_queue = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
-        if (backward != was)
+        if (backward != was) {
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
+            ms__list_iter_forget(&iters[i]);
+        }
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -11038,6 +11058,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
+    at.number = MS__RUNS_LISTS; /* the runs found are those of li */
+    ms__list_iter_forget(&at);
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -11361,6 +11383,8 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
+    li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                          : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -11645,6 +11669,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
+    s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -11667,6 +11692,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
+    s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
@@ -20935,55 +20961,76 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
  * turns, processor time; `make bench` has these views).
  *
- * Nothing is decided here. What is read was found valid before: the page of anything else
- * may be a bad block. */
+ * Only what was found valid before is read here: the page of anything else may be a bad
+ * block. The numbers of the lists that were found in it are kept beside the iterator, as
+ * far as nothing is unknown or lost before them: ms__run_found then looks for no list
+ * again. It checks that the segment's list is the iterator's, and the run, as a lookup
+ * does: an index may have been replaced since by one that was made in memory. */
 
-#define MS__RUNS_SOON   16u /* segments; with 8, teams take a tenth longer */
 #define MS__PLACES_EACH 4u /* records of a run */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment; above it the
+                               segment's number in its group */
+
+/* The state of a segment that is looked at. */
+typedef enum ms__soon_state {
+    MS__SOON_UNKNOWN, /* not all was found valid, or records are lost */
+    MS__SOON_ABSENT,  /* it has no such list */
+    MS__SOON_THERE
+} ms__soon_state;
 
 typedef struct ms__run_soon {
-    const ms__segment *index; /* NULL: it has no run, or not all was found valid */
-    const unsigned char *at;  /* what is read in the next step */
-    uint32_t n;               /* and how many of it */
+    const ms__segment *index;
+    const unsigned char *at; /* what is read in the next step; NULL: there is none */
+    uint32_t n;              /* and how many of it */
+    uint32_t list;           /* number of the list, if the state is THERE */
+    ms__soon_state state;
 } ms__run_soon;
 
-/* Returns whether all blocks of n bytes of a segment index were found valid. */
-static bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
+static MS__NOINLINE bool ms__blocks_were_sound(const ms__segment *l,
+                                               const unsigned char *p, size_t n)
 {
-    if (ms__load32(&l->whole)) return true;
     size_t at = (size_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK), last = (uint32_t)((at + n - 1) / MS__BLOCK);
     while (b < last && ms__bit_get(l->sound, b)) b++;
     return b == last && ms__bit_get(l->sound, b);
 }
 
-/* Moves on to n bytes of the index, if they were found valid. */
-static void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
-                            size_t size)
+/* Returns whether all blocks of n bytes of a segment index were found valid. */
+static inline bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
 {
-    r->at = at;
+    return ms__load32(&l->whole) || ms__blocks_were_sound(l, p, n);
+}
+
+/* Moves on to n bytes of the index, if they were found valid. */
+static inline void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
+                                   size_t size)
+{
     r->n = n;
-    if (n == 0 || !ms__was_sound(r->index, at, n * size)) r->index = NULL;
-    else MS__PREFETCH(at);
+    r->at = n > 0 && ms__was_sound(r->index, at, n * size) ? at : NULL;
+    if (r->at) MS__PREFETCH(at);
 }
 
 /* From a bucket to the numbers of the lists in it. */
-static void ms__run_soon_bucket(ms__run_soon *r)
+static inline void ms__run_soon_bucket(ms__run_soon *r)
 {
     const ms__segment *l = r->index;
     uint32_t i = ms__get32(r->at), end = ms__get32(r->at + 4);
-    if (i > end || end > l->lists) i = end = 0;
+    bool fits = i <= end && end <= l->lists;
+    if (fits && i == end && ms__segment_lost(l) == 0) r->state = MS__SOON_ABSENT;
+    if (!fits) i = end = 0;
     MS__PREFETCH(l->begin + (size_t)i * 4);
     ms__run_soon_to(r, l->numbers + (size_t)i * 8, end - i, 8);
 }
 
 /* From there to the postings of a list. */
-static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
+static inline void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 {
     const ms__segment *l = r->index;
     uint32_t i = (uint32_t)((size_t)(r->at - l->numbers) / 8), end = i + r->n;
     while (i < end && ms__segment_list(l, i) != list) i++;
     const unsigned char *p = l->begin + (size_t)i * 4;
+    if (ms__segment_lost(l) == 0) r->state = i == end ? MS__SOON_ABSENT : MS__SOON_THERE;
+    r->list = i;
     if (i == end || !ms__was_sound(l, p, 8)) i = end;
     uint32_t from = i < end ? ms__get32(p) & ~MS__MIXED : 0;
     uint32_t to = i < end ? ms__get32(p + 4) & ~MS__MIXED : 0;
@@ -20992,22 +21039,23 @@ static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 }
 
 /* From there to the places of the run's first records. */
-static void ms__run_soon_places(ms__run_soon *r, bool backward)
+static inline void ms__run_soon_places(ms__run_soon *r, bool backward)
 {
     const ms__segment *l = r->index;
     bool placed = ms__load32(&l->placed) != 0;
-    if (!placed && !l->clustered) r->index = NULL;
-    for (uint32_t k = 0; r->index && k < r->n && k < MS__PLACES_EACH; k++) {
+    if (!placed && !l->clustered) r->at = NULL;
+    for (uint32_t k = 0; r->at && k < r->n && k < MS__PLACES_EACH; k++) {
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         const unsigned char *place = l->record + (size_t)entry * 4;
         if (entry >= l->n) continue;
-        if (!placed && !ms__was_sound(l, place, 4)) r->index = NULL;
+        if (!placed && !ms__was_sound(l, place, 4)) r->at = NULL;
         else MS__PREFETCH(place);
     }
 }
 
 /* From there to these records. */
-static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool backward)
+static inline void ms__run_soon_records(const ms__log *log, const ms__run_soon *r,
+                                        bool backward)
 {
     const ms__segment *l = r->index;
     for (uint32_t k = 0; k < r->n && k < MS__PLACES_EACH; k++) {
@@ -21033,15 +21081,53 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
          at = s->backward ? at - 1 : at + 1) {
         if (!(mask >> at % MS__FAN & 1)) continue;
         void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, at)->node);
-        const ms__segment *l = (const ms__segment *)node;
-        if (!l) continue;
-        uint32_t b = l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
-        soon[n].index = l;
-        ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
-        if (soon[n].index) n++;
+        const ms__segment *l = soon[n].index = (const ms__segment *)node;
+        uint32_t b = l && l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
+        soon[n].state = MS__SOON_UNKNOWN;
+        soon[n].at = NULL;
+        if (l) ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
+        n++;
     }
     li->soon = s->backward ? at + 2 : at;
+    li->group = g;
     return n;
+}
+
+/* Keeps the runs that were found, up to the first segment of which nothing is known. The
+ * last word tells those of this call from others. */
+static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
+                          const ms__run_soon *soon, uint32_t n)
+{
+    ms__list_iter_forget(li);
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return;
+    uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM, i = 0;
+    for (; i < n && soon[i].state != MS__SOON_UNKNOWN; i++) {
+        const ms__run_soon *r = &soon[i];
+        if (r->state == MS__SOON_ABSENT) continue;
+        if (r->list >> MS__LIST_BITS) break;
+        kept[li->n_found++] = r->index->number % MS__FAN << MS__LIST_BITS | r->list;
+    }
+    li->all_found = i == n;
+    kept[MS__RUNS_SOON] = li->soon;
+}
+
+/* Returns the next run of an iterator, if it was found beforehand, and its segment;
+ * MS__NO_SEGMENT: it has to be looked up. */
+static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter *li,
+                              ms__run *run)
+{
+    if (li->found >= li->n_found || !s->runs) return MS__NO_SEGMENT;
+    const uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM;
+    uint32_t list = kept[li->found++];
+    uint32_t segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
+    list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
+    const ms__segment *l = NULL;
+    if (kept[MS__RUNS_SOON] == li->soon) l = ms__segment_of(log, segment, s->locked);
+    if (l && list < l->lists && ms__segment_list(l, list) == li->list &&
+        ms__segment_run(log, l, list, run) && run->n > 0)
+        return segment;
+    ms__list_iter_forget(li);
+    return MS__NO_SEGMENT;
 }
 
 #define MS__RUNS_FEW 4u /* so few are read as soon without: the newest 20 in 0.93 of it */
@@ -21055,23 +21141,30 @@ static uint32_t ms__runs_due(const ms__reading *s, const ms__list_iter *li)
     return (uint32_t)(limit / last + 1);
 }
 
-/* Prefetches the next runs of an iterator, if they were not. */
+/* Finds and prefetches the next runs of an iterator, if they were not. */
 static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
 {
     ms__run_soon soon[MS__RUNS_SOON];
+    if (li->found < li->n_found) return;
+    if (li->all_found) { /* the others were looked at */
+        li->from = s->backward ? li->soon - 1 : li->soon;
+        li->all_found = false;
+    }
     if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
     uint32_t due = ms__runs_due(s, li);
     if (due <= MS__RUNS_FEW) return;
     uint32_t n = ms__runs_wanted(log, s, li, soon, due);
-    for (uint32_t i = 0; i < n; i++) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_list(&soon[i], li->list);
+        if (soon[i].at) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_places(&soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_list(&soon[i], li->list);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_records(log, &soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_places(&soon[i], s->backward);
+    for (uint32_t i = 0; i < n; i++)
+        if (soon[i].at) ms__run_soon_records(log, &soon[i], s->backward);
+    ms__runs_keep(s, li, soon, n);
 }
 
 /* Makes all records of a segment a run. False: no memory. */
@@ -21123,8 +21216,10 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     ms__run run;
     *some = false;
     if (MS__GNUC && !MS__SMALL && listed) ms__runs_soon(log, s, li);
-    uint32_t segment = s->backward ? ms__log_backward(log, s, li, &run)
-                                   : ms__log_forward(log, s, li, &run);
+    uint32_t segment = ms__run_found(log, s, li, &run);
+    if (segment == MS__NO_SEGMENT)
+        segment = s->backward ? ms__log_backward(log, s, li, &run)
+                              : ms__log_forward(log, s, li, &run);
     if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
         li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;

@@ -7,6 +7,10 @@
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
+                              tenth longer */
+#define MS__RUNS_LISTS 8u  /* lists of a cursor, the first ones, for which they are kept */
+#define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
 struct ms__postings;
@@ -30,6 +34,10 @@ typedef struct ms__list_iter {
                                  before it */
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
+    uint32_t group;           /* of the segments that were prefetched last */
+    uint8_t number;           /* of the iterator: which of the runs found are its own */
+    uint8_t found, n_found;   /* of those, the next one, and how many there are */
+    bool all_found;           /* the segments that are prefetched have no others */
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
@@ -80,6 +88,7 @@ typedef struct ms__reading {
     bool locked;              /* the store's own, under its lock */
     bool unsure;              /* a change that is damaged was counted */
     struct ms__edits *load;   /* a walk that reads the edits of a location: those */
+    uint32_t *runs;           /* the cursor's, set again by each call; NULL: a walk */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
@@ -99,6 +108,8 @@ typedef struct ms__merge {
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
     ms__queue queue;
+    uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
+                                                      [log-cursor] */
 } ms__merge;
 
 /* One of the stores of a history; private. */

@@ -74,6 +74,13 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
     li->from = s->backward ? segment : segment + 1;
 }
 
+/* Forgets which runs of an iterator were found beforehand. */
+static void ms__list_iter_forget(ms__list_iter *li)
+{
+    li->found = li->n_found = 0;
+    li->all_found = false;
+}
+
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
 {
     uint32_t agent = li->agent & ~(MS__FOR_COMPARE | MS__FOR_DOUBT);
@@ -293,8 +300,10 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = merge->n_queue = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
-        if (backward != was)
+        if (backward != was) {
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
+            ms__list_iter_forget(&iters[i]);
+        }
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -441,6 +450,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
+    at.number = MS__RUNS_LISTS; /* the runs found are those of li */
+    ms__list_iter_forget(&at);
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -764,6 +775,8 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
+    li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                          : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -1048,6 +1061,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
+    s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -1070,6 +1084,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
+    s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
