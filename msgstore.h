@@ -2932,11 +2932,14 @@ typedef struct ms__list_iter {
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
-    uint32_t which;           /* an item of the heap, not of this iterator: the number of
-                                 one, */
-    uint64_t due;             /* and its place, turned round where reading goes backward:
-                                 the next one has the least */
 } ms__list_iter;
+
+/* An item of the heap of iterators; private. */
+typedef struct ms__heap_item {
+    uint64_t due;             /* the place of an iterator's record, turned round where
+                                 reading goes backward: the next one has the least */
+    uint32_t which;           /* its number */
+} ms__heap_item;
 
 /* Records to be returned: those that are next, and a ring of those read ahead. */
 #define MS__AHEAD 16u
@@ -2984,7 +2987,8 @@ typedef struct ms__reading {
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__list_iter *more;      /* in the arena, when `iters` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small, with */
+    ms__heap_item *more_heap; /* as many items */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
@@ -2998,6 +3002,7 @@ typedef struct ms__merge {
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
+    ms__heap_item heap[MS__CURSOR_ITERS];
     ms__queue queue;
     uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
                                                       [log-cursor] */
@@ -10134,6 +10139,8 @@ typedef struct ms__sealed {
      * the end of the run. */
     void (*take)(struct ms__core *core, ms__merge *merge, ms__list_iter *h,
                  uint32_t most);
+    /* Moves an iterator to the next entry of its run, if its record was found valid. */
+    bool (*step)(const ms__reading *s, ms__list_iter *h);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */
@@ -10664,6 +10671,12 @@ static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
     return merge->more ? merge->more : merge->iters;
 }
 
+static inline ms__heap_item *ms__heap_of(ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    return merge->more ? merge->more_heap : merge->heap;
+}
+
 /* ---- Runs of one iterator. */
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
@@ -10866,36 +10879,34 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 /* ---- The heap: iterators in the order of their next places. */
 
 /* Sets item i of the heap to an iterator. */
-static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
+static inline void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint64_t place = items[which].place;
-    items[i].which = which;
-    items[i].due = it->of.merge.reading.backward ? ~place : place;
+    uint64_t place = ms__list_iters(it)[which].place;
+    ms__heap_item *item = &ms__heap_of(it)[i];
+    item->which = which;
+    item->due = it->of.merge.reading.backward ? ~place : place;
 }
 
-/* Restores the heap below item i. */
-static void ms__heap_sift(ms_cursor *it, uint32_t i)
+/* Restores the heap below item i. The lesser of two children is chosen without a branch,
+ * which the processor guesses wrong half of the time. */
+static inline void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint32_t n = it->of.merge.n_live, which = items[i].which, child;
-    uint64_t due = items[i].due;
+    ms__heap_item *items = ms__heap_of(it), item = items[i];
+    uint32_t n = it->of.merge.n_live, child;
     while ((child = 2 * i + 1) < n) {
-        if (child + 1 < n && items[child + 1].due < items[child].due) child++;
-        if (items[child].due >= due) break;
-        items[i].due = items[child].due;
-        items[i].which = items[child].which;
+        uint32_t other = child + (child + 1 < n);
+        child += items[other].due < items[child].due;
+        if (items[child].due >= item.due) break;
+        items[i] = items[child];
         i = child;
     }
-    items[i].due = due;
-    items[i].which = which;
+    items[i] = item;
 }
 
 /* Returns the iterator of the next record. */
 static MS__CALLED ms__list_iter *ms__heap_first(ms_cursor *it)
 {
-    ms__list_iter *iters = ms__list_iters(it);
-    return &iters[iters[0].which];
+    return &ms__list_iters(it)[ms__heap_of(it)[0].which];
 }
 
 /* Sets the direction of all iterators and builds the heap. */
@@ -10922,12 +10933,13 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
 static void ms__heap_next(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__list_iter *iters = ms__list_iters(it), *li = ms__heap_first(it);
+    ms__heap_item *items = ms__heap_of(it);
+    ms__list_iter *li = ms__heap_first(it);
     if (merge->reading.backward) li->pos--;
     else li->pos++;
     if (!ms__list_iter_load(core, &merge->reading, li))
-        iters[0].which = iters[--merge->n_live].which;
-    ms__heap_set(it, 0, iters[0].which);
+        items[0].which = items[--merge->n_live].which;
+    ms__heap_set(it, 0, items[0].which);
     if (merge->n_live > 1) ms__heap_sift(it, 0);
 }
 
@@ -11132,10 +11144,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
         return;
     }
     while (merge->n_queue < most && merge->n_live > 0) {
-        const ms__list_iter *li = ms__heap_first(it);
+        ms__list_iter *li = ms__heap_first(it);
         if (li->agent & MS__FOR_COMPARE) return;
-        ms__queue_add(merge, li, ms__list_iters(it)[0].which);
-        ms__heap_next(core, it);
+        ms__queue_add(merge, li, ms__heap_of(it)[0].which);
+        if (MS__LOG && li->index && ms__sealed_of(core)->step(&merge->reading, li)) {
+            ms__heap_set(it, 0, ms__heap_of(it)[0].which);
+            if (merge->n_live > 1) ms__heap_sift(it, 0);
+        } else {
+            ms__heap_next(core, it);
+        }
     }
 }
 
@@ -11393,9 +11410,11 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     if ((types & holds) != holds) merge->filtered = true;
     if (merge->n_iters == MS__CURSOR_ITERS && !merge->more) {
         size_t team = it->query.n_agent_keys, most = MS__CURSOR_ITERS + 2 * team;
-        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof li;
-        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * sizeof li);
-        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof li);
+        const size_t each = sizeof li + sizeof(ms__heap_item);
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / each;
+        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * each);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * each);
+        merge->more_heap = (ms__heap_item *)(void *)(merge->more + most);
         memcpy(merge->more, merge->iters, sizeof merge->iters);
     }
     ms__list_iters(it)[merge->n_iters++] = li;
@@ -21315,6 +21334,29 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
+static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run, *home = l->home;
+    uint32_t step = s->backward ? UINT32_MAX : 1, width = l->width;
+    uint32_t i = li->pos + step, at = s->backward ? i - 1 : i, entry;
+    uint32_t soon = at + step * MS__PLACES_SOON; /* backward, both may wrap */
+    if (!run || !home || l->clustered) return false;
+    if (s->backward ? i <= li->lo : i >= li->hi) return false;
+    if (soon < li->hi)
+        MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+    entry = ms__posting(run, at, width);
+    if (entry >= l->n || !ms__bit_get(l->checked, entry)) return false;
+    uint64_t unit = ms__segment_unit(l, entry), units = (l->offset - l->base) / 8;
+    if (unit >= units) return false;
+    li->pos = i;
+    li->entry = entry;
+    li->known = (uint32_t)(units - unit);
+    li->place = ms__place(l->number, (uint32_t)unit);
+    li->record = home + unit * 8;
+    return true;
+}
+
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
 /* Populates the pages of n records of a run, from entry i on, in one call. With a call
@@ -21886,7 +21928,7 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_take,     ms__log_state_of,
+    ms__log_next_run, ms__log_offer, ms__log_take, ms__log_step, ms__log_state_of,
     ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
     ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 

@@ -41,11 +41,14 @@ typedef struct ms__list_iter {
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
-    uint32_t which;           /* an item of the heap, not of this iterator: the number of
-                                 one, */
-    uint64_t due;             /* and its place, turned round where reading goes backward:
-                                 the next one has the least */
 } ms__list_iter;
+
+/* An item of the heap of iterators; private. */
+typedef struct ms__heap_item {
+    uint64_t due;             /* the place of an iterator's record, turned round where
+                                 reading goes backward: the next one has the least */
+    uint32_t which;           /* its number */
+} ms__heap_item;
 
 /* Records to be returned: those that are next, and a ring of those read ahead. */
 #define MS__AHEAD 16u
@@ -93,7 +96,8 @@ typedef struct ms__reading {
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__list_iter *more;      /* in the arena, when `iters` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small, with */
+    ms__heap_item *more_heap; /* as many items */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
@@ -107,6 +111,7 @@ typedef struct ms__merge {
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
+    ms__heap_item heap[MS__CURSOR_ITERS];
     ms__queue queue;
     uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
                                                       [log-cursor] */

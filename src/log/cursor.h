@@ -460,6 +460,29 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
 }
 
+static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run, *home = l->home;
+    uint32_t step = s->backward ? UINT32_MAX : 1, width = l->width;
+    uint32_t i = li->pos + step, at = s->backward ? i - 1 : i, entry;
+    uint32_t soon = at + step * MS__PLACES_SOON; /* backward, both may wrap */
+    if (!run || !home || l->clustered) return false;
+    if (s->backward ? i <= li->lo : i >= li->hi) return false;
+    if (soon < li->hi)
+        MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+    entry = ms__posting(run, at, width);
+    if (entry >= l->n || !ms__bit_get(l->checked, entry)) return false;
+    uint64_t unit = ms__segment_unit(l, entry), units = (l->offset - l->base) / 8;
+    if (unit >= units) return false;
+    li->pos = i;
+    li->entry = entry;
+    li->known = (uint32_t)(units - unit);
+    li->place = ms__place(l->number, (uint32_t)unit);
+    li->record = home + unit * 8;
+    return true;
+}
+
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
 /* Populates the pages of n records of a run, from entry i on, in one call. With a call
