@@ -6392,11 +6392,12 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     /* by the code of a length: its bits, and the bytes of its directory entry */
     static const uint32_t lengths[] = {0xFF, 0xFFFF, UINT32_MAX, UINT32_MAX};
     static const uint8_t sizes[] = {2, 3, 5, 9};
-    const unsigned char *r = ms__bytes(msg), *eight = r + ms__padded(ms__get32(r)) - 8;
+    const unsigned char *r = ms__bytes(msg), *end = r + ms__padded(ms__get32(r)) - 7;
     ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     uint32_t set = 0;
-    while (!MS__SMALL && w.dir < w.dir_end && w.dir <= eight) { /* no more bytes to load */
+    if (end > w.dir_end) end = w.dir_end;
+    while (!MS__SMALL && w.dir < end) { /* where eight bytes can be loaded */
         uint64_t word = ms__get64(w.dir);
         ms_value *v = &fields[word & 31];
         uint32_t len = (uint32_t)(word >> 8) & lengths[word >> 6 & 3];
@@ -21169,7 +21170,7 @@ static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
         li->from = s->backward ? li->soon - 1 : li->soon;
         li->all_found = false;
     }
-    if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
+    if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
     uint32_t due = ms__runs_due(s, li);
@@ -23630,7 +23631,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
     }
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     it->history = kept;
     return code;
 }
@@ -23672,7 +23673,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
 {
     ms__history *h = &it->history;
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     ms_result code = it->result = ms__history_check(memory, err);
     if (code != MS_OK) return code;
     h->memory = memory;

@@ -508,11 +508,12 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     /* by the code of a length: its bits, and the bytes of its directory entry */
     static const uint32_t lengths[] = {0xFF, 0xFFFF, UINT32_MAX, UINT32_MAX};
     static const uint8_t sizes[] = {2, 3, 5, 9};
-    const unsigned char *r = ms__bytes(msg), *eight = r + ms__padded(ms__get32(r)) - 8;
+    const unsigned char *r = ms__bytes(msg), *end = r + ms__padded(ms__get32(r)) - 7;
     ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     uint32_t set = 0;
-    while (!MS__SMALL && w.dir < w.dir_end && w.dir <= eight) { /* no more bytes to load */
+    if (end > w.dir_end) end = w.dir_end;
+    while (!MS__SMALL && w.dir < end) { /* where eight bytes can be loaded */
         uint64_t word = ms__get64(w.dir);
         ms_value *v = &fields[word & 31];
         uint32_t len = (uint32_t)(word >> 8) & lengths[word >> 6 & 3];

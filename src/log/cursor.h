@@ -295,7 +295,7 @@ static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
         li->from = s->backward ? li->soon - 1 : li->soon;
         li->all_found = false;
     }
-    if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
+    if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
     uint32_t due = ms__runs_due(s, li);

@@ -406,7 +406,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
     }
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     it->history = kept;
     return code;
 }
@@ -448,7 +448,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
 {
     ms__history *h = &it->history;
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     ms_result code = it->result = ms__history_check(memory, err);
     if (code != MS_OK) return code;
     h->memory = memory;
