@@ -2900,7 +2900,7 @@ struct ms_profile {
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
 #define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
                               tenth longer */
-#define MS__RUNS_LISTS 8u  /* lists of a cursor, the first ones, for which they are kept */
+#define MS__RUNS_LISTS 8u  /* the first lists of a cursor, for which they are kept */
 #define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
@@ -2917,8 +2917,8 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, in
-                                 units of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so much room, in units
+                                 of 8 bytes */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
@@ -10672,7 +10672,7 @@ static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
     return merge->more ? merge->more : merge->iters;
 }
 
-static inline ms__heap_item *ms__heap_of(ms_cursor *it)
+static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     return merge->more ? merge->more_heap : merge->heap;
@@ -10880,7 +10880,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 /* ---- The heap: iterators in the order of their next places. */
 
 /* Sets item i of the heap to an iterator. */
-static inline void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
+static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 {
     uint64_t place = ms__list_iters(it)[which].place;
     ms__heap_item *item = &ms__heap_of(it)[i];
@@ -10890,7 +10890,7 @@ static inline void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 
 /* Restores the heap below item i. The lesser of two children is chosen without a branch,
  * which the processor guesses wrong half of the time. */
-static inline void ms__heap_sift(ms_cursor *it, uint32_t i)
+static void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
     ms__heap_item *items = ms__heap_of(it), item = items[i];
     uint32_t n = it->of.merge.n_live, child;
@@ -10920,10 +10920,9 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = merge->n_queue = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
-        if (backward != was) {
+        if (backward != was)
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
-            ms__list_iter_forget(&iters[i]);
-        }
+        if (MS__LOG && backward != was) ms__list_iter_forget(&iters[i]);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -11071,8 +11070,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
-    at.number = MS__RUNS_LISTS; /* the runs found are those of li */
-    ms__list_iter_forget(&at);
+    if (MS__LOG) ms__list_iter_forget(&at); /* the runs found are those of li */
+    if (MS__LOG) at.number = MS__RUNS_LISTS;
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -11401,8 +11400,9 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
-    li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
-                                                          : MS__RUNS_LISTS);
+    if (MS__LOG)
+        li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                              : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -11689,7 +11689,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
-    s->runs = merge->runs;
+    if (MS__LOG) s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -11712,7 +11712,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
-    s->runs = merge->runs;
+    if (MS__LOG) s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
@@ -21132,17 +21132,23 @@ static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
 }
 
 /* Returns the next run of an iterator, if it was found beforehand, and its segment;
- * MS__NO_SEGMENT: it has to be looked up. */
+ * MS__NO_SEGMENT: it has to be looked up. Leaves out segments that the iterator has
+ * skipped since. */
 static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter *li,
                               ms__run *run)
 {
-    if (li->found >= li->n_found || !s->runs) return MS__NO_SEGMENT;
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return MS__NO_SEGMENT;
     const uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM;
-    uint32_t list = kept[li->found++];
-    uint32_t segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
-    list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
     const ms__segment *l = NULL;
-    if (kept[MS__RUNS_SOON] == li->soon) l = ms__segment_of(log, segment, s->locked);
+    uint32_t list = 0, segment = 0;
+    while (!l && li->found < li->n_found && kept[MS__RUNS_SOON] == li->soon) {
+        list = kept[li->found++];
+        segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
+        list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
+        if (s->backward ? segment >= li->from : segment < li->from) continue;
+        l = ms__segment_of(log, segment, s->locked);
+        if (!l) break;
+    }
     if (l && list < l->lists && ms__segment_list(l, list) == li->list &&
         ms__segment_run(log, l, list, run) && run->n > 0)
         return segment;
@@ -21167,7 +21173,8 @@ static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
     ms__run_soon soon[MS__RUNS_SOON];
     if (li->found < li->n_found) return;
     if (li->all_found) { /* the others were looked at */
-        li->from = s->backward ? li->soon - 1 : li->soon;
+        uint32_t next = s->backward ? li->soon - 1 : li->soon;
+        if (s->backward ? next < li->from : next > li->from) li->from = next;
         li->all_found = false;
     }
     if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
@@ -23410,24 +23417,38 @@ static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-/* Counts the messages of a step without its limit; stops at `most`. */
-static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t most,
+/* Empties the part of a cursor that a store sets. */
+static MS__NOINLINE void ms__step_clear(ms_cursor *it)
+{
+    it->ctx = NULL;
+    it->next = it->ready = 0;
+    memset(it->words, 0, sizeof it->words);
+    memset(&it->of, 0, offsetof(ms__merge, iters));
+}
+
+/* Counts the messages of a step without its limit; stops at `most`. The step's query is
+ * not open yet: its cursor counts, since another one takes more than all the stack that a
+ * call may take, and is then as before. */
+static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
-    ms_cursor own;
+    unsigned char kept[offsetof(ms_cursor, history)];
     const ms_msg *msg;
     *count = 0;
-    memset(&own, 0, offsetof(ms_cursor, of.merge.iters));
-    (void)ms__step_query(it, s, &own.query);
-    own.query.limit = 0;
-    own.query.by_time = false;
-    MS__TRY(s->store->backend->query(s->store, &own, NULL)); /* it was checked */
-    own.store = s->store;
-    while (*count < most && (msg = ms__next_stored(&own)) != NULL)
+    memcpy(kept, it, sizeof kept);
+    (void)ms__step_query(it, s, &it->query);
+    it->query.limit = 0;
+    it->query.by_time = false;
+    it->store = s->store;
+    ms__step_clear(it);
+    ms_result code = s->store->backend->query(s->store, it, NULL); /* it was checked */
+    while (code == MS_OK && *count < most && (msg = ms__next_stored(it)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
-    if (s->store->backend->cursor_close)
-        s->store->backend->cursor_close(s->store, &own);
-    return own.result == MS_E_DAMAGED ? MS_OK : own.result;
+    if (code == MS_OK && s->store->backend->cursor_close)
+        s->store->backend->cursor_close(s->store, it);
+    if (code == MS_OK && it->result != MS_E_DAMAGED) code = it->result;
+    memcpy(it, kept, sizeof kept);
+    return code;
 }
 
 /* Converts the limit of a block into that of one step (0: none) and a number of messages
@@ -23527,10 +23548,7 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (some) MS__TRY(ms__query_check(q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
-    it->ctx = NULL;
-    it->next = it->ready = 0;
-    memset(it->words, 0, sizeof it->words);
-    memset(&it->of, 0, offsetof(ms__merge, iters));
+    ms__step_clear(it);
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
     h->each = MS__SMALL || ms__step_each(h, q);

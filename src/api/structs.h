@@ -9,7 +9,7 @@
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
 #define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
                               tenth longer */
-#define MS__RUNS_LISTS 8u  /* lists of a cursor, the first ones, for which they are kept */
+#define MS__RUNS_LISTS 8u  /* the first lists of a cursor, for which they are kept */
 #define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
@@ -26,8 +26,8 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, in
-                                 units of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so much room, in units
+                                 of 8 bytes */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:

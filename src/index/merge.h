@@ -56,7 +56,7 @@ static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
     return merge->more ? merge->more : merge->iters;
 }
 
-static inline ms__heap_item *ms__heap_of(ms_cursor *it)
+static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
     return merge->more ? merge->more_heap : merge->heap;
@@ -264,7 +264,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 /* ---- The heap: iterators in the order of their next places. */
 
 /* Sets item i of the heap to an iterator. */
-static inline void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
+static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 {
     uint64_t place = ms__list_iters(it)[which].place;
     ms__heap_item *item = &ms__heap_of(it)[i];
@@ -274,7 +274,7 @@ static inline void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 
 /* Restores the heap below item i. The lesser of two children is chosen without a branch,
  * which the processor guesses wrong half of the time. */
-static inline void ms__heap_sift(ms_cursor *it, uint32_t i)
+static void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
     ms__heap_item *items = ms__heap_of(it), item = items[i];
     uint32_t n = it->of.merge.n_live, child;
@@ -304,10 +304,9 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     merge->n_live = merge->n_queue = 0;
     merge->last_place = MS__NO_PLACE;
     for (uint32_t i = 0; i < merge->n_iters; i++) {
-        if (backward != was) {
+        if (backward != was)
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
-            ms__list_iter_forget(&iters[i]);
-        }
+        if (MS__LOG && backward != was) ms__list_iter_forget(&iters[i]);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -455,8 +454,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
-    at.number = MS__RUNS_LISTS; /* the runs found are those of li */
-    ms__list_iter_forget(&at);
+    if (MS__LOG) ms__list_iter_forget(&at); /* the runs found are those of li */
+    if (MS__LOG) at.number = MS__RUNS_LISTS;
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -785,8 +784,9 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
-    li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
-                                                          : MS__RUNS_LISTS);
+    if (MS__LOG)
+        li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                              : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -1073,7 +1073,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
-    s->runs = merge->runs;
+    if (MS__LOG) s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -1096,7 +1096,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
-    s->runs = merge->runs;
+    if (MS__LOG) s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;

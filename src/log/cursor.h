@@ -257,17 +257,23 @@ static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
 }
 
 /* Returns the next run of an iterator, if it was found beforehand, and its segment;
- * MS__NO_SEGMENT: it has to be looked up. */
+ * MS__NO_SEGMENT: it has to be looked up. Leaves out segments that the iterator has
+ * skipped since. */
 static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter *li,
                               ms__run *run)
 {
-    if (li->found >= li->n_found || !s->runs) return MS__NO_SEGMENT;
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return MS__NO_SEGMENT;
     const uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM;
-    uint32_t list = kept[li->found++];
-    uint32_t segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
-    list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
     const ms__segment *l = NULL;
-    if (kept[MS__RUNS_SOON] == li->soon) l = ms__segment_of(log, segment, s->locked);
+    uint32_t list = 0, segment = 0;
+    while (!l && li->found < li->n_found && kept[MS__RUNS_SOON] == li->soon) {
+        list = kept[li->found++];
+        segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
+        list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
+        if (s->backward ? segment >= li->from : segment < li->from) continue;
+        l = ms__segment_of(log, segment, s->locked);
+        if (!l) break;
+    }
     if (l && list < l->lists && ms__segment_list(l, list) == li->list &&
         ms__segment_run(log, l, list, run) && run->n > 0)
         return segment;
@@ -292,7 +298,8 @@ static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
     ms__run_soon soon[MS__RUNS_SOON];
     if (li->found < li->n_found) return;
     if (li->all_found) { /* the others were looked at */
-        li->from = s->backward ? li->soon - 1 : li->soon;
+        uint32_t next = s->backward ? li->soon - 1 : li->soon;
+        if (s->backward ? next < li->from : next > li->from) li->from = next;
         li->all_found = false;
     }
     if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
