@@ -21,6 +21,10 @@
  *               message.
  *   read        Each view, shallow and deep: nanoseconds a message. Then the times of
  *               single queries (shallow): a clock is read between them.
+ *   turns       Reads when it is told, so that another program can let stores take turns:
+ *               for each line of stdin, a view's number and microseconds ("1 12000"), it
+ *               reads for so long and prints nanoseconds a message, of processor time.
+ *               Once at the beginning each message was read, and "ready" printed.
  *   check       A hash over the rows of each view, of all locations, in a fixed order.
  *   open        From opening to the newest 20 of a location; with --cold all files are
  *               dropped from the page cache before.
@@ -735,7 +739,7 @@ static void usage(void)
     fprintf(stderr,
             "usage: MODE --n N --dir FOLDER [--variant NAME] [--seconds S] [--cold]\n"
             "       [--file FILE] [--count C]\n"
-            "modes: names messages append batch batch-sync sync fill read check open "
+            "modes: names messages append batch batch-sync sync fill read turns check open "
             "scan one first reclaim compact\n");
     exit(2);
 }

@@ -481,12 +481,6 @@ controls()
     control names_of_ready_records_not_compared gcc test_log_cursor \
         names_are_kept_apart_when_their_lists_have_one_number 100 ms__queue_settle \
         '(uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven' 'false'
-    control runs_of_skipped_segments_read gcc test_views \
-        queries_views_and_listings_equal_those_of_a_twin 100 ms__run_found \
-        'if (s->backward ? segment >= li->from : segment < li->from) continue;' ''
-    control history_shows_a_message_in_two_blocks gcc test_memory \
-        random_histories_equal_the_naive_ones 100 ms__step_each \
-        'ms__block_overlaps(h, q)' 'false'
     control index_whole_before_its_last_block gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 ms__block_note \
         'if (n == last' 'if (true || n == last'
