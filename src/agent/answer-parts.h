@@ -354,13 +354,16 @@ static void ms__args_path_value(ms_json_writer *w, ms_str part, bool begins)
 static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
 {
     ms_buf *list = &part->bufs[MS__ANSWER_LIST];
-    ms__args_path paths[2];
     ms_str text;
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
-    memset(paths, 0, sizeof paths);
+    ms__args_path *paths =
+        (ms__args_path *)ms_arena_alloc(ms__answer_arena(a), 2 * sizeof *paths);
+    if (!paths) ms__answer_no_memory(a, 2 * sizeof *paths);
+    if (!paths) return;
+    memset(paths, 0, 2 * sizeof *paths);
     ms_json_iter it = ms_json_iterate(ms__answer_list(a, list));
     part->bufs[MS__ANSWER_BODY].len = 0;
     ms__json_to(&w, &part->bufs[MS__ANSWER_BODY], ms__answer_arena(a));
