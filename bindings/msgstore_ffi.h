@@ -87,8 +87,8 @@ extern "C" {
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
-/* Calls a function by its name. body: a text beside the arguments, for append and answer;
- * NULL elsewhere.
+/* Calls a function by its name. body: a text beside the arguments, for append, answer and
+ * compact; NULL elsewhere.
  *
  *   append      body: a list of messages in the format, or the body of a request; all or
  *               none. location: of all messages, else each has its own member; format,
@@ -113,13 +113,24 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking: true (as
  *               the provider wants it), "running", "calls" or "all"; text_type (of the
- *               agent's own answers) -> body, report
+ *               agent's own answers), compact_at, full -> body, report: the counts of
+ *               ms_project_report, and compaction_due
  *   pending     calls without a result. location*, agent_key (then of what that agent
  *               reads, with subordinates) -> calls: a list of seq, id, tool, args,
  *               agent_key, oldest first; unfinished, abandoned, answered
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
  *               text_type: the type of its texts, as ms_request_desc explains it
  *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
+ *   compact_plan  what a compaction would cover. keep*: tokens of the newest messages,
+ *               which stay; and the arguments of request -> due, cost, first_seq, upto
+ *               (0: nothing can be covered now), messages, kept
+ *   compact_request  the request for the summary. upto*: of the plan; prompt: a text,
+ *               absent: MS_COMPACT_PROMPT, "": the provider's own form; and the arguments
+ *               of request -> body
+ *   compact     appends a compaction. body: the provider's answer to compact_request; or
+ *               without one summary: a text, items: a list of the provider's, or both.
+ *               provider*, location*, upto*, model, agent_key, all (for all agents),
+ *               cause, tokens_before, tokens_after, as ms_compaction explains them -> seq
  *   search      matches, newest message first. text*, exact_case, oldest_first, limit
  *               (100; 0: all), and the filters of query except order -> matches: a list
  *               of seq, location, agent_key, type, field, snippet; damaged
@@ -193,7 +204,7 @@ typedef struct ms_ffi__list {
     size_t n;
 } ms_ffi__list;
 
-#define MS_FFI__ROWS_MAX 64
+#define MS_FFI__ROWS_MAX 80
 #define MS_FFI__SMALL 2560 /* bytes; an error, and the result of a change, fit */
 
 /* The state of one call. */
@@ -218,6 +229,10 @@ typedef struct ms_ffi__state {
     ms_find_query find;
     ms_list_query list;
     ms_request_desc ask;
+    ms_compaction_plan plan;
+    ms_compaction compaction;
+    uint64_t keep;
+    ms_str prompt;
     /* Work and result. */
     ms_arena arena;
     ms_json_writer w;         /* to `text` */
@@ -311,6 +326,17 @@ static const ms_ffi__row ms_ffi__rows[] = {
     MS_FFI__ARG("budget", SIZE, ask.opts.budget),
     {"thinking", MS_FFI__THINKING, offsetof(ms_ffi__state, ask.opts.thinking),
      "off on running calls all"},
+    MS_FFI__ARG("compact_at", U64, ask.opts.compact_at),
+    MS_FFI__ARG("full", BOOL, ask.opts.full),
+    MS_FFI__ARG("keep", U64, keep),
+    MS_FFI__ARG("upto", U64, compaction.upto),
+    MS_FFI__ARG("prompt", TEXT, prompt),
+    MS_FFI__ARG("summary", TEXT, compaction.summary),
+    MS_FFI__ARG("items", RAW, compaction.items),
+    MS_FFI__ARG("all", BOOL, compaction.all),
+    MS_FFI__ARG("cause", TEXT, compaction.cause),
+    MS_FFI__ARG("tokens_before", U64, compaction.tokens_before),
+    MS_FFI__ARG("tokens_after", U64, compaction.tokens_after),
     MS_FFI__ARG("tools", RAW, ask.tools),
     MS_FFI__ARG("extra", RAW, ask.extra),
     MS_FFI__ARG("text", TEXT, find.text),
@@ -687,6 +713,12 @@ static void ms_ffi__begin_list(ms_ffi__state *f, const char *name)
     ms_json_begin(&f->w, MS_JSON_ARRAY);
 }
 
+static void ms_ffi__truth(ms_ffi__state *f, const char *name, bool value)
+{
+    ms_json_key(&f->w, ms_str_of(name));
+    ms_json_put_raw(&f->w, value ? MS_STR("true") : MS_STR("false"));
+}
+
 /* Writes a name whose value is written past f->w. */
 static void ms_ffi__name(ms_ffi__state *f, const char *name)
 {
@@ -949,7 +981,15 @@ static const ms_request_desc *ms_ffi__ask(ms_ffi__state *f)
     return &f->ask;
 }
 
-static ms_result ms_ffi__request(ms_ffi__state *f)
+/* Refuses a team without the agent that reads it. */
+static ms_result ms_ffi__team_check(ms_ffi__state *f)
+{
+    if (f->subordinates.n == 0 || ms_ffi__given(f, "agent_key")) return MS_OK;
+    return ms_ffi__refuse(f, MS_E_ARGUMENT, "subordinates",
+                          "subordinates needs agent_key");
+}
+
+static void ms_ffi__report(ms_ffi__state *f)
 {
 #define MS_FFI__R(member) MS_FFI__COUNT(ms_project_report, member)
     static const ms_ffi__count rows[] = {
@@ -958,17 +998,58 @@ static ms_result ms_ffi__request(ms_ffi__state *f)
         MS_FFI__R(shortened), MS_FFI__R(synthesised), MS_FFI__R(merged),
         MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(ended),
         MS_FFI__R(thinking_missing), MS_FFI__R(thinking_left_out),
-        MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(first_seq)};
+        MS_FFI__R(raw_left_out), MS_FFI__R(compacted), MS_FFI__R(compaction_seq),
+        MS_FFI__R(compaction_unusable),
+        MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(newest_turn),
+        MS_FFI__R(first_seq)};
 #undef MS_FFI__R
-    if (f->subordinates.n > 0 && !ms_ffi__given(f, "agent_key"))
-        return ms_ffi__refuse(f, MS_E_ARGUMENT, "subordinates",
-                              "subordinates needs agent_key");
-    ms_ffi__name(f, "body");
-    MS_FFI__TRY(ms_request(ms_ffi__ask(f), ms_ffi__write, f, &f->report, &f->err));
     ms_json_key(&f->w, MS_STR("report"));
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     MS_FFI__COUNTS(f, &f->report, rows);
+    ms_ffi__truth(f, "compaction_due", f->report.compaction_due);
     ms_json_end(&f->w);
+}
+
+static ms_result ms_ffi__request(ms_ffi__state *f)
+{
+    MS_FFI__TRY(ms_ffi__team_check(f));
+    ms_ffi__name(f, "body");
+    MS_FFI__TRY(ms_request(ms_ffi__ask(f), ms_ffi__write, f, &f->report, &f->err));
+    ms_ffi__report(f);
+    return MS_OK;
+}
+
+static ms_result ms_ffi__compact_plan(ms_ffi__state *f)
+{
+    static const ms_ffi__count rows[] = {
+        MS_FFI__COUNT(ms_compaction_plan, cost),
+        MS_FFI__COUNT(ms_compaction_plan, first_seq),
+        MS_FFI__COUNT(ms_compaction_plan, upto),
+        MS_FFI__COUNT(ms_compaction_plan, messages),
+        MS_FFI__COUNT(ms_compaction_plan, kept)};
+    MS_FFI__TRY(ms_ffi__team_check(f));
+    MS_FFI__TRY(ms_compact_plan(ms_ffi__ask(f), f->keep, &f->plan, &f->err));
+    ms_ffi__truth(f, "due", f->plan.due);
+    MS_FFI__COUNTS(f, &f->plan, rows);
+    return MS_OK;
+}
+
+static ms_result ms_ffi__compact_request(ms_ffi__state *f)
+{
+    ms_str prompt = f->prompt.ptr ? f->prompt : MS_STR(MS_COMPACT_PROMPT);
+    MS_FFI__TRY(ms_ffi__team_check(f));
+    f->plan.upto = f->compaction.upto;
+    ms_ffi__name(f, "body");
+    return ms_compact_request(ms_ffi__ask(f), &f->plan, prompt, ms_ffi__write, f,
+                              &f->err);
+}
+
+static ms_result ms_ffi__compact(ms_ffi__state *f)
+{
+    uint64_t seq = 0;
+    if (f->body.len > 0) f->compaction.body = f->body;
+    MS_FFI__TRY(ms_compact(ms_ffi__ask(f), &f->compaction, &seq, &f->err));
+    ms_ffi__number(f, "seq", seq);
     return MS_OK;
 }
 
@@ -996,8 +1077,7 @@ static ms_result ms_ffi__pending(ms_ffi__state *f)
     ms_json_end(&f->w);
     ms_ffi__number(f, "unfinished", calls.unfinished);
     ms_ffi__number(f, "abandoned", calls.abandoned);
-    ms_json_key(&f->w, MS_STR("answered"));
-    ms_json_put_raw(&f->w, calls.answered ? MS_STR("true") : MS_STR("false"));
+    ms_ffi__truth(f, "answered", calls.answered);
     return MS_OK;
 }
 
@@ -1154,6 +1234,10 @@ static ms_result ms_ffi__wait(ms_ffi__state *f)
     "location views types agent_key agent_keys turn_id since until after_seq "    \
     "before_seq limit "
 
+#define MS_FFI__ASK                                                               \
+    "provider* location* agent_key subordinates model system tools extra newest " \
+    "budget thinking text_type compact_at full "
+
 /* The functions, each with its arguments; a star marks those that it needs. */
 typedef struct ms_ffi__function {
     const char *name;
@@ -1172,11 +1256,14 @@ static const ms_ffi__function ms_ffi__functions[] = {
     {"history", ms_ffi__history,
      "location* agent_key* subordinates timeline by_time conversation_limit agent_limit "
      "team_limit global_limit limit scope turns phase previous_phase format"},
-    {"request", ms_ffi__request,
-     "provider* location* agent_key subordinates model system tools extra newest budget "
-     "thinking text_type"},
+    {"request", ms_ffi__request, MS_FFI__ASK},
     {"pending", ms_ffi__pending, "location* agent_key subordinates"},
     {"answer", ms_ffi__answer, "provider* location* agent_key text_type"},
+    {"compact_plan", ms_ffi__compact_plan, MS_FFI__ASK "keep*"},
+    {"compact_request", ms_ffi__compact_request, MS_FFI__ASK "upto* prompt"},
+    {"compact", ms_ffi__compact,
+     "provider* location* upto* agent_key model summary items all cause tokens_before "
+     "tokens_after"},
     {"search", ms_ffi__search, MS_FFI__FILTER "text* exact_case oldest_first"},
     {"amend", ms_ffi__amend, "seq* message* format"},
     {"hide", ms_ffi__hide, "seq*"},

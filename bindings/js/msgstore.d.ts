@@ -84,8 +84,50 @@ export interface RequestOptions {
   thinking?: boolean | "off" | "on" | "running" | "calls" | "all";
   /** The type of the agent's own answers, if it is not in its views. */
   textType?: string;
+  /** The report's compaction_due: the history costs more than so many tokens. */
+  compactAt?: number;
+  /** No compaction is read: all messages are sent. */
+  full?: boolean;
   /** Further members of the request, such as max_tokens. */
   [member: string]: unknown;
+}
+
+/* What was changed or left out so that the provider accepts the request. */
+export interface Report {
+  /* Messages that the compaction in use covers, its number (0: none), and newer ones that
+   * say nothing to this provider and model. */
+  compacted: number;
+  compaction_seq: number;
+  compaction_unusable: number;
+  compaction_due: boolean;
+  [count: string]: number | boolean;
+}
+
+export interface CompactionPlan {
+  due: boolean;
+  /* Tokens of all that a request has now. */
+  cost: number;
+  first_seq: number;
+  /* The last message to cover; 0: nothing can be covered now. */
+  upto: number;
+  messages: number;
+  /* Tokens of the messages that stay. */
+  kept: number;
+}
+
+export interface Compaction {
+  /* The provider's answer to compactRequest; without it a summary, items, or both. */
+  body?: string | Uint8Array | object;
+  summary?: string;
+  /* What only the provider and the model read, as they made it. */
+  items?: unknown[];
+  model?: string;
+  agentKey?: string;
+  /* Of all agents, not of agentKey alone. */
+  forAll?: boolean;
+  cause?: string;
+  tokensBefore?: number;
+  tokensAfter?: number;
 }
 
 export interface Call {
@@ -172,8 +214,17 @@ export class Store {
   history(location: string, agentKey: string,
     options?: HistoryOptions & { format?: "framework" }): Messages<Stored>;
   history(location: string, agentKey: string, options: HistoryOptions): Messages;
+  /** The report is not enumerable. */
   request(location: string, provider: Provider, options?: RequestOptions):
-    Record<string, any>;
+    Record<string, any> & { readonly report: Report };
+  /** keep: tokens of the newest messages, which stay. */
+  compactPlan(location: string, provider: Provider, keep: number, options?: RequestOptions):
+    CompactionPlan;
+  /** Without a prompt it is the library's; "": the provider's own form. */
+  compactRequest(location: string, provider: Provider, upto: number,
+    options?: RequestOptions & { prompt?: string }): Record<string, any>;
+  /** Nothing is deleted. Returns the number of the compaction. */
+  compact(location: string, provider: Provider, upto: number, options?: Compaction): number;
   pending(location: string, options?: { agentKey?: string; subordinates?: string[] }):
     Pending;
   answer(body: string | Uint8Array | object, provider: Provider, location: string,

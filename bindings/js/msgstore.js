@@ -152,6 +152,8 @@ const names = {
   conversationLimit: "conversation_limit", agentLimit: "agent_limit",
   teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
   exactCase: "exact_case", oldestFirst: "oldest_first", textType: "text_type",
+  compactAt: "compact_at", tokensBefore: "tokens_before", tokensAfter: "tokens_after",
+  forAll: "all",
 };
 
 /* Checks the options of a call and returns them. */
@@ -277,20 +279,53 @@ export class Store {
     return pages(this.#call("history", { location, agentKey, ...checked(options) }));
   }
 
-  /* Returns the body of the next request. Unknown options become its members. */
-  request(location, provider, options = {}) {
+  /* Calls a function that takes the options of request; unknown ones are members of the
+   * body. */
+  #ask(name, location, provider, options, more) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
-      textType, ...extra } = checked(options);
+      textType, compactAt, full, ...extra } = checked(options);
     const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
     if (wrong) refuse(`the option ${wrong} is written in camelCase, such as agentKey`);
     const tool = tools?.findIndex?.((t) => t === null || typeof t !== "object") ?? -1;
     if (tool >= 0) {
       refuse(`tools[${tool}] is ${shown(tools[tool])}, an object was expected`);
     }
-    return this.#call("request", {
+    return this.#call(name, {
       location, provider, model, system, tools, agentKey, subordinates, newest, budget,
-      thinking, textType, extra: Object.keys(extra).length > 0 ? extra : undefined,
-    }).body;
+      thinking, textType, compactAt, full, ...more,
+      extra: Object.keys(extra).length > 0 ? extra : undefined,
+    });
+  }
+
+  /* Returns the body of the next request. Unknown options become its members. Its report
+   * is not enumerable. */
+  request(location, provider, options = {}) {
+    const { body, report } = this.#ask("request", location, provider, options);
+    if (!Object.hasOwn(body, "report")) {
+      Object.defineProperty(body, "report", { value: report, enumerable: false });
+    }
+    return body;
+  }
+
+  /* Returns what a compaction would cover that leaves the newest messages of at most
+   * `keep` tokens. */
+  compactPlan(location, provider, keep, options = {}) {
+    return this.#ask("compact_plan", location, provider, options, { keep });
+  }
+
+  /* Returns the body of the request for the summary of the messages up to `upto`. */
+  compactRequest(location, provider, upto, options = {}) {
+    const { prompt, ...rest } = checked(options);
+    return this.#ask("compact_request", location, provider, rest, { upto, prompt }).body;
+  }
+
+  /* Appends a compaction: what stands in requests for the messages up to `upto`; returns
+   * its number. */
+  compact(location, provider, upto, options = {}) {
+    const { body, ...rest } = checked(options);
+    const given = { location, provider, upto, ...rest };
+    if (body === undefined) return this.#grow("compact", given).seq;
+    return this.#store("compact", given, body).seq;
   }
 
   /* Returns the calls of the newest answer that have no result yet. */
@@ -301,6 +336,11 @@ export class Store {
   /* Stores the answer of a provider: the body of its response, unchanged. textType says
    * for whom its texts are. */
   answer(body, provider, location, { agentKey, textType } = {}) {
+    return this.#store("answer", { provider, location, agentKey, textType }, body);
+  }
+
+  /* Calls a function that stores the body of a response. */
+  #store(name, options, body) {
     const raw = typeof body === "string" || body instanceof Uint8Array;
     if (typeof body?.then === "function" || typeof body?.arrayBuffer === "function") {
       refuse(`body is ${shown(body)}: await it, and the text() of a Response`);
@@ -312,8 +352,7 @@ export class Store {
     /* What is kept of an answer whose usage has no room must not be stored again. */
     const { image_size: records, index_bytes: index } = this.stat();
     const short = this.#size - records - index < 65536 + 12 * text.length;
-    return this.#grow("answer", { provider, location, agentKey, textType }, text,
-      short ? this.image() : undefined);
+    return this.#grow(name, options, text, short ? this.image() : undefined);
   }
 
   search(what, options = {}) {

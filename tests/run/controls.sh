@@ -1951,6 +1951,18 @@ controls()
     control usage_sum_wraps gcc test_ffi \
         usage_is_the_largest_number_when_sums_do_not_fit 100 \
         ms_ffi__add 'n < UINT64_MAX - *sum ? *sum + n : UINT64_MAX' '*sum + n'
+    control first_item_of_a_compaction_alone gcc test_compact \
+        items_of_a_compaction_are_sent_whole 100 \
+        ms__out_each 'some = true' 'it.rest = ms__absent()'
+    control prompt_is_needed_by_the_flat_interface gcc test_ffi \
+        compaction_is_planned_asked_for_and_stored 100 \
+        ms_ffi__compact_request 'f->prompt.ptr ? f->prompt : MS_STR(MS_COMPACT_PROMPT)' \
+        'f->prompt'
+    control answer_without_bytes_is_one gcc test_ffi compaction_has_what_it_is_given 100 \
+        ms_ffi__compact 'f->body.len > 0' 'f->body.ptr'
+    control due_compaction_is_not_told gcc test_ffi \
+        compaction_is_planned_asked_for_and_stored 100 \
+        ms_ffi__report 'f->report.compaction_due' 'false'
     control empty_list_widens_a_query gcc test_ffi \
         query_returns_nothing_when_a_list_is_empty 100 \
         ms_ffi__select '&& q->views == 0;' '&& false;'

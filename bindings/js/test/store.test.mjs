@@ -130,6 +130,101 @@ test("history, request and answer make a loop", async () => {
   assert.equal(store.usage("l").output_tokens, 2);
 });
 
+const talk = (store, turns) => {
+  for (let n = 0; n < turns; n++) {
+    store.append([user(`question ${n}`), assistant(`answer ${n}`)], "l");
+  }
+};
+const questions = (body) => [...JSON.stringify(body).matchAll(/question (\d)/g)]
+  .map((m) => Number(m[1]));
+
+test("a compaction stands for what it covers", async () => {
+  const store = await fresh();
+  talk(store, 6);
+  const how = { model: "m", system: "be brief", compactAt: 60 };
+  let body = store.request("l", "openai", how);
+  assert.equal(body.report.compaction_due, true);
+  assert.equal(body.report.compacted, 0);
+  assert.deepEqual(questions(body), [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(Object.keys(body), ["model", "messages"]);
+  const plan = store.compactPlan("l", "openai", 20, how);
+  assert.deepEqual([plan.due, plan.upto, plan.messages], [true, 10, 10]);
+  assert.equal(plan.cost, body.report.cost);
+  const ask = store.compactRequest("l", "openai", plan.upto, { ...how, max_tokens: 9 });
+  assert.deepEqual(questions(ask), [0, 1, 2, 3, 4]);
+  assert.equal(ask.max_tokens, 9);
+  assert.ok(ask.messages.at(-1).content.endsWith("Write only the summary."));
+  assert.ok(store.compactRequest("l", "openai", 10, { ...how, prompt: "In short?" })
+    .messages.at(-1).content.endsWith("In short?"));
+  assert.deepEqual(store.compactRequest("l", "anthropic", 10,
+    { ...how, prompt: "", max_tokens: 9 }).compaction, { type: "summarize" });
+  const seq = store.compact("l", "openai", plan.upto, { model: "m", body: {
+    choices: [{ message: { content: "They counted." }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 70, completion_tokens: 3 } } });
+  body = store.request("l", "openai", how);
+  assert.equal(seq, 13);
+  assert.deepEqual([body.report.compaction_seq, body.report.compacted,
+    body.report.compaction_unusable, body.report.compaction_due], [13, 10, 0, false]);
+  assert.deepEqual(questions(body), [5]);
+  assert.ok(JSON.stringify(body).includes("They counted."));
+  assert.deepEqual(questions(store.request("l", "openai", { ...how, full: true })),
+    [0, 1, 2, 3, 4, 5]);
+  assert.equal(store.query("l").length, 13);
+  assert.equal(store.usage("l").input_tokens, 70);
+  assert.equal(store.rewind("l", 12), 1);
+  assert.deepEqual(questions(store.request("l", "openai", how)), [0, 1, 2, 3, 4, 5]);
+});
+
+test("a compaction is of its agent or of all", async () => {
+  const store = await fresh();
+  talk(store, 3);
+  const item = { type: "compaction", encrypted_content: "AA" };
+  store.compact("l", "openai-responses", 4, { model: "m", items: [item], agentKey: "ann",
+    cause: "auto", tokensBefore: 90, tokensAfter: 7 });
+  const [found] = store.query("l", { types: ["compaction"] });
+  assert.deepEqual(found.compaction, { keep: 2, cause: "auto", tokens_before: 90,
+    tokens_after: 7, items: [item] });
+  assert.equal(found.agent_key, "ann");
+  const body = store.request("l", "openai-responses", { model: "m", agentKey: "ann" });
+  assert.deepEqual(body.input[0], item);
+  assert.deepEqual(questions(body), [2]);
+  const bob = { model: "m", agentKey: "bob" };
+  assert.deepEqual(questions(store.request("l", "openai", bob)), [0, 1, 2]);
+  store.compact("l", "openai", 4, { summary: "They spoke.", agentKey: "ann", forAll: true });
+  assert.deepEqual(questions(store.request("l", "openai", bob)), [2]);
+});
+
+test("a compaction of nothing is refused", async () => {
+  const store = await fresh();
+  talk(store, 2);
+  const refused = (code, run) => assert.throws(run, (e) => e instanceof MsgstoreError
+    && e.code === code);
+  refused("E_MISSING", () => store.compact("l", "openai", 2));
+  refused("E_MISSING", () => store.compact("l", "openai", 2, { body: "" }));
+  refused("E_ARGUMENT", () => store.compact("l", "openai", 2, { body: 3 }));
+  refused("E_KIND", () => store.compact("l", "openai", 2, { items: {} }));
+  refused("E_ARGUMENT", () => store.compact("l", "openai", 2, { sumary: "s" }));
+  refused("E_ARGUMENT", () => store.compact("l", "openai", 2,
+    { summary: "s", body: { choices: [] } }));
+  refused("E_NOT_FOUND", () => store.compact("l", "openai", 9, { summary: "s" }));
+  refused("E_CONFLICT", () => store.compactRequest("l", "openai", 0, { model: "m" }));
+  refused("E_ARGUMENT", () => store.request("l", "openai", { model: "m", compact_at: 5 }));
+  assert.equal(store.stat().messages, 4);
+});
+
+test("a compaction is stored once when the buffer fills at the note", async () => {
+  const body = { choices: [{ message: { content: "They waited." }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 70, completion_tokens: 3 } };
+  for (let pad = 15000; pad < 16000; pad += 8) {
+    const store = await fresh({ size: 16384 });
+    store.append(user("x".repeat(pad)), "l");
+    store.compact("l", "openai", 1, { body });
+    const stored = store.query("l", { types: ["compaction"] }).length;
+    assert.deepEqual([stored, store.usage("l").notes], [1, 1], `pad ${pad}`);
+    store.close();
+  }
+});
+
 test("changes show", async () => {
   const store = await fresh();
   store.append([user("a"), assistant("b"), user("c")], "l");

@@ -17,6 +17,16 @@ export async function program(): Promise<string[]> {
     messages[0].role, typeof generateText];
 }
 
+export function shorten(store: Store, answer: string): boolean {
+  const plan = store.compactPlan("l", "openai", 8000, { model: "m", compactAt: 100000 });
+  const body = store.compactRequest("l", "openai", plan.upto, { model: "m", prompt: "p" });
+  const seq: number = store.compact("l", "openai", plan.upto, { body: answer, forAll: true });
+  // @ts-expect-error: options of compact are known
+  store.compact("l", "openai", seq, { sumary: "s" });
+  const report = store.request("l", "openai", { model: "m", full: true }).report;
+  return body.messages.length > 0 && report.compaction_due;
+}
+
 export function tidy(store: Store): void {
   using held = store;
   for (const message of held.query("l")) held.hide(message.seq);

@@ -46,6 +46,14 @@ class History(List[Message]):
     seqs: Sequence[int] = ()
 
 
+class Request(Dict[str, Any]):
+    """The body of a request. ``report`` has the counts of what was changed or left out so
+    that the provider accepts it, what a compaction covers (compacted, compaction_seq,
+    compaction_unusable), and whether one is due (compaction_due)."""
+
+    report: Mapping[str, Any] = {}
+
+
 def _kind(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
@@ -100,6 +108,20 @@ def _words(name: str, words: Iterable[str]) -> List[str]:
     if isinstance(words, str):
         raise ArgumentError("E_KIND", f"{name} is {words!r}, a list was expected", name)
     return list(words)
+
+
+def _response(body: Any) -> bytes:
+    """Returns the body of a provider's response as bytes."""
+    if isinstance(body, str):
+        return _ffi.utf8(body)
+    if isinstance(body, (bytes, bytearray)):
+        return bytes(body)
+    if hasattr(body, "model_dump"):
+        body = body.model_dump(mode="json", exclude_none=True, by_alias=True)
+    if not isinstance(body, Mapping):
+        raise ArgumentError("E_KIND", f"body is {_kind(body)}: the body of a "
+                            "response was expected, as bytes, text or dict", "body")
+    return _ffi.encode(body)
 
 
 def _given(**arguments: Any) -> Dict[str, Any]:
@@ -189,18 +211,9 @@ class Store:
         how many tools are to be called now. If storing the note of its usage fails, the
         messages stay.
         """
-        if isinstance(body, str):
-            body = _ffi.utf8(body)
-        elif not isinstance(body, (bytes, bytearray)):
-            if hasattr(body, "model_dump"):
-                body = body.model_dump(mode="json", exclude_none=True, by_alias=True)
-            if not isinstance(body, Mapping):
-                raise ArgumentError("E_KIND", f"body is {_kind(body)}: the body of a "
-                                    "response was expected, as bytes, text or dict", "body")
-            body = _ffi.encode(body)
         args = _given(provider=provider, location=location, agent_key=agent_key,
                       text_type=text_type)
-        return _ffi.call("answer", self._open, args, bytes(body))
+        return _ffi.call("answer", self._open, args, _response(body))
 
     # ---- Reading.
 
@@ -288,17 +301,33 @@ class Store:
                 agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
                 newest: Optional[int] = None, budget: Optional[int] = None,
                 thinking: Union[bool, str] = False, text_type: Optional[str] = None,
-                **extra: Any) -> Dict[str, Any]:
+                compact_at: Optional[int] = None, full: bool = False,
+                **extra: Any) -> Request:
         """Returns the body of the next request: a history that the provider accepts.
 
         With ``agent_key`` it has what that agent reads; what other agents said is user
         text with their names. ``text_type`` is that of ``answer``. ``extra`` are further
         members of the request, such as max_tokens. ``thinking`` is True (sent back
-        as the provider wants it), "running", "calls" or "all".
+        as the provider wants it), "running", "calls" or "all". The newest compaction is
+        sent instead of what it covers, unless ``full``; ``report["compaction_due"]`` says
+        that the history costs more than ``compact_at`` tokens.
         """
+        return self._request("request", {}, location, provider, model=model, system=system,
+                             tools=tools, agent_key=agent_key, subordinates=subordinates,
+                             newest=newest, budget=budget, thinking=thinking,
+                             text_type=text_type, compact_at=compact_at, full=full, **extra)
+
+    def _request(self, op: str, more: Dict[str, Any], location: str, provider: str, *,
+                 model: Optional[str] = None, system: Optional[str] = None,
+                 tools: Optional[Sequence[Any]] = None, agent_key: Optional[str] = None,
+                 subordinates: Sequence[str] = (), newest: Optional[int] = None,
+                 budget: Optional[int] = None, thinking: Union[bool, str] = False,
+                 text_type: Optional[str] = None, compact_at: Optional[int] = None,
+                 full: bool = False, **extra: Any) -> Any:
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,
-                      thinking=thinking, text_type=text_type)
+                      thinking=thinking, text_type=text_type, compact_at=compact_at,
+                      full=full, **more)
         if tools is not None:
             args["tools"] = list(tools)
             for i, tool in enumerate(args["tools"]):
@@ -309,7 +338,51 @@ class Store:
             args["subordinates"] = _words("subordinates", subordinates)
         if extra:
             args["extra"] = extra
-        return _ffi.call("request", self._open, args)["body"]
+        result = _ffi.call(op, self._open, args)
+        if "body" not in result:
+            return result
+        body = Request(result["body"])
+        body.report = result.get("report", {})
+        return body
+
+    def compact_plan(self, location: str, provider: str, keep: int,
+                     **options: Any) -> Dict[str, Any]:
+        """Returns what a compaction would cover that leaves the newest messages of at most
+        ``keep`` tokens; ``options`` are those of ``request``. Changes nothing.
+
+        ``upto`` is the last message covered, 0 if nothing can be covered now; the others
+        are due, cost, first_seq, messages (covered) and kept (tokens that stay).
+        """
+        return self._request("compact_plan", {"keep": keep}, location, provider, **options)
+
+    def compact_request(self, location: str, provider: str, upto: int, *,
+                        prompt: Optional[str] = None, **options: Any) -> Request:
+        """Returns the body of the request for the summary: the messages up to ``upto``, a
+        number of a plan, and the prompt. Without one it is the library's, with "" the
+        provider's own form, which Anthropic and Responses have. ``options`` are those of
+        ``request``."""
+        more = {"upto": upto, "prompt": prompt}
+        return self._request("compact_request", more, location, provider, **options)
+
+    def compact(self, location: str, provider: str, upto: int, *, body: Any = None,
+                summary: Optional[str] = None, items: Optional[Sequence[Any]] = None,
+                model: Optional[str] = None, agent_key: Optional[str] = None,
+                for_all: bool = False, cause: Optional[str] = None,
+                tokens_before: Optional[int] = None,
+                tokens_after: Optional[int] = None) -> int:
+        """Appends a compaction, which requests have instead of the messages up to ``upto``,
+        and returns its number. Nothing is deleted; a rewind to before it undoes it.
+
+        ``body`` is the provider's answer to ``compact_request``; without it a ``summary``,
+        or ``items`` that only ``provider`` and ``model`` read, or both. It is of that
+        agent, with ``for_all`` of all. Messages that came since the plan stay. If storing
+        the note of its usage fails, the compaction stays.
+        """
+        args = _given(location=location, provider=provider, upto=upto, summary=summary,
+                      items=items, model=model, agent_key=agent_key, all=for_all,
+                      cause=cause, tokens_before=tokens_before, tokens_after=tokens_after)
+        text = b"" if body is None else _response(body)
+        return _ffi.call("compact", self._open, args, text)["seq"]
 
     def pending(self, location: str, *, agent_key: Optional[str] = None,
                 subordinates: Sequence[str] = ()) -> Dict[str, Any]:

@@ -117,6 +117,253 @@ def test_openai_session_survives_its_process(tmp_path):
     assert [item["content"] for item in found] == ["0", "1", "2"]
 
 
+class Compactions:
+    """OpenAI's responses.compact: user messages and one encrypted item, or `output`.
+    `meanwhile` is run before it answers."""
+
+    def __init__(self, output=None):
+        self.responses, self.asked, self.meanwhile, self.output = self, [], None, output
+
+    async def compact(self, **what):
+        from openai._models import construct_type
+        from openai.types.responses.compacted_response import CompactedResponse
+
+        self.asked.append(what)
+        if self.meanwhile:
+            await self.meanwhile()
+        n = len(self.asked)
+        return construct_type(type_=CompactedResponse, value={
+            "id": f"resp_c{n}", "created_at": 1, "object": "response.compaction",
+            "output": self.output if self.output is not None else [
+                {"id": "msg_u", "type": "message", "role": "user", "status": "completed",
+                 "content": [{"type": "input_text", "text": "q", "detail": None}]},
+                {"id": f"cmp_{n}", "type": "compaction", "encrypted_content": f"C{n}",
+                 "created_by": "x"}],
+            "usage": {"input_tokens": 900, "output_tokens": 70, "total_tokens": 970,
+                      "input_tokens_details": {"cached_tokens": 0},
+                      "output_tokens_details": {"reasoning_tokens": 0}}})
+
+
+def compacted(n):
+    return [{"id": "msg_u", "type": "message", "role": "user", "status": "completed",
+             "content": [{"type": "input_text", "text": "q"}]},
+            {"id": f"cmp_{n}", "type": "compaction", "encrypted_content": f"C{n}"}]
+
+
+def said(n):
+    return [{"role": "user", "content": f"q{n}"},
+            {"type": "message", "role": "assistant", "id": f"m{n}", "status": "completed",
+             "content": [{"type": "output_text", "text": f"a{n}", "annotations": []}]}]
+
+
+def test_openai_session_compacts_and_keeps_all(store):
+    agents = pytest.importorskip("agents")
+    from agents.memory import OpenAIResponsesCompactionAwareSession
+    from agents.usage import Usage
+
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession, MsgstoreSession
+
+    client = Compactions()
+    session = MsgstoreCompactionSession(store, "chat", client=client, model="gpt-5.1")
+    assert isinstance(session, OpenAIResponsesCompactionAwareSession)
+    assert agents.is_openai_responses_compaction_aware_session(session)
+    assert not agents.is_openai_responses_compaction_aware_session(
+        MsgstoreSession(store, "chat"))
+    history = [item for n in range(9) for item in said(n)]
+    wrapper = agents.RunContextWrapper(None, usage=Usage())
+
+    async def walk():
+        await session.run_compaction({"force": True})  # nothing is there
+        await session.add_items(history)
+        await session.run_compaction({"response_id": "r"})  # nine candidates
+        assert client.asked == [] and await session.get_items() == history
+        await session.add_items(said(9))
+        await session.run_compaction({"response_id": "r", "store": True}, wrapper=wrapper)
+        assert client.asked == [{"model": "gpt-5.1", "input": history + said(9)}]
+        assert await session.get_items() == compacted(1)
+        await session.add_items(said(10))
+        assert await session.get_items() == compacted(1) + said(10)
+        assert await session.get_items(2) == said(10)
+        assert await session.get_items(3) == compacted(1)[1:] + said(10)
+        plain = MsgstoreSession(store, "chat")
+        assert await plain.get_items() == compacted(1) + said(10)
+
+    run(walk())
+    assert wrapper.usage.input_tokens == 900 and store.usage("chat")["output_tokens"] == 70
+    assert [m.content for m in store.query("chat", types=["user_message"])] == [
+        f"q{n}" for n in range(11)]
+    made = store.query("chat", types=["compaction"])[0]
+    assert made["compaction"]["cause"] == "auto"
+    assert made["signed"] == {"provider": "openai-responses", "model": "gpt-5.1"}
+    body = store.request("chat", "openai-responses", model="gpt-5.1")
+    assert body["input"][:2] == compacted(1) and body.report["compacted"] == 20
+    store.hide(made.seq)
+    assert run(session.get_items()) == history + said(9) + said(10)
+
+
+def test_openai_session_waits_for_results_before_it_compacts(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession
+
+    client = Compactions()
+    session = MsgstoreCompactionSession(store, "chat", client=client)
+    call = {"type": "function_call", "name": "f", "call_id": "c", "arguments": "{}",
+            "_agents_tool_title": "F"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "42"}
+    ask = {"type": "mcp_approval_request", "id": "a", "name": "f", "arguments": "{}",
+           "server_label": "s"}
+    search = {"type": "web_search_call", "id": "w", "status": "completed"}
+
+    async def walk():
+        for item, open_ in ((call, True), (result, False), (ask, True),
+                            ({"type": "mcp_approval_response", "approval_request_id": "a",
+                              "approve": True}, False), (search, False)):
+            await session.add_items([item])
+            count = len(client.asked)
+            await session.run_compaction({"force": True})
+            assert len(client.asked) == count + (not open_), item["type"]
+        assert "_agents_tool_title" not in client.asked[0]["input"][0]
+        with pytest.raises(ValueError):
+            await session.run_compaction({"compaction_mode": "previous_response_id"})
+        await session.run_compaction({"compaction_mode": "previous_response_id",
+                                      "response_id": "r", "force": True})
+        assert client.asked[-1] == {"model": "gpt-4.1", "previous_response_id": "r"}
+
+    run(walk())
+
+
+def test_openai_session_takes_any_output(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession
+
+    answer = said(0)[1]
+    reasoning = {"type": "reasoning", "id": "r", "summary": []}
+    bare = {name: value for name, value in answer.items() if name != "id"}
+
+    async def walk():
+        for n, (output, found) in enumerate((([answer], [bare]),
+                                             ([reasoning, answer], [reasoning, answer]))):
+            client = Compactions(output)
+            session = MsgstoreCompactionSession(store, f"chat {n}", client=client)
+            await session.add_items(said(0))
+            await session.run_compaction({"force": True})
+            assert await session.get_items() == found
+            client.output = []
+            with pytest.raises(msgstore.ArgumentError):
+                await session.run_compaction({"force": True})
+            assert await session.get_items() == found
+
+    run(walk())
+
+
+def test_openai_session_changes_while_it_compacts(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession
+
+    client = Compactions()
+    session = MsgstoreCompactionSession(store, "chat", client=client)
+
+    async def walk():
+        await session.add_items(said(0))
+        client.meanwhile = lambda: session.add_items(said(1))
+        await session.run_compaction({"force": True})
+        assert await session.get_items() == compacted(1) + said(1)
+        client.meanwhile = session.pop_item  # an item that is kept
+        await session.run_compaction({"force": True})
+        left = compacted(1) + said(1)[:1]
+        assert await session.get_items() == left
+        client.meanwhile = session.clear_session
+        await session.run_compaction({"force": True})
+        assert await session.get_items() == []
+
+    run(walk())
+
+
+def test_openai_session_pops_what_was_compacted(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession
+
+    client = Compactions()
+    session = MsgstoreCompactionSession(store, "chat", client=client)
+
+    async def walk():
+        await session.add_items(said(0))
+        client.meanwhile = lambda: session.add_items(said(1))
+        await session.run_compaction({"force": True})
+        await session.add_items(said(2))
+        store.append({"type": "injected_context", "content": "a note"}, "chat")
+        whole = compacted(1) + said(1) + said(2)
+        while whole:
+            assert await session.get_items() == whole
+            assert await session.pop_item() == whole.pop()
+        assert await session.get_items() == [] and await session.pop_item() is None
+        await session.add_items(said(3))
+        assert await session.get_items() == said(3)
+
+    run(walk())
+
+
+def test_openai_session_reads_a_summary(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    session = MsgstoreSession(store, "chat")
+    run(session.add_items(said(0) + said(1)))
+    store.compact("chat", "openai", 2, summary="They spoke.")
+    store.compact("chat", "openai", 3, summary="of ann", agent_key="ann")
+    store.compact("chat", "anthropic", 3, items=[{"type": "compaction", "content": None}])
+    summary = "<conversation_summary>\nThey spoke.\n</conversation_summary>"
+    assert run(session.get_items()) == [{"role": "user", "content": summary}] + said(1)
+    assert run(session.get_items(1)) == said(1)[1:]
+
+
+def test_openai_runner_compacts_the_session(store):
+    agents = pytest.importorskip("agents")
+    from agents.items import ModelResponse
+    from agents.memory import OpenAIResponsesCompactionSession
+    from agents.models.interface import Model
+    from agents.usage import Usage
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession, MsgstoreSession
+
+    class Echo(Model):
+        async def get_response(self, system_instructions, input, *args, **kwargs):
+            seen.append(input)
+            text = ResponseOutputText(type="output_text", text="a", annotations=[])
+            message = ResponseOutputMessage(id=f"m{len(seen)}", type="message",
+                                            role="assistant", status="completed",
+                                            content=[text])
+            return ModelResponse(output=[message], usage=Usage(), response_id="r")
+
+        def stream_response(self, *args, **kwargs):
+            raise NotImplementedError
+
+    agents.set_tracing_disabled(True)
+    agent = agents.Agent(name="a", model=Echo())
+
+    def three(context):
+        return len(context["compaction_candidate_items"]) >= 3
+
+    client = Compactions()
+    ours = MsgstoreCompactionSession(store, "ours", client=client,
+                                     should_trigger_compaction=three)
+    theirs = OpenAIResponsesCompactionSession(  # ours below the SDK's own
+        "theirs", MsgstoreSession(store, "theirs"), client=Compactions(),
+        compaction_mode="input", should_trigger_compaction=three)
+    for session, stored in ((ours, 9), (theirs, 4)):
+        seen = []
+
+        async def walk():
+            for n in range(4):
+                await agents.Runner.run(agent, f"q{n}", session=session)
+
+        run(walk())
+        assert seen[3][1:] == compacted(1)[1:] + [{"role": "user", "content": "q3"}]
+        assert len(store.query(session.session_id)) == stored
+    assert len(client.asked) == 1 and len(client.asked[0]["input"]) == 6
+
+
 # ---- LangChain
 
 @pytest.mark.parametrize("package, module, name, arguments", [

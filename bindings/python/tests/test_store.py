@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -126,6 +127,73 @@ def test_what_agents_say_is_not_the_words_of_others(store):
     for wrong in ("task", "nothing"):
         with pytest.raises(msgstore.ArgumentError):
             store.answer(says("x"), "openai", "l", text_type=wrong)
+
+
+def talk(store, turns):
+    for n in range(turns):
+        store.append([msgstore.user(f"question {n}"), msgstore.assistant(f"answer {n}")], "l")
+
+
+def questions(body):
+    return [int(word) for word in re.findall(r"question (\d)", json.dumps(body))]
+
+
+def test_a_compaction_stands_for_what_it_covers(store):
+    talk(store, 6)
+    how = {"model": "m", "system": "be brief", "compact_at": 60}
+    body = store.request("l", "openai", **how)
+    assert body.report["compaction_due"] is True and body.report["compacted"] == 0
+    assert questions(body) == [0, 1, 2, 3, 4, 5] and "compact_at" not in body
+    plan = store.compact_plan("l", "openai", 20, **how)
+    assert plan["due"] is True and plan["messages"] == plan["upto"] == 10
+    assert plan["cost"] == body.report["cost"]
+    summary = store.compact_request("l", "openai", plan["upto"], max_tokens=9, **how)
+    assert questions(summary) == [0, 1, 2, 3, 4] and summary["max_tokens"] == 9
+    assert summary["messages"][-1]["content"].endswith("Write only the summary.")
+    assert store.compact_request("l", "openai", 10, prompt="In short?", **how)[
+        "messages"][-1]["content"].endswith("In short?")
+    own = store.compact_request("l", "anthropic", 10, prompt="", max_tokens=9, **how)
+    assert own["compaction"] == {"type": "summarize"}
+    seq = store.compact("l", "openai", plan["upto"], model="m", body={
+        "choices": [{"message": {"content": "They counted."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 70, "completion_tokens": 3}})
+    body = store.request("l", "openai", **how)
+    assert seq == 13 == body.report["compaction_seq"] and body.report["compacted"] == 10
+    assert questions(body) == [5] and "They counted." in json.dumps(body)
+    assert not body.report["compaction_due"] and not body.report["compaction_unusable"]
+    assert questions(store.request("l", "openai", full=True, **how)) == [0, 1, 2, 3, 4, 5]
+    assert len(store.query("l")) == 13 and store.usage("l")["input_tokens"] == 70
+    assert store.rewind("l", 12) == 1
+    assert questions(store.request("l", "openai", **how)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_compaction_is_of_its_agent_or_of_all(store):
+    talk(store, 3)
+    item = {"type": "compaction", "encrypted_content": "AA"}
+    store.compact("l", "openai-responses", 4, model="m", items=[item], agent_key="ann",
+                  cause="auto", tokens_before=90, tokens_after=7)
+    found = store.query("l", types=["compaction"])[0]
+    assert found["compaction"] == {"keep": 2, "cause": "auto", "tokens_before": 90,
+                                   "tokens_after": 7, "items": [item]}
+    assert found["agent_key"] == "ann"
+    body = store.request("l", "openai-responses", model="m", agent_key="ann")
+    assert body["input"][0] == item and questions(body) == [2]
+    assert questions(store.request("l", "openai", model="m", agent_key="bob")) == [0, 1, 2]
+    store.compact("l", "openai", 4, summary="They spoke.", agent_key="ann", for_all=True)
+    assert questions(store.request("l", "openai", model="m", agent_key="bob")) == [2]
+
+
+def test_a_compaction_of_nothing_is_refused(store):
+    talk(store, 2)
+    for wrong in ({}, {"body": b""}, {"summary": " "}, {"items": {}}, {"body": 3},
+                  {"summary": "s", "body": {"choices": []}}):
+        with pytest.raises(msgstore.ArgumentError):
+            store.compact("l", "openai", 2, **wrong)
+    with pytest.raises(msgstore.NotFoundError):
+        store.compact("l", "openai", 9, summary="s")
+    with pytest.raises(msgstore.ConflictError):
+        store.compact_request("l", "openai", 0, model="m")
+    assert len(store) == 4
 
 
 def test_changes(store):

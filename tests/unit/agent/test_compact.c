@@ -611,6 +611,35 @@ TEST(answer_to_the_request_becomes_the_compaction)
     }
 }
 
+/* Of several items all are sent, as their maker wrote them. */
+TEST(items_of_a_compaction_are_sent_whole)
+{
+    static const struct {
+        const char *provider, *items, *has;
+    } rows[] = {
+        {"openai-responses",
+         "[ {\"type\":\"message\",\"role\":\"user\",\"content\":\"one\"} ,"
+         "{\"type\":\"compaction\",\"encrypted_content\":\"A\"}]",
+         "\"input\":[{\"type\":\"message\",\"role\":\"user\",\"content\":\"one\"},"
+         "{\"type\":\"compaction\",\"encrypted_content\":\"A\"},{\"role\":\"user\","},
+        {"anthropic", "[{\"type\":\"compaction\",\"content\":\"a\"},{\"type\":\"text\","
+         "\"text\":\"b\"}]",
+         "[{\"type\":\"compaction\",\"content\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = heap();
+        ms_error err;
+        for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, rows[i].provider);
+        const ms_compaction c = {.items = ms_str_of(rows[i].items), .upto = 8};
+        must_ok(ms_compact(&ask, &c, NULL, &err), &err, "compact");
+        ms_str body = plain_body_of(&ask, NULL);
+        if (!has_text(body, rows[i].has)) fail_msg("%.*s", (int)body.len, body.ptr);
+        assert_string_equal(questions_in(body, 9), "2");
+        store_close(&s);
+    }
+}
+
 /* A summary whose stream was interrupted is none. */
 TEST(interrupted_compaction_is_passed_over)
 {

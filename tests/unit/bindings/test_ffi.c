@@ -360,6 +360,8 @@ TEST(call_is_refused_when_the_store_is_null)
         {"pending", "{\"location\":\"l\"}"},
         {"request", "{\"provider\":\"openai\",\"location\":\"l\",\"agent_key\":\"w\"}"},
         {"answer", "{\"provider\":\"openai\",\"location\":\"l\"}"},
+        {"compact", "{\"provider\":\"openai\",\"location\":\"l\",\"upto\":1}"},
+        {"compact_plan", "{\"provider\":\"openai\",\"location\":\"l\",\"keep\":1}"},
         {"amend", "{\"seq\":1,\"message\":{}}"}, {"hide", "{\"seq\":1}"},
     };
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -379,6 +381,8 @@ TEST(change_is_made_or_refused_when_memory_ends)
         {"note", "{\"seq\":1,\"kind\":\"k\",\"value\":1}", NULL},
         {"hide", "{\"seq\":2}", NULL},
         {"fork", "{\"location\":\"l\",\"to\":\"other\",\"seq\":2}", NULL},
+        {"compact", "{\"provider\":\"openai\",\"location\":\"l\",\"upto\":1}",
+         "{\"choices\":[{\"finish_reason\":\"stop\",\"message\":{\"content\":\"s\"}}]}"},
     };
     for (size_t i = 1, len = strlen(many); i < 1500; i++, len += strlen(many + len))
         strcpy(many + len, ",{\"type\":\"user_message\",\"content\":\"x\"}");

@@ -1,18 +1,23 @@
-"""A Session of the OpenAI Agents SDK over a store.
+"""Sessions of the OpenAI Agents SDK over a store.
 
     store = msgstore.open("agents.msl")
     session = MsgstoreSession(store, "chat_1")
     await Runner.run(agent, "Hello", session=session)
+
+MsgstoreCompactionSession also compacts: a long history is sent as OpenAI's compaction of
+it, and stays in the store.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Dict, List, Optional
+import logging
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from agents.memory import SessionSettings
 
-from .._ffi import NotFoundError
+from .._ffi import ArgumentError, NotFoundError
 from ..store import Message, Store, action, observation
 from ._items import chat, items, object_of, store_of, text_of, wrap
 
@@ -31,6 +36,32 @@ def _message(item: Dict[str, Any]) -> Message:
     return wrap(message, item)
 
 
+PROVIDER = "openai-responses"
+log = logging.getLogger("msgstore")
+
+
+class _Compaction(NamedTuple):
+    seq: int
+    keep: int  # messages before it that stay
+    items: List[Any]
+    model: Optional[str]
+
+
+def _compaction(message: Message) -> Optional[_Compaction]:
+    """Returns what a compaction has for a session: items of Responses, or a summary."""
+    made, signed = (value if isinstance(value, dict) else {} for value in
+                    (message.get("compaction"), message.get("signed")))
+    if "agent_key" in message or message.get("outcome") == "interrupted":
+        return None
+    found, text = made.get("items"), text_of(message.content)
+    if not isinstance(found, list) or signed.get("provider") != PROVIDER:
+        if not text.strip():
+            return None
+        text = f"<conversation_summary>\n{text}\n</conversation_summary>"
+        found = [{"role": "user", "content": text}]
+    return _Compaction(message.seq, made.get("keep") or 0, found, signed.get("model"))
+
+
 class MsgstoreSession:
     """One conversation; its items come back exactly as they were added.
 
@@ -38,7 +69,8 @@ class MsgstoreSession:
 
     A removed item is hidden, not erased: a location that was forked before still has it.
     ``msgstore compact`` drops it. Messages of other writers are no items, and stay until
-    the session is cleared.
+    the session is cleared. But for compactions (``Store.compact``): the newest one of all
+    agents is read instead of what it covers.
     """
 
     def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
@@ -47,6 +79,7 @@ class MsgstoreSession:
         self.session_settings = SessionSettings().resolve(session_settings)
         self.store = store_of(store)
         self.location = location or session_id
+        self._lock = threading.Lock()
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
         """Returns all items, or the newest ``limit``, oldest first."""
@@ -57,11 +90,37 @@ class MsgstoreSession:
         return await asyncio.to_thread(self._newest, limit)
 
     def _newest(self, limit: Optional[int]) -> List[Any]:
+        if limit is None:
+            return self._read()
         found = self.store.query(self.location, limit=limit)
         own = items(found)
-        if limit is None or len(own) == len(found):
-            return own
-        return items(self.store.query(self.location))[-limit:]
+        return own if len(own) == len(found) else self._read()[-limit:]
+
+    def _in_use(self) -> Optional[_Compaction]:
+        """Returns the newest compaction that has something for a session."""
+        before = None
+        while True:
+            found = self.store.query(self.location, types=["compaction"], limit=1,
+                                     before_seq=before)
+            if not found:
+                return None
+            made = _compaction(found[0])
+            if made is not None:
+                return made
+            before = found[0].seq
+
+    def _read(self, made: Optional[_Compaction] = None,
+              last: Optional[int] = None) -> List[Any]:
+        """Returns all items, or those up to a number, with a compaction in the place of
+        what it covers."""
+        made = made or self._in_use()
+        end = None if last is None else last + 1
+        if made is None:
+            return items(self.store.query(self.location, before_seq=end))
+        found = made.items + items(self.store.query(
+            self.location, before_seq=made.seq, limit=made.keep)) if made.keep else made.items
+        return found + items(self.store.query(self.location, after_seq=made.seq,
+                                              before_seq=end))
 
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
@@ -80,6 +139,9 @@ class MsgstoreSession:
             if not newest:
                 return None
             before = newest[0].seq
+            made = _compaction(newest[0]) if newest[0].type == "compaction" else None
+            if made is not None:
+                return self._pop_compacted(made)
             if "item" not in newest[0]:  # of another writer
                 continue
             try:
@@ -89,6 +151,156 @@ class MsgstoreSession:
                 continue
             return newest[0]["item"]
 
+    def _pop_compacted(self, made: _Compaction) -> Optional[Any]:
+        """Removes the newest item of what a compaction has and leaves: by another one, which
+        covers all that is there and has the other items."""
+        with self._lock:
+            made = self._in_use() or made
+            found = self._read(made, made.seq)
+            if found:
+                self.store.compact(self.location, PROVIDER, made.seq, items=found[:-1],
+                                   model=made.model)
+        return found[-1] if found else None
+
     async def clear_session(self) -> None:
         """Removes all items."""
         await asyncio.to_thread(self.store.rewind, self.location, 0)
+
+
+def _plain(item: Any) -> Any:
+    """Returns an item as a dict of what the API takes."""
+    if not isinstance(item, dict):
+        item = item.model_dump(exclude_unset=True, warnings=False)
+    return {name: value for name, value in item.items()
+            if name != "created_by" and not name.startswith("_agents_")}
+
+
+def _replayable(output: List[Any]) -> List[Any]:
+    """Returns the output of a compaction as input: without members that are null, and
+    without the ids of answers whose reasoning is not there."""
+    found = [_plain(item) for item in output]
+    reasons = any(item.get("type") == "reasoning" for item in found)
+    for item in found:
+        if item.get("role") == "user" and isinstance(item.get("content"), list):
+            item["content"] = [{name: value for name, value in part.items()
+                                if value is not None} for part in item["content"]]
+        if item.get("role") == "assistant" and not reasons:
+            item.pop("id", None)
+    return found
+
+
+def _is_open(found: List[Any]) -> bool:
+    """Are there calls, or requests for an approval, without a result?"""
+    asked: Set[Any] = set()
+    answered: Set[Any] = set()
+    for item in found:
+        kind = item.get("type") or ""
+        if kind.endswith("_output"):
+            answered.update((item.get("call_id"), item.get("id")))
+        elif kind == "mcp_approval_response":
+            answered.add(item.get("approval_request_id"))
+        elif kind == "mcp_approval_request":
+            asked.add(item.get("id"))
+        elif kind.endswith("_call") and item.get("call_id"):
+            asked.add(item["call_id"])
+    return not asked <= answered
+
+
+class MsgstoreCompactionSession(MsgstoreSession):
+    """A session that compacts: after a turn the SDK calls ``run_compaction``, which sends
+    the items to OpenAI's ``responses.compact`` and appends what comes back.
+
+    Nothing is deleted or hidden: ``get_items`` begins with the compaction, the messages
+    before it stay in the store. ``store.hide`` of the message of type "compaction" undoes
+    it. Items that are added meanwhile stay as they are.
+
+    should_trigger_compaction: the SDK's hook, called with a dict of response_id,
+    compaction_mode, compaction_candidate_items and session_items; by default true from 10
+    candidates on, which are all items but those of the user and compactions.
+    compaction_mode: "input" sends the items; "previous_response_id" lets OpenAI take what
+    it has stored, which must be the same. "auto" is "input".
+    """
+
+    def __init__(self, store: Store, session_id: str, *, client: Any = None,
+                 model: str = "gpt-4.1", compaction_mode: str = "input",
+                 should_trigger_compaction: Optional[Callable[[Dict[str, Any]], bool]] = None,
+                 location: Optional[str] = None, session_settings: Any = None):
+        super().__init__(store, session_id, location=location,
+                         session_settings=session_settings)
+        if compaction_mode not in ("auto", "input", "previous_response_id"):
+            raise ArgumentError("E_ARGUMENT", f"compaction_mode is {compaction_mode!r}: "
+                                "auto, input or previous_response_id was expected")
+        self.model = model
+        self.compaction_mode = compaction_mode
+        self.should_trigger_compaction = should_trigger_compaction or (
+            lambda context: len(context["compaction_candidate_items"]) >= 10)
+        self._client = client
+
+    @property
+    def client(self) -> Any:
+        """The AsyncOpenAI that was given, else the SDK's default or a new one."""
+        if self._client is None:
+            from agents.models._openai_shared import get_default_openai_client
+            from openai import AsyncOpenAI
+            self._client = get_default_openai_client() or AsyncOpenAI()
+        return self._client
+
+    async def run_compaction(self, args: Any = None, *, wrapper: Any = None) -> None:
+        """Compacts all items, if ``args["force"]`` is true or the hook says so.
+
+        Does nothing while a call has no result. Drops the compaction where items that it
+        covers were removed meanwhile. wrapper: a run's context, whose usage it counts in.
+        """
+        args = args or {}
+        response_id = args.get("response_id")
+        mode = args.get("compaction_mode") or self.compaction_mode
+        mode = "input" if mode == "auto" else mode
+        if mode == "previous_response_id" and not response_id:
+            raise ValueError("compaction by previous_response_id needs a response_id")
+        before, last, found = await asyncio.to_thread(self._now)
+        candidates = [item for item in found if item.get("type") != "compaction" and
+                      (item.get("role") != "user" or item.get("type", "message") != "message")]
+        if not found or _is_open(found) or not (
+                args.get("force") or self.should_trigger_compaction({
+                    "response_id": response_id, "compaction_mode": mode,
+                    "compaction_candidate_items": candidates, "session_items": found})):
+            return
+        what: Dict[str, Any] = {"previous_response_id": response_id}
+        if mode == "input":
+            what = {"input": [_plain(item) for item in found]}
+        compacted = await self.client.responses.compact(model=self.model, **what)
+        usage = getattr(compacted, "usage", None)
+        if wrapper is not None and usage is not None:
+            from agents.usage import Usage
+            wrapper.usage.add(Usage(requests=1, input_tokens=usage.input_tokens,
+                                    output_tokens=usage.output_tokens,
+                                    total_tokens=usage.total_tokens))
+        made = _replayable(compacted.output or [])
+        if not made:
+            raise ArgumentError("E_MISSING", "the compaction has no items; the history is "
+                                "as before")
+        await asyncio.to_thread(self._compact, before, last, made, usage,
+                                "auto" if response_id else "manual")
+
+    def _now(self) -> Any:
+        made = self._in_use()
+        newest = self.store.query(self.location, limit=1)
+        last = newest[0].seq if newest else 0
+        return made and made.seq, last, self._read(made, last)
+
+    def _compact(self, before: Optional[int], last: int, made: List[Any], usage: Any,
+                 cause: str) -> None:
+        with self._lock:
+            now = self._in_use()
+            try:
+                if (now and now.seq) != before:
+                    raise NotFoundError("E_NOT_FOUND", "there is another compaction")
+                seq = self.store.compact(self.location, PROVIDER, last, items=made,
+                                         model=self.model, cause=cause)
+            except NotFoundError as error:
+                log.warning("a compaction of %s was dropped, since the history has changed: "
+                            "%s", self.location, error)
+                return
+        if usage is not None:
+            self.store.note(seq, "usage", {"input_tokens": usage.input_tokens,
+                                           "output_tokens": usage.output_tokens})
