@@ -140,6 +140,7 @@ const CLASS_OF = {
   script_instruction: "context",
   director_context: "context",
   injected_context: "context",
+  compaction: "context",
 };
 const AMENDED = 64,
   REDACTED = 128,
