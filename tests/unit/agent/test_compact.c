@@ -377,6 +377,23 @@ TEST(all_items_of_a_compaction_are_sent)
 }
 
 
+/* A format's reader keeps the members of its own beside the fields. */
+TEST(tail_stays_when_a_compaction_was_read_from_a_format)
+{
+    test_store s = heap();
+    ms_envelopes list;
+    ms_error err;
+    for (unsigned i = 0; i < 3; i++) add_turn(s.store, CHAT, i);
+    ms_str json = MS_STR("{\"type\":\"compaction\",\"content\":\"S\",\"timestamp\":1,"
+                         "\"compaction\":{\"keep\":4}}");
+    must_ok(ms_read(ms_format_find(MS_STR("framework")), json, NULL, &arena, &list, &err),
+            &err, "read");
+    put(s.store, CHAT, list.items[0]);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    assert_string_equal(questions_in(body_of(&ask, NULL), 9), "2");
+    store_close(&s);
+}
+
 TEST(wrong_compactions_are_refused)
 {
     test_store s = heap();
