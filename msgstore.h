@@ -32886,8 +32886,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
     ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
     if (!c || !item) return;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("compaction"), &all))
-        all = ms__absent();
+    if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
@@ -33844,6 +33843,21 @@ static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group
     ms__out_value(p, raw, true);
 }
 
+/* Writes values with commas between them: a list without its brackets. */
+static void ms__out_values(ms__projector *p, ms_str list)
+{
+    const char *end = list.ptr + list.len, *at = ms__skip_space(list.ptr, end);
+    while (at < end) {
+        const char *stop = ms__pass_value(at, end);
+        if (stop == at) break;
+        ms__out_value(p, ms_str_n(at, (size_t)(stop - at)), true);
+        at = ms__skip_space(stop, end);
+        if (at == end || *at != ',') break;
+        ms__out(p, ",");
+        at = ms__skip_space(at + 1, end);
+    }
+}
+
 /* Writes calls as elements of a list; ordered: texts and thinking, too. */
 static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__group *last,
                           bool ordered, bool some)
@@ -33858,13 +33872,14 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
             if (item->custom) form = wire->custom;
             first = false;
         } else if (!ordered) continue;
-        else if (item->kind == MS__ITEM_RAW) form = "%o";
+        else if (item->kind == MS__ITEM_RAW) form = NULL;
         else if (item->kind == MS__ITEM_ASSISTANT) form = wire->block;
         else if (!ms__thought_goes(p, item)) continue;
         else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
         if (item->raw.ptr) ms__out_item(p, item, from, last);
+        else if (!form) ms__out_values(p, item->text.text);
         else ms__out_form(p, form, item);
     }
 }

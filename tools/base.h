@@ -162,24 +162,28 @@ void tally_free(tally *t);
     X(CONVERSATION, "conversation", NULL) X(CWD, "cwd", "DIR")                          \
     X(DRY_RUN, "dry-run", NULL) X(EXACT, "exact-case", NULL)                            \
     X(FIELDS, "all-fields", NULL) X(FIX, "fix", NULL) X(FOLLOW, "follow", NULL)         \
-    X(FORMAT, "format", "F") X(FROM, "from", "FORMAT")                                  \
-    X(GLOBAL, "global", NULL) X(GREP, "grep", "TEXT") X(HELP, "help", NULL)             \
-    X(JSON, "json", NULL) X(KEEP_GOING, "keep-going", NULL)                             \
-    X(KEEP_LAST, "keep-last", "N") X(KEYS, "keys", NULL) X(LENIENT, "lenient", NULL)    \
-    X(LIMIT, "limit", "N") X(LOCATION, "location", "L")                                 \
-    X(MASK_SECRETS, "mask-secrets", NULL)                                               \
-    X(MAX_INPUT, "max-input", "BYTES") X(OLDEST, "oldest", NULL)                        \
-    X(OUTPUT, "output", "FILE") X(PERSONAL, "personal", NULL)                           \
-    X(PHASE, "phase", "N") X(PLACES, "places", NULL) X(PRICES, "prices", "FILE")        \
-    X(QUIET, "quiet", NULL)                                                             \
-    X(RAW, "raw", NULL) X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)           \
-    X(SCOPE, "scope", "S") X(SECONDS, "seconds", "S") X(SECRETS, "secrets", NULL)       \
-    X(SHARED, "shared", NULL) X(SHOW_SECRETS, "show-secrets", NULL)                     \
-    X(SINCE, "since", "T") X(STEP, "step", "K") X(REFUSE, "strict", NULL)               \
-    X(SYNC, "sync", "S") X(SYSTEM, "system", "TEXT") X(TEAM, "team", "A,B")             \
-    X(TIMELINE, "timeline", NULL) X(TO, "to", "FORMAT") X(TURN, "turn", "T")            \
-    X(UNTIL, "until", "T") X(USAGE, "usage", NULL) X(USER, "user", "U")                 \
-    X(WAIT, "wait", "MS") X(WITH_LOCATION, "with-location", NULL)
+    X(FORMAT, "format", "F") X(FROM, "from", "FORMAT") X(GLOBAL, "global", NULL)        \
+    X(GREP, "grep", "TEXT") X(HELP, "help", NULL) X(JSON, "json", NULL)                 \
+    X(KEEP_GOING, "keep-going", NULL) X(KEEP_LAST, "keep-last", "N")                    \
+    X(KEEP_TOKENS, "keep-tokens", "N") X(KEYS, "keys", NULL)                            \
+    X(LENIENT, "lenient", NULL) X(LIMIT, "limit", "N") X(LOCATION, "location", "L")     \
+    X(MASK_SECRETS, "mask-secrets", NULL) X(MAX_INPUT, "max-input", "BYTES")            \
+    X(MODEL, "model", "M") X(OLDEST, "oldest", NULL) X(OUTPUT, "output", "FILE")        \
+    X(PERSONAL, "personal", NULL) X(PHASE, "phase", "N")                                \
+    X(PLACES, "places", NULL) X(PRICES, "prices", "FILE")                               \
+    X(QUIET, "quiet", NULL) X(RAW, "raw", NULL)                                         \
+    X(REPLACE, "replace", NULL) X(REPORT, "report", NULL)                               \
+    X(REQUEST, "request", "FILE") X(SCOPE, "scope", "S") X(SECONDS, "seconds", "S")     \
+    X(SECRETS, "secrets", NULL) X(SHARED, "shared", NULL)                               \
+    X(SHOW_SECRETS, "show-secrets", NULL) X(SINCE, "since", "T") X(STEP, "step", "K")   \
+    X(REFUSE, "strict", NULL) X(SUMMARY, "summary", "FILE") X(SYNC, "sync", "S")        \
+    X(SYSTEM, "system", "TEXT")                                                         \
+    X(TEAM, "team", "A,B") X(TIMELINE, "timeline", NULL) X(TO, "to", "FORMAT")          \
+    X(TURN, "turn", "T") X(UNTIL, "until", "T")           \
+    X(USAGE, "usage", NULL) X(WAIT, "wait", "MS")                                       \
+    X(WITH_LOCATION, "with-location", NULL)                                             \
+    /* known by their values: they have no bit */                                       \
+    X(PROMPT, "prompt", "FILE") X(USER, "user", "U")
 
 enum {
 #define X(name, word, argument) OPT_##name,
@@ -187,6 +191,7 @@ enum {
 #undef X
     OPTION_COUNT
 };
+enum { OPTION_BITS = 64 };
 #define BIT(name) ((uint64_t)1 << OPT_##name)
 #define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
 
@@ -216,6 +221,8 @@ typedef struct options {
     ms_str *team;
     size_t n_team, limit, keep_last, budget, step, context;
     const char *cwd, *grep, *prices;
+    const char *model, *prompt, *request, *summary;
+    uint64_t keep_tokens;
     cost_by by;
     int64_t since_ns, until_ns;
     double seconds;

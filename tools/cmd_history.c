@@ -51,6 +51,9 @@ static void print_report(const ms_project_report *r)
         {r->cost, "tokens, by estimate, in the window"},
         {r->over, "of these: over the budget"},
         {r->newest_turn, "of these: the newest turn, with the system text"},
+        {r->compacted, "covered by a compaction, which is sent instead"},
+        {r->compaction_seq, "is the number of that compaction"},
+        {r->compaction_unusable, "newer compactions that this provider does not read"},
         {r->first_seq, "is the number of the first message in the window"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -82,53 +85,72 @@ static void emit_projection(output *out, const ms_profile *provider,
 }
 
 /* Selects the messages of a request. From a transcript it takes those of the main
- * agent, unless the options name another, and no entries unknown to its reader. */
+ * agent, unless the options name another, and no entries unknown to its reader. A
+ * compaction counts all messages before it: in the place of each that is left out stands
+ * one without text, which is not sent. */
 typedef struct said_filter {
     ms_cursor it;
     bool transcript;
     ms_str only;              /* the agent of all messages: a subagent's own session */
     uint64_t others, sides;   /* left out: entries of unknown kinds, work of subagents */
+    const ms_msg *blank;      /* stands for a message of another agent */
 } said_filter;
 
 static const ms_msg *next_said(void *ctx)
 {
     said_filter *f = ctx;
     const ms_msg *msg;
-    while ((msg = ms_next(&f->it)) != NULL) {
+    if ((msg = ms_next(&f->it)) != NULL) {
         ms_str agent = agent_key_of(msg), word = ms_type_name(msg);
         bool other = ms_type_of(msg) == MS_T_OTHER && word.len > 0 &&
                      memchr(word.ptr, ':', word.len) != NULL;
         bool side = f->transcript && agent.len > 0 &&
                     !ms_str_equal(agent, MS_STR("assistant")) &&
                     !ms_str_equal(agent, f->only);
-        if (!other && !side) return msg;
         f->others += other;
         f->sides += side && !other;
+        return other || side ? f->blank : msg;
     }
     return NULL;
 }
 
-/* Returns the message that the newest compaction left; 0 if there was none. Older
- * messages are no longer in the context. */
-static int newest_compaction(job *j, ms_str location, uint64_t *seq)
+/* Returns the first message of a query with its number; 0: none. */
+static int first_of(job *j, ms_query *q, ms_envelope *m, uint64_t *seq)
 {
     ms_cursor it;
-    const ms_msg *msg, *shown;
-    ms_query q = {0};
-    listing l = {j->store, &q, NULL, NULL, NULL};
-    q.location = location;
-    q.raw = MS_RAW_NOTES;
+    const ms_msg *msg, *copy;
+    listing l = {j->store, q, NULL, NULL, NULL};
     *seq = 0;
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
-    while ((msg = ms_next(&it)) != NULL) {
-        ms_str kind = ms_get(msg, MS_F_TYPE_NAME).text;
-        if (!ms_str_equal(kind, MS_STR("compaction")) || ms_seq(msg) <= *seq) continue;
-        ms_result got = get_shown(j->store, ms_seq(msg), &j->arena, &shown, NULL);
-        bool alive = got == MS_OK;
-        if (alive) *seq = ms_seq(msg);
+    if ((msg = ms_next(&it)) != NULL) {
+        *seq = ms_seq(msg);
+        *m = ms_envelope_of(msg);
+        if (ms_encode(m, &j->arena, &copy, NULL) != MS_OK) exit(no_memory());
+        *m = ms_envelope_of(copy);
     }
     return listing_close(&it);
+}
+
+/* Returns the first message that the session's newest compaction leaves; 0: all. */
+static int context_begin(job *j, ms_str location, uint64_t *seq)
+{
+    ms_envelope m;
+    ms_query q = {0};
+    q.location = location;
+    q.types = MS_BIT(MS_T_COMPACTION);
+    q.limit = 1;
+    int code = first_of(j, &q, &m, seq);
+    if (code != FINE || *seq == 0) return code;
+    uint64_t keep = count_of(member(member(m.extra, "compaction"), "keep"));
+    if (keep == 0) return FINE;
+    q.types = 0;
+    q.before_seq = *seq;
+    q.limit = (size_t)keep;
+    uint64_t first;
+    code = first_of(j, &q, &m, &first);
+    if (first > 0) *seq = first;
+    return code;
 }
 
 /* Returns whether a location is a session of an agent program. */
@@ -160,7 +182,6 @@ static int project(job *j, ms_str location)
 {
     ms_error err;
     said_filter said;
-    uint64_t seq = 0;
     output out = {stdout, 0};
     ms_project_report report = {0};
     ms_request_desc desc = {0};
@@ -176,15 +197,17 @@ static int project(job *j, ms_str location)
     desc.opts.budget = o->budget;
     desc.opts.step = o->step;
     desc.opts.stable = true;
+    desc.opts.full = GIVEN(o, ALL);
     desc.next = next_said;
     desc.next_ctx = &said;
     desc.arena = &j->arena;
     memset(&said, 0, sizeof said);
     said.transcript = o->agent == NULL && is_transcript_of(j, location);
     if (said.transcript) said.only = only_agent(j, location);
-    int code = GIVEN(o, ALL) ? FINE : newest_compaction(j, location, &seq);
-    if (seq > 0) all.after_seq = seq - 1;
-    if (code == FINE) code = listing_open(&l, &said.it);
+    ms_envelope blank = ms_message(MS_T_TEXT, ms_text(""));
+    blank.location = location;
+    if (ms_encode(&blank, &j->arena, &said.blank, NULL) != MS_OK) return no_memory();
+    int code = listing_open(&l, &said.it);
     if (code != FINE) return code;
     ms_result result = ms_project(&desc, ms_buf_write, &list, &report, &err);
     bool none = result == MS_OK && ms_str_equal(ms_buf_text(&list), MS_STR("[]"));
@@ -246,7 +269,7 @@ static int list_transcript(job *j, ms_str location)
         return USAGE;
     }
     q.location = location;
-    int code = GIVEN(o, ALL) ? FINE : newest_compaction(j, location, &seq);
+    int code = GIVEN(o, ALL) ? FINE : context_begin(j, location, &seq);
     if (seq > 0) q.after_seq = seq - 1;
     return code == FINE ? print_listing(o, &l) : code;
 }
@@ -308,7 +331,8 @@ const command history_command = {
     "With a PROVIDER it prints a location as the messages of a request that it does not\n"
     "refuse, on one line: a list; for anthropic and gemini an object that has them and\n"
     "the system text. Of a transcript it is what its agent has in its context,\n"
-    "from the newest compaction on. With an agent it shows what that agent reads before\n"
-    "its next step: the conversation, its own trace, its team's, the broadcasts.\n",
+    "the newest summary and what it leaves. With an agent it shows what that agent\n"
+    "reads before its next step: the conversation, its own trace, its team's, the\n"
+    "broadcasts.\n",
     false,
 };

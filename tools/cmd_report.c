@@ -447,6 +447,7 @@ static void put_repairs(report *r, const ms_project_report *p)
         {"started", p->started},   {"bridged", p->bridged},
         {"ended", p->ended},
         {"thinking_missing", p->thinking_missing},
+        {"compacted", p->compacted},
     };
     ms_json_key(&r->w, MS_STR("report"));
     ms_json_begin(&r->w, MS_JSON_OBJECT);

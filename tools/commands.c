@@ -18,7 +18,7 @@ const command *const commands[] = {
     &compact_command, &ship_command, &fetch_command,
     &between,
     &amend_command, &hide_command, &rewind_command, &fork_command, &note_command,
-    &location_command, &redact_command,
+    &location_command, &redact_command, &compact_context_command,
     &between,
     &formats_command, &completion_command, &manual_command,
     NULL,

@@ -83,6 +83,7 @@ extern const command fetch_command;
 extern const command verify_command;
 extern const command repair_command;
 extern const command compact_command;
+extern const command compact_context_command;
 extern const command amend_command;
 extern const command hide_command;
 extern const command rewind_command;

@@ -201,7 +201,7 @@ static const char *set_option(options *o, int id, const char *text)
     static const char format[] = "a message format", number[] = "a number";
     static const char table_or[] = "table or a message format";
     static const char name[] = "a name", when[] = "a number or 2026-03-02T09:30:00Z";
-    o->given |= (uint64_t)1 << id;
+    if (id < OPTION_BITS) o->given |= (uint64_t)1 << id;
     switch (id) {
     case OPT_FROM: return set_from(o, text) ? NULL : format;
     case OPT_TO: return set_to(o, text) ? NULL : format;
@@ -226,6 +226,11 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_LOCATION: return set_location(o, text) ? NULL : name;
     case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
     case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;
+    case OPT_KEEP_TOKENS: return parse_number(text, &o->keep_tokens) ? NULL : number;
+    case OPT_MODEL: return set_name(&o->model, text) ? NULL : name;
+    case OPT_PROMPT: return set_name(&o->prompt, text) ? NULL : "a file";
+    case OPT_REQUEST: return set_name(&o->request, text) ? NULL : "a file";
+    case OPT_SUMMARY: return set_name(&o->summary, text) ? NULL : "a file";
     case OPT_AFTER: return parse_number(text, &o->after) ? NULL : number;
     case OPT_MAX_INPUT:
         return parse_bytes(text, &o->max_input) ? NULL : "bytes, as 300M or 2G";
@@ -292,7 +297,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         return bad_word(c, id, text, optarg);
     }
     if (GIVEN(o, HELP)) return FINE;
-    for (int id = 0; long_options[id].name != NULL; id++) {
+    for (int id = 0; id < OPTION_BITS && long_options[id].name != NULL; id++) {
         if (((c->needs & ~o->given) >> id & 1) == 0) continue;
         return bad_usage(c, "needs the option --", long_options[id].name);
     }

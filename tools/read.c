@@ -198,6 +198,44 @@ static void put_like(reading *r, ms_envelope *m, const ms_envelope *like, ms_str
     trace_put(r->t, m);
 }
 
+void put_compaction(reading *r, const compaction *c, const ms_envelope *like,
+                    ms_str extra)
+{
+    ms_json_writer w;
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    ms_envelope m = *like;
+    leftover all;
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, MS_STR("keep"));
+    ms_json_put_u64(&w, c->keep);
+    if (c->cause.len > 0) ms_json_key(&w, MS_STR("cause"));
+    if (c->cause.len > 0) ms_json_put_string(&w, c->cause);
+    if (c->before > 0) ms_json_key(&w, MS_STR("tokens_before"));
+    if (c->before > 0) ms_json_put_u64(&w, c->before);
+    if (c->items.ptr != NULL) ms_json_key(&w, MS_STR("items"));
+    if (c->items.ptr != NULL) ms_json_put_raw(&w, c->items);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) exit(no_memory());
+    ms_str of = ms_buf_text(&buf);
+    rest_begin(&all, trace_arena(r->t));
+    rest_put(&all, "compaction", of);
+    if (c->items.ptr != NULL) {
+        ms_buf maker = {trace_arena(r->t), NULL, 0, 0};
+        json_piece(&maker, "{\"provider\":\"openai-responses\"");
+        if (c->model.len > 0) json_piece(&maker, ",\"model\":");
+        if (c->model.len > 0) json_quoted(&maker, c->model);
+        json_piece(&maker, "}");
+        rest_put(&all, "signed", ms_buf_text(&maker));
+    }
+    if (extra.ptr != NULL) rest_add(&all, extra, NULL, 0);
+    m.type = MS_T_COMPACTION;
+    m.content = ms_text_n(c->text.ptr != NULL ? c->text : MS_STR(""));
+    if (!c->bare) m.source = MS_STR("~"); /* the summary is sent in its own words */
+    m.extra = rest_end(&all);
+    trace_put(r->t, &m);
+}
+
 void put_by_library(reading *r, const char *name, ms_str json, const ms_envelope *like,
                     ms_str extra)
 {

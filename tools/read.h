@@ -18,12 +18,14 @@ struct reading {
     ms_str turn;              /* likewise */
     ms_str agent;             /* likewise; absent: the session's own work */
     ms_str talk;              /* likewise: the conversation */
+    ms_str compaction;        /* likewise: of the summary that follows; absent: none */
     tally talks;              /* messages of each conversation that comes repeatedly */
     use total;                /* running totals of usage, as of the last report */
     double began;             /* time of the first entry; 0: not known */
     uint64_t entries;         /* so far */
     uint64_t said;            /* messages of a conversation that comes again and again */
     bool prompted;            /* an earlier part of the conversation has a prompt */
+    bool relisted;            /* a list of all messages is read anew */
     bool replays;             /* the file begins with messages of another session */
     ms_str *queued;           /* prompts that wait for their turn: JSON; this and the next
                                * one: stb_ds arrays */
@@ -102,6 +104,20 @@ bool is_scaffold(ms_str text);
  * all its messages; `extra` goes to the first of them. */
 void put_blocks(reading *r, bool user, ms_str content, const ms_envelope *like,
                 ms_str extra);
+
+/* A compaction: what takes the place of earlier messages in the program's context. */
+typedef struct compaction {
+    ms_str text;              /* the summary, in the words that the model gets */
+    ms_str items;             /* JSON list for OpenAI's Responses API; absent: none */
+    ms_str model, cause;      /* plain text; the model of the items; absent: not known */
+    uint64_t keep;            /* messages before it that stay, see trace_since */
+    uint64_t before;          /* tokens; 0: not known */
+    bool bare;                /* the program puts further words around the summary */
+} compaction;
+
+/* Adds it as a message. `like` has the other fields, `extra` further members. */
+void put_compaction(reading *r, const compaction *c, const ms_envelope *like,
+                    ms_str extra);
 
 /* Reads a message by a format of the library, where a reader does not parse it itself. */
 void put_by_library(reading *r, const char *format, ms_str json, const ms_envelope *like,

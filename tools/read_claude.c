@@ -2,8 +2,9 @@
  * SESSION/subagents/agent-ID.jsonl. A line is an entry of a tree by uuid and
  * parentUuid. One answer of the model is several lines of one message.id, one a block,
  * each with the usage so far. Side chains are the work of other agents. A compaction
- * begins a new chain, whose logicalParentUuid is the end of the old chain. What the user
- * types while the agent works is an attachment, or an operation of a queue. */
+ * begins a new chain, whose logicalParentUuid is the end of the old chain: a line of
+ * subtype compact_boundary, then the summary. What the user types while the agent works
+ * is an attachment, or an operation of a queue. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -11,13 +12,14 @@
 #include <string.h>
 
 enum { C_TYPE, C_UUID, C_PARENT, C_LOGICAL, C_SESSION, C_SIDE, C_AGENT, C_TIME, C_MESSAGE,
-       C_META, C_SUMMARY, C_CWD, C_VERSION, C_BRANCH, C_TITLE, C_CUSTOM, C_AI, C_LEAF,
-       C_ATTACHMENT, C_OPERATION, C_CONTENT, C_KEYS };
+       C_META, C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION, C_BRANCH,
+       C_TITLE, C_CUSTOM, C_AI, C_LEAF, C_ATTACHMENT, C_OPERATION, C_CONTENT, C_KEYS };
 
 static const json_key keys[] = {
     KEY("type"), KEY("uuid"), KEY("parentUuid"), KEY("logicalParentUuid"),
     KEY("sessionId"), KEY("isSidechain"), KEY("agentId"), KEY("timestamp"),
-    KEY("message"), KEY("isMeta"), KEY("isCompactSummary"), KEY("cwd"), KEY("version"),
+    KEY("message"), KEY("isMeta"), KEY("isCompactSummary"), KEY("subtype"),
+    KEY("compactMetadata"), KEY("cwd"), KEY("version"),
     KEY("gitBranch"), KEY("summary"), KEY("customTitle"), KEY("aiTitle"),
     KEY("leafUuid"), KEY("attachment"), KEY("operation"), KEY("content"),
 };
@@ -90,7 +92,7 @@ static unsigned marks_of(const ms_str *v, ms_str content)
     unsigned marks = 0;
     bool side = is_kind(v[C_SIDE], MS_JSON_TRUE);
     if (side) marks |= ENTRY_SIDE;
-    if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) return marks | ENTRY_COMPACTED;
+    if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) return marks;
     if (!text_is(v[C_TYPE], "user") || is_kind(v[C_META], MS_JSON_TRUE)) return marks;
     if (text_is(peek_first(content, "type"), "tool_result")) return marks;
     return marks | ENTRY_PROMPT;
@@ -124,7 +126,8 @@ static void take_usage(reading *r, const claude_line *c)
 static ms_str extra_of(reading *r, const claude_line *c)
 {
     static const int of_line[] = {C_PARENT, C_LOGICAL, C_SIDE, C_AGENT, C_TIME, C_META,
-                                  C_SUMMARY, C_CWD, C_VERSION, C_BRANCH};
+                                  C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION,
+                                  C_BRANCH};
     static const int of_message[] = {M_ID, M_MODEL, M_USAGE};
     leftover all, own, inner;
     rest_begin(&all, trace_arena(r->t));
@@ -150,6 +153,22 @@ static ms_str agent_of(reading *r, const ms_str *v)
     if (!is_kind(v[C_SIDE], MS_JSON_TRUE)) return agent;
     agent = trace_text(r->t, v[C_AGENT]);
     return agent.len > 0 ? agent : MS_STR("sidechain");
+}
+
+/* Reads a summary: all lines before the boundary are out of the context, but for a
+ * segment that is preserved. */
+static void put_summary(reading *r, const claude_line *c, ms_str text,
+                        const ms_envelope *like)
+{
+    compaction of;
+    memset(&of, 0, sizeof of);
+    ms_str head = member_at(r->compaction, "preservedSegment.headUuid");
+    of.text = text;
+    of.cause = trace_text(r->t, member(r->compaction, "trigger"));
+    of.before = count_of(member(r->compaction, "preTokens"));
+    if (is_kind(head, MS_JSON_STRING)) of.keep = trace_since(r->t, head, true);
+    r->compaction = ms_str_n(NULL, 0);
+    put_compaction(r, &of, like, extra_of(r, c));
 }
 
 static void take_message(reading *r, claude_line *c)
@@ -180,7 +199,10 @@ static void take_message(reading *r, claude_line *c)
     if ((marks & (ENTRY_PROMPT | ENTRY_SIDE)) == ENTRY_PROMPT) {
         note_prompt(r, content);
     }
-    put_blocks(r, user, content, &like, extra_of(r, c));
+    ms_str summary = {NULL, 0};
+    if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) summary = plain_text(r, content);
+    if (summary.len > 0) put_summary(r, c, summary, &like);
+    else put_blocks(r, user, content, &like, extra_of(r, c));
     if (!user) take_usage(r, c);
 }
 
@@ -273,6 +295,7 @@ static void claude_read(reading *r, ms_str line)
                  : text_is(c.v[C_TYPE], "queue-operation") ? take_queue(r, &c)
                                                            : false;
     if (taken) return;
+    if (text_is(c.v[C_SUBTYPE], "compact_boundary")) r->compaction = c.v[C_COMPACT];
     if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);
 }

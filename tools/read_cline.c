@@ -221,8 +221,7 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     memset(&like, 0, sizeof like);
     pick(message, keys, M_KEYS, v);
     bool user = text_is(v[M_ROLE], "user");
-    trace_entry(r->t, v[M_ID], none, is_kind(v[M_SUMMARY], MS_JSON_TRUE)
-                                         ? ENTRY_COMPACTED : 0);
+    trace_entry(r->t, v[M_ID], none, 0);
     if ((!user && !text_is(v[M_ROLE], "assistant")) || v[M_CONTENT].ptr == NULL) {
         trace_unknown(r->t, trace_text(r->t, v[M_ROLE]), message);
         return;
@@ -236,7 +235,11 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     if (!user) open->it = ms_json_iterate(v[M_CONTENT]);
     if (!user && !is_kind(v[M_CONTENT], MS_JSON_ARRAY)) open->content = none;
     if (user) note_task(r, v[M_CONTENT]);
-    put_blocks(r, user, v[M_CONTENT], &like, none);
+    compaction c;
+    memset(&c, 0, sizeof c);
+    if (is_kind(v[M_SUMMARY], MS_JSON_TRUE)) c.text = plain_text(r, v[M_CONTENT]);
+    if (c.text.len > 0) put_compaction(r, &c, &like, none);
+    else put_blocks(r, user, v[M_CONTENT], &like, none);
     if (!user) take_metrics(r, v);
     if (!user && p != NULL) take_paid(r, p, number_of(v[M_TS]));
     if (!user && p != NULL) p->any = true;

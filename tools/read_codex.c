@@ -309,20 +309,59 @@ static void take_item(reading *r, ms_str time, ms_str item)
     trace_put(r->t, &m);
 }
 
-/* Reads a compaction. Entries of replacement_history are repetitions. */
+/* Returns the text of a compaction for readers that do not take its items: the texts of
+ * users and assistants among them, and the summary. Absent if the summary is not
+ * readable: then the earlier messages say more. */
+static ms_str summary_of(reading *r, ms_str summary, ms_str items)
+{
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    bool summed = false;
+    ms_json_iter it = ms_json_iterate(items);
+    if (summary.len == 0) return ms_str_n(NULL, 0);
+    while (is_kind(items, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str role = member(it.value, "role");
+        if (!text_is(role, "user") && !text_is(role, "assistant")) continue;
+        ms_str text = plain_text(r, member(it.value, "content"));
+        if (text.len == 0) continue;
+        summed = summed || find_bytes(text.ptr, text.len, summary.ptr, summary.len);
+        if (buf.len > 0) json_piece(&buf, "\n\n");
+        ms_buf_write(&buf, text.ptr, text.len);
+    }
+    if (!summed && buf.len > 0) json_piece(&buf, "\n\n");
+    if (!summed) ms_buf_write(&buf, summary.ptr, summary.len);
+    return ms_buf_text(&buf);
+}
+
+/* Returns whether only the model that made an item reads it. */
+static bool is_sealed(ms_str items)
+{
+    ms_json_iter it = ms_json_iterate(items);
+    while (is_kind(items, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (member(it.value, "encrypted_content").ptr != NULL) return true;
+    }
+    return false;
+}
+
+/* Reads a compaction: replacement_history is the context from then on; older files have
+ * the summary alone. */
 static void take_compacted(reading *r, ms_str time, ms_str payload)
 {
-    ms_str none = {NULL, 0};
+    compaction c;
+    ms_envelope like;
+    ms_str none = {NULL, 0}, items = member(payload, "replacement_history");
+    memset(&c, 0, sizeof c);
+    memset(&like, 0, sizeof like);
     put_waiting(r);
-    ms_str text = trace_text(r->t, member(payload, "message"));
-    trace_entry(r->t, none, none, ENTRY_COMPACTED);
-    if (text.len == 0) {
+    trace_entry(r->t, none, none, 0);
+    if (is_kind(items, MS_JSON_ARRAY) && items.len > 2) c.items = items;
+    c.text = summary_of(r, trace_text(r->t, member(payload, "message")), c.items);
+    if (is_sealed(c.items)) c.model = trace_text(r->t, r->model);
+    if (c.text.len == 0 && c.items.ptr == NULL) {
         trace_left_out(r->t, MS_STR("compacted"));
         return;
     }
-    ms_envelope m = ms_user_message(ms_text_n(text));
-    trace_time_iso(r->t, &m, time);
-    trace_put(r->t, &m);
+    trace_time_iso(r->t, &like, time);
+    put_compaction(r, &c, &like, none);
 }
 
 static void codex_read(reading *r, ms_str line)

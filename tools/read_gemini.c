@@ -119,7 +119,18 @@ static void take_message(reading *r, ms_str entry, const ms_str *v)
     if (again && same) return;
     trace_entry(r->t, v[G_ID], none, user ? ENTRY_PROMPT : 0);
     trace_entry_text(r->t, entry);
-    if (user) {
+    ms_str said_text = user ? plain_text(r, v[G_CONTENT]) : none;
+    if (text_begins(said_text, MS_STR("<state_snapshot>"))) {
+        compaction c;
+        ms_envelope like;
+        memset(&c, 0, sizeof c);
+        memset(&like, 0, sizeof like);
+        c.text = said_text;
+        if (r->relisted) c.keep = trace_since(r->t, none, true);
+        trace_time_iso(r->t, &like, v[G_TIME]);
+        like.id = trace_text(r->t, v[G_ID]);
+        put_compaction(r, &c, &like, none);
+    } else if (user) {
         ms_envelope m = ms_user_message(said_by(r, v[G_CONTENT]));
         note_prompt(r, v[G_CONTENT]);
         put(r, &m, v, &first);
@@ -157,7 +168,9 @@ static void take_set(reading *r, ms_str set)
     take_header(r, v);
     if (is_kind(v[G_MESSAGES], MS_JSON_ARRAY)) {
         trace_take_back_others(r->t, v[G_MESSAGES]);
+        r->relisted = true;
         take_list(r, v[G_MESSAGES]);
+        r->relisted = false;
     }
     trace_left_out(r->t, MS_STR("$set"));
 }

@@ -1,7 +1,8 @@
 /* OpenCode: the output of `opencode export`, {info, messages: [{info, parts}]}.
  * formats.c brings two other sources to that form: the tree of files before 1.2
  * (storage/session, message, part), and rows of its database, as `sqlite3 -json` prints
- * them. A part of the type tool is a call with its result. */
+ * them. A part of the type tool is a call with its result. A part of the type compaction
+ * announces a summary, the answer that follows it. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -113,16 +114,51 @@ static void put_part(reading *r, ms_str part, ms_str info, bool user, bool *firs
     }
 }
 
+/* Reads a summary, in the place of all messages before the first of the tail. */
+static void put_summary(reading *r, ms_str info, ms_str parts, bool *first)
+{
+    compaction c;
+    ms_envelope like;
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    ms_str none = {NULL, 0}, tail = member(r->compaction, "tail_start_id");
+    memset(&c, 0, sizeof c);
+    memset(&like, 0, sizeof like);
+    ms_json_iter it = ms_json_iterate(parts);
+    while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        if (!text_is(member(it.value, "type"), "text")) continue;
+        ms_str text = trace_text(r->t, member(it.value, "text"));
+        if (text.len > 0 && buf.len > 0) json_piece(&buf, "\n\n");
+        if (text.len > 0) ms_buf_write(&buf, text.ptr, text.len);
+    }
+    if (buf.len == 0) return; /* it failed, or was stopped */
+    c.text = ms_buf_text(&buf);
+    if (is_kind(tail, MS_JSON_STRING)) c.keep = trace_since(r->t, tail, true);
+    ms_str cause = member(r->compaction, "auto");
+    if (cause.ptr != NULL) {
+        c.cause = is_kind(cause, MS_JSON_TRUE) ? MS_STR("auto") : MS_STR("manual");
+    }
+    r->compaction = none;
+    trace_time_ms(&like, member_at(info, "time.created"));
+    like.id = trace_text(r->t, member(info, "id"));
+    put_compaction(r, &c, &like, none);
+    *first = false;
+}
+
 static void take_message(reading *r, ms_str message)
 {
     ms_str info = member(message, "info"), parts = member(message, "parts");
     ms_str none = {NULL, 0};
     bool first = true, user = text_is(member(info, "role"), "user");
     unsigned marks = user ? ENTRY_PROMPT : 0;
-    if (is_kind(member(info, "summary"), MS_JSON_TRUE)) marks |= ENTRY_COMPACTED;
     trace_entry(r->t, member(info, "id"), none, marks);
+    bool summary = !user && is_kind(member(info, "summary"), MS_JSON_TRUE);
+    if (summary) put_summary(r, info, parts, &first);
+    summary = summary && !first;
     ms_json_iter it = ms_json_iterate(parts);
     while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str type = member(it.value, "type");
+        if (text_is(type, "compaction")) r->compaction = it.value;
+        if (summary && text_is(type, "text")) continue;
         put_part(r, it.value, info, user, &first);
     }
     ms_str error = member(info, "error");

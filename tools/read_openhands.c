@@ -134,6 +134,25 @@ static void take_observation(reading *r, const ms_str *v)
     take_result(r, v, said.ptr != NULL ? said : o, bad);
 }
 
+/* Reads a summary of forgotten events. What came after the last of them stays; so do the
+ * first events, which a compaction has no form for. */
+static void take_condensation(reading *r, ms_str line, const ms_str *v)
+{
+    compaction c;
+    ms_envelope like;
+    ms_str none = {NULL, 0}, last = {NULL, 0};
+    ms_str forgotten = member(line, "forgotten_event_ids");
+    memset(&c, 0, sizeof c);
+    memset(&like, 0, sizeof like);
+    ms_json_iter it = ms_json_iterate(forgotten);
+    while (is_kind(forgotten, MS_JSON_ARRAY) && ms_json_next(&it)) last = it.value;
+    c.text = trace_text(r->t, v[O_SUMMARY]);
+    if (is_kind(last, MS_JSON_STRING)) c.keep = trace_since(r->t, last, false);
+    trace_time_iso(r->t, &like, v[O_TIME]);
+    like.id = trace_text(r->t, v[O_ID]);
+    put_compaction(r, &c, &like, none);
+}
+
 static void openhands_read(reading *r, ms_str line)
 {
     ms_str v[O_KEYS], none = {NULL, 0};
@@ -146,7 +165,7 @@ static void openhands_read(reading *r, ms_str line)
     bool summary = text_is(v[O_KIND], "Condensation") ||
                    text_is(v[O_KIND], "CondensationSummaryEvent");
     bool text = summary && is_kind(v[O_SUMMARY], MS_JSON_STRING);
-    trace_entry(r->t, v[O_ID], none, text ? ENTRY_COMPACTED : 0);
+    trace_entry(r->t, v[O_ID], none, 0);
     if (text_is(v[O_KIND], "MessageEvent")) take_message(r, v);
     else if (text_is(v[O_KIND], "ActionEvent")) take_action(r, v);
     else if (text_is(v[O_KIND], "ObservationEvent")) take_observation(r, v);
@@ -158,8 +177,7 @@ static void openhands_read(reading *r, ms_str line)
         ms_envelope m = ms_message(MS_T_TEXT, value_of(r, prompt));
         put(r, &m, v, &first);
     } else if (text) {
-        ms_envelope m = ms_user_message(value_of(r, v[O_SUMMARY]));
-        put(r, &m, v, &first);
+        take_condensation(r, line, v);
     } else {
         if (text_is(v[O_KEY], "stats")) take_stats(r, v[O_VALUE]);
         for (size_t i = 0; i < COUNT_OF(others); i++) {

@@ -9,10 +9,11 @@
 #include <string.h>
 
 enum { L_TYPE, L_ID, L_PARENT, L_TIME, L_MESSAGE, L_CWD, L_HARNESS, L_SUMMARY, L_NAME,
-       L_CONTENT, L_CUSTOM, L_KEYS };
+       L_CONTENT, L_CUSTOM, L_KEPT, L_TOKENS, L_KEYS };
 static const json_key keys[] = {
     KEY("type"), KEY("id"), KEY("parentId"), KEY("timestamp"), KEY("message"), KEY("cwd"),
     KEY("harness"), KEY("summary"), KEY("name"), KEY("content"), KEY("customType"),
+    KEY("firstKeptEntryId"), KEY("tokensBefore"),
 };
 
 enum { M_ROLE, M_CONTENT, M_TIME, M_CALL, M_TOOL, M_ERROR, M_USAGE, M_MODEL, M_REASONING,
@@ -201,13 +202,31 @@ static void take_message(reading *r, pi_line *p)
 }
 
 /* Adds a message for a line with a text of its own. */
-static void put_line(reading *r, const ms_str *v, ms_str text, unsigned marks)
+static void put_line(reading *r, const ms_str *v, ms_str text)
 {
-    trace_entry(r->t, v[L_ID], v[L_PARENT], marks);
+    trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
     ms_envelope m = ms_user_message(said_by(r, text));
     trace_time_iso(r->t, &m, v[L_TIME]);
     m.id = trace_text(r->t, v[L_ID]);
     trace_put(r->t, &m);
+}
+
+/* Reads a compaction. */
+static void put_summary(reading *r, const ms_str *v)
+{
+    compaction c;
+    ms_envelope like;
+    ms_str none = {NULL, 0};
+    memset(&c, 0, sizeof c);
+    memset(&like, 0, sizeof like);
+    trace_entry(r->t, v[L_ID], v[L_PARENT], 0);
+    c.text = trace_text(r->t, v[L_SUMMARY]);
+    c.bare = true;
+    c.before = count_of(v[L_TOKENS]);
+    if (v[L_KEPT].ptr != NULL) c.keep = trace_since(r->t, v[L_KEPT], true);
+    trace_time_iso(r->t, &like, v[L_TIME]);
+    like.id = trace_text(r->t, v[L_ID]);
+    put_compaction(r, &c, &like, none);
 }
 
 static void pi_read(reading *r, ms_str line)
@@ -223,13 +242,13 @@ static void pi_read(reading *r, ms_str line)
         take_message(r, &p);
         return;
     }
-    if (text_is(v[L_TYPE], "compaction") && v[L_SUMMARY].ptr != NULL) {
-        put_line(r, v, v[L_SUMMARY], ENTRY_COMPACTED);
+    if (text_is(v[L_TYPE], "compaction") && is_kind(v[L_SUMMARY], MS_JSON_STRING)) {
+        put_summary(r, v);
         return;
     }
     if ((text_is(v[L_TYPE], "branch_summary") && v[L_SUMMARY].ptr != NULL) ||
         (text_is(v[L_TYPE], "custom_message") && v[L_CONTENT].ptr != NULL)) {
-        put_line(r, v, v[L_SUMMARY].ptr != NULL ? v[L_SUMMARY] : v[L_CONTENT], 0);
+        put_line(r, v, v[L_SUMMARY].ptr != NULL ? v[L_SUMMARY] : v[L_CONTENT]);
         return;
     }
     if (text_is(v[L_TYPE], "session")) {

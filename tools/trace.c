@@ -50,7 +50,6 @@ struct trace {
     index_of *ids;            /* hash of an id -> node */
     index_of *answers;        /* hash of an answer -> cost */
     cost_note *costs;
-    uint32_t *compacted;      /* messages that a compaction is marked at */
     fact *facts;
     index_of *was_dead;       /* the numbers in desc.known.dead: a set */
     uint64_t *others;         /* numbers of messages that other files stored */
@@ -75,7 +74,6 @@ struct trace {
     double last_time;         /* of the last message; 0 if it has none */
     ms_str last_tool;         /* that the last message calls; in `kept` */
     uint32_t first_prompt;    /* of the session: its message, plus one; 0: none yet */
-    bool mark_next;           /* the next message is what a compaction left */
     bool diverged;            /* known messages differ from those of the file */
 };
 
@@ -178,7 +176,6 @@ void trace_free(trace *t)
     arrfree(t->numbers);
     arrfree(t->nodes);
     arrfree(t->costs);
-    arrfree(t->compacted);
     arrfree(t->facts);
     arrfree(t->dead);
     arrfree(t->leaving);
@@ -656,7 +653,6 @@ void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
         hmput(t->ids, n.id, (uint32_t)arrlenu(t->nodes));
     }
     arrput(t->nodes, n);
-    if ((marks & ENTRY_COMPACTED) != 0) t->mark_next = true;
 }
 
 #define CALLS (MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_OBSERVATION) | MS_BIT(MS_T_ERROR))
@@ -681,10 +677,6 @@ void trace_put(trace *t, const ms_envelope *message)
     if (!call) t->last_tool = ms_str_n(NULL, 0);
     else if (!ms_str_equal(t->last_tool, m.tool)) {
         copy_text(&t->kept, m.tool, &t->last_tool);
-    }
-    if (t->mark_next) {
-        arrput(t->compacted, (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged)));
-        t->mark_next = false;
     }
     arrput(t->staged, m);
     t->bytes += m.content.text.len + m.args.text.len + m.extra.len + 64;
@@ -1001,29 +993,58 @@ static uint32_t newest_segment_index(const trace *t)
     return NO_NODE;
 }
 
-/* Finds dead entries. Step 1 marks the path from the newest leaf to the root. Step 2
- * goes from the root on: a child of a dead entry is dead, and so is an entry that the
- * format's rule removes. */
-static void find_dead(trace *t)
+/* Returns which entries are dead if the branch ends at that one; the caller frees the
+ * list. Step 1 marks the path from there to the root. Step 2 goes from the root on: a
+ * child of a dead entry is dead, and so is an entry that the format's rule removes. */
+static bool *dead_beside(const trace *t, uint32_t leaf)
 {
     size_t n = arrlenu(t->nodes);
-    if (t->desc.tree == TREE_NONE || n <= t->session_node) return;
-    bool *alive = calloc(n, sizeof *alive);
-    if (alive == NULL) exit(no_memory());
-    for (uint32_t i = newest_segment_index(t); i != NO_NODE && !alive[i];
-         i = t->nodes[i].parent) {
+    bool *alive = calloc(n + 1, sizeof *alive), *dead = calloc(n + 1, sizeof *dead);
+    if (alive == NULL || dead == NULL) exit(no_memory());
+    for (size_t i = 0; i < t->session_node; i++) {
+        dead[i] = (t->nodes[i].marks & ENTRY_DEAD) != 0;
+    }
+    for (uint32_t i = leaf; i != NO_NODE && !alive[i]; i = t->nodes[i].parent) {
         alive[i] = true;
         if (t->nodes[i].parent != NO_NODE && t->nodes[i].parent >= i) break;
     }
     for (size_t i = t->session_node; i < n; i++) {
-        node *at = &t->nodes[i];
+        const node *at = &t->nodes[i];
         bool lost = at->parent != NO_NODE && at->parent < i && !alive[i] &&
-                    (t->nodes[at->parent].marks & ENTRY_DEAD) != 0;
+                    dead[at->parent];
         bool off = !alive[i] && (at->marks & ENTRY_SIDE) == 0 &&
                    (t->desc.tree == TREE_CHAIN || (at->marks & ENTRY_PROMPT) != 0);
-        if (lost || off) at->marks |= ENTRY_DEAD;
+        if (t->desc.tree == TREE_NONE) lost = off = false;
+        dead[i] = (at->marks & ENTRY_DEAD) != 0 || lost || off;
     }
     free(alive);
+    return dead;
+}
+
+/* Marks dead entries: those beside the newest branch. */
+static void find_dead(trace *t)
+{
+    size_t n = arrlenu(t->nodes);
+    if (t->desc.tree == TREE_NONE || n <= t->session_node) return;
+    bool *dead = dead_beside(t, newest_segment_index(t));
+    for (size_t i = t->session_node; i < n; i++) {
+        if (dead[i]) t->nodes[i].marks |= ENTRY_DEAD;
+    }
+    free(dead);
+}
+
+uint64_t trace_since(const trace *t, ms_str id, bool with)
+{
+    uint64_t count = 0;
+    size_t n = arrlenu(t->nodes), from = t->session_node;
+    if (n <= from) return 0;
+    index_of *ids = t->ids; /* a look-up may move the map */
+    index_of *found = id.ptr != NULL ? hmgetp_null(ids, id_hash(id)) : NULL;
+    if (found != NULL && found->value >= from) from = found->value + (with ? 0 : 1);
+    bool *dead = dead_beside(t, (uint32_t)(n - 1));
+    for (size_t i = from; i + 1 < n; i++) count += dead[i] ? 0 : t->nodes[i].count;
+    free(dead);
+    return count;
 }
 
 /* Sets *out to a copy of a message; false: it was redacted, or there is no memory. */
@@ -1237,15 +1258,6 @@ static void write_notes(trace *t)
         if (result != MS_OK && result != MS_E_HIDDEN && result != MS_E_NOT_FOUND) {
             fail_with(t, "noting usage", result, &err);
         }
-    }
-    for (size_t i = 0; i < arrlenu(t->compacted) && t->code == FINE; i++) {
-        uint32_t m = t->compacted[i];
-        bool noted = m < t->desc.known.noted && m < t->again;
-        if (noted || m >= arrlenu(t->numbers) || !is_noted_here(t, m)) continue;
-        if (has_note(t, m, MS_STR("compaction"), MS_STR("true"))) continue;
-        ms_result result = ms_note(t->desc.store, t->numbers[m], MS_STR("compaction"),
-                                   ms_json(MS_STR("true")), &err);
-        if (result != MS_OK) fail_with(t, "noting a compaction", result, &err);
     }
     if (t->code == FINE) t->desc.known.noted = arrlenu(t->numbers);
 }

@@ -1,6 +1,6 @@
 /* A transcript on its way into a store. A reader of a format calls these functions
  * entry by entry. The trace turns entries into messages, hidden branches, notes of
- * usage, marks of compaction and facts of the session's location.
+ * usage and facts of the session's location.
  *
  *     trace_session(t, id);
  *     trace_entry(t, uuid, parent, ENTRY_PROMPT);
@@ -20,9 +20,8 @@
 enum {
     ENTRY_PROMPT = 1,         /* typed by a user: a sibling of it begins another branch */
     ENTRY_SIDE = 2,           /* of another agent: not part of the branch */
-    ENTRY_COMPACTED = 4,      /* the entry has what a compaction of the context left */
-    ENTRY_DEAD = 8,           /* taken back */
-    ENTRY_RULED = 16          /* its tree counts, also for messages of other files */
+    ENTRY_DEAD = 4,           /* taken back */
+    ENTRY_RULED = 8           /* its tree counts, also for messages of other files */
 };
 
 typedef enum tree_rule {
@@ -96,6 +95,11 @@ void trace_first_prompt(trace *t);
 bool trace_has_prompt(const trace *t);
 /* Does the same, but the first one counts. */
 void trace_fact_first(trace *t, const char *name, ms_str text);
+
+/* Returns how many messages of the branch that ends at the entry just begun came before
+ * it, since the entry of that id; `with` that entry's. All of the session if the id is
+ * absent or unknown: then nothing is missing. */
+uint64_t trace_since(const trace *t, ms_str id, bool with);
 
 /* Takes back all entries from that one on; all entries if the id is absent. */
 void trace_take_back(trace *t, ms_str id);

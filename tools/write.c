@@ -85,6 +85,26 @@ void hold(writing *w, const said_part *p)
     arrput(w->held, own);
 }
 
+void note_entry(writing *w, uint64_t seq, const char *id)
+{
+    ms_str own = kept(w, ms_str_n(id, strlen(id) + 1));
+    char *value = (char *)(uintptr_t)own.ptr;
+    hmput(w->entry_at, seq, value);
+}
+
+const char *entry_from(const writing *w, uint64_t seq)
+{
+    uint64_t least = UINT64_MAX;
+    const char *found = NULL;
+    for (size_t i = 0; i < hmlenu(w->entry_at); i++) {
+        uint64_t key = w->entry_at[i].key;
+        if (key < seq || key > least) continue;
+        least = key;
+        found = w->entry_at[i].value;
+    }
+    return found;
+}
+
 void put_arguments(ms_json_writer *w, const char *name, const said_part *p)
 {
     ms_json_key(w, ms_str_of(name));
@@ -160,9 +180,10 @@ static ms_role role_of(const ms_envelope *m)
     return m->role != MS_ROLE_NONE ? m->role : roles[m->type];
 }
 
-static part_kind kind_of(const ms_envelope *m)
+static part_kind kind_of(const writing *w, const ms_envelope *m)
 {
     ms_role role = role_of(m);
+    if (m->type == MS_T_COMPACTION && w->format->sums) return PART_SUMMARY;
     if (m->type == MS_T_ACTION) return PART_CALL;
     if (m->type == MS_T_OBSERVATION) return PART_RESULT;
     if (m->type == MS_T_ERROR && m->call_id.len > 0) return PART_RESULT;
@@ -218,7 +239,8 @@ static said_part part_of(writing *w, const ms_envelope *m)
 {
     said_part p;
     memset(&p, 0, sizeof p);
-    p.kind = kind_of(m);
+    p.kind = kind_of(w, m);
+    p.seq = m->seq;
     p.failed = m->type == MS_T_ERROR;
     p.agent = m->agent_key;
     p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant")) &&
@@ -234,6 +256,13 @@ static said_part part_of(writing *w, const ms_envelope *m)
     set_time(w, m, p.time);
     p.time_ns = w->time_ns;
     p.timed = m->has_time && m->time_ns >= 0;
+    if (m->type == MS_T_COMPACTION) {
+        ms_str of = member(m->extra, "compaction");
+        p.items = member(of, "items");
+        p.tokens = count_of(member(of, "tokens_before"));
+        ms_str maker = member(member(m->extra, "signed"), "provider");
+        if (!text_is(maker, "openai-responses")) p.items = ms_str_n(NULL, 0);
+    }
     ptrdiff_t cost = hmgeti(w->cost_at, m->seq);
     if (cost >= 0) p.cost = &w->costs[w->cost_at[cost].value];
     return p;
@@ -245,13 +274,25 @@ static said_part part_of(writing *w, const ms_envelope *m)
 /* Returns whether no format of transcripts has such a message. A hand-over also leaves
  * out work of other agents, and thoughts: a provider refuses thoughts that another one
  * signed. */
-static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
+static const char *left_out_as(const writing *w, const ms_envelope *m,
+                               const said_part *p)
 {
     const char *what = NULL;
+    bool takes_items = w->format == &codex_writer && p->items.ptr != NULL;
     if (m->type == MS_T_OTHER) what = "entries of other formats";
+    else if (m->type == MS_T_COMPACTION && p->side) what = "summaries of other agents";
+    else if (m->type == MS_T_COMPACTION && p->text.len == 0 && !takes_items) {
+        what = "compactions that only their maker reads";
+    }
     else if (p->text.ptr == NULL) what = "messages without text";
     else if (w->hand_over && p->side) what = "messages of other agents";
     else if (w->hand_over && p->kind == PART_THOUGHT) what = "thoughts";
+    return what;
+}
+
+static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
+{
+    const char *what = left_out_as(w, m, p);
     if (what != NULL) count_left_out(w, what);
     return what != NULL;
 }
@@ -321,6 +362,48 @@ static void mask(writing *w, ms_envelope *m)
     if (!secrets_mask_message(m, SECRETS_KEYS, &w->masked, NULL, NULL)) exit(no_memory());
 }
 
+/* Sets the number of the first message that stays before a summary. */
+static int find_kept(writing *w, const ms_envelope *m, said_part *p)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    listing l = {w->job->store, &q, NULL, NULL, NULL};
+    uint64_t keep = count_of(member(member(m->extra, "compaction"), "keep"));
+    if (keep == 0) return FINE;
+    q.location = w->location;
+    q.before_seq = m->seq;
+    q.limit = (size_t)keep;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    const ms_msg *msg = ms_next(&it);
+    if (msg != NULL) p->kept = ms_seq(msg);
+    return listing_close(&it);
+}
+
+int each_kept(writing *w, const said_part *summary,
+              void (*put)(writing *w, const said_part *p))
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    listing l = {w->job->store, &q, NULL, NULL, NULL};
+    if (summary->kept == 0) return FINE;
+    q.location = w->location;
+    q.after_seq = summary->kept - 1;
+    q.before_seq = summary->seq;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_envelope m = ms_envelope_of(msg);
+        mask(w, &m);
+        said_part p = part_of(w, &m);
+        if (p.kind == PART_SUMMARY || is_elsewhere(w, &p)) continue;
+        if (left_out_as(w, &m, &p) == NULL) put(w, &p);
+        w->before = p.kind;
+    }
+    return listing_close(&it);
+}
+
 /* Visits the messages. first: only ids are noted. */
 static int each_message(writing *w, bool first)
 {
@@ -340,10 +423,14 @@ static int each_message(writing *w, bool first)
         if (first) note(w, &p);
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
         if (w->hand_over) pair(w, &p);
+        if (p.kind == PART_SUMMARY) code = find_kept(w, &m, &p);
+        else if (m.type == MS_T_COMPACTION) count_left_out(w, "marks of compactions");
+        if (code != FINE) break;
         write_part(w, &p);
     }
     if (!first) put_open(w, &p);
-    return listing_close(&it);
+    int closed = listing_close(&it);
+    return code != FINE ? code : closed;
 }
 
 static void take_facts(writing *w)
@@ -428,6 +515,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     tally_free(&w.sides);
     arrfree(w.costs);
     hmfree(w.cost_at);
+    hmfree(w.entry_at);
     arrfree(w.open);
     arrfree(w.held);
     ms_arena_deinit(&w.arena);

@@ -8,7 +8,7 @@
 #include "costs.h"
 
 typedef enum part_kind { PART_USER, PART_SYSTEM, PART_ANSWER, PART_THOUGHT, PART_CALL,
-                         PART_RESULT } part_kind;
+                         PART_RESULT, PART_SUMMARY } part_kind;
 
 enum { MADE_ID = 40 };
 
@@ -22,6 +22,11 @@ typedef struct said_part {
     bool timed;               /* the message has a time of its own */
     char time[TIME_MAX];  /* in milliseconds; without a time that of the message before */
     int64_t time_ns;
+    uint64_t seq;             /* of its message */
+    /* Of a summary, which takes the place of all before it but the messages that stay:
+     * its numbers are those of the first that stays, 0: none, and of the tokens before */
+    uint64_t kept, tokens;
+    ms_str items;             /* for OpenAI's Responses API; absent: none */
     const cost_row *cost;     /* of the answer that ends here; NULL: not noted */
 } said_part;
 
@@ -50,6 +55,10 @@ typedef struct writing {
         uint64_t key;         /* the message's number */
         size_t value;         /* in `costs` */
     } *cost_at;               /* an stb_ds map */
+    struct {
+        uint64_t key;         /* the message's number */
+        char *value;          /* the id of its entry, in `arena` */
+    } *entry_at;              /* an stb_ds map, for formats that name the first kept */
     uint64_t costs_put;
     said_part *held;          /* of an answer that is not complete yet: an stb_ds array */
     uint64_t steps, trajectories; /* of ATIF, so far */
@@ -68,6 +77,7 @@ typedef struct filewriter {
     /* Begins the messages of another agent, w->only, after all others. NULL: they are
      * among the others. */
     void (*side)(writing *w);
+    bool sums;                /* it has a form for summaries; else they are system text */
 } filewriter;
 
 extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif_writer;
@@ -82,6 +92,13 @@ void count_left_out(writing *w, const char *what);
  * and the caller writes the held parts first. */
 bool goes_on(const writing *w, const said_part *p);
 void hold(writing *w, const said_part *p);
+/* Calls put for each message that stays before a summary. */
+int each_kept(writing *w, const said_part *summary,
+              void (*put)(writing *w, const said_part *p));
+/* Notes the entry of a message, and returns that of the first message from that number
+ * on which has one; NULL: none. */
+void note_entry(writing *w, uint64_t seq, const char *id);
+const char *entry_from(const writing *w, uint64_t seq);
 /* Writes the arguments of a call as an object. A text becomes its member "input". */
 void put_arguments(ms_json_writer *w, const char *name, const said_part *p);
 /* Ends a line. */

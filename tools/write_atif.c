@@ -229,4 +229,5 @@ static void atif_end(writing *w)
     end_line(w);
 }
 
-const filewriter atif_writer = {"atif", false, atif_begin, atif_put, atif_end, atif_side};
+const filewriter atif_writer = {"atif", false, atif_begin, atif_put, atif_end, atif_side,
+                                false};

@@ -1,5 +1,6 @@
 /* Codex: a line of session_meta, then a response_item for each message. Texts on its
- * screen are repeated as event_msg. Results have no mark of failure, and all is the
+ * screen are repeated as event_msg. A summary is a line of type compacted, with the items
+ * that are the context from then on. Results have no mark of failure, and all is the
  * work of one agent. */
 
 #define _GNU_SOURCE
@@ -52,11 +53,9 @@ static void put_shown(writing *w, const said_part *p)
     line_end(w);
 }
 
-static void codex_put(writing *w, const said_part *p)
+/* Writes the members of an item. */
+static void put_members(writing *w, const said_part *p)
 {
-    if (p->side) count_left_out(w, "names of other agents");
-    if (p->kind == PART_RESULT && p->failed) count_left_out(w, "marks of failed calls");
-    line_begin(w, p->time, "response_item");
     if (p->kind == PART_CALL) {
         json_text(&w->w, "type", MS_STR("function_call"));
         json_text(&w->w, "name", p->tool);
@@ -76,8 +75,50 @@ static void codex_put(writing *w, const said_part *p)
                                  : p->kind == PART_USER ? MS_STR("user") : p->role);
         put_text_part(w, "content", answer ? "output_text" : "input_text", p->text);
     }
+}
+
+static void put_item(writing *w, const said_part *p)
+{
+    ms_json_begin(&w->w, MS_JSON_OBJECT);
+    put_members(w, p);
+    ms_json_end(&w->w);
+}
+
+/* Writes a compaction: with the items that it has, or the summary as the user's text and
+ * the messages that stay. */
+static void put_summary(writing *w, const said_part *p)
+{
+    said_part said = *p;
+    line_begin(w, p->time, "compacted");
+    json_text(&w->w, "message", p->text);
+    if (p->items.ptr != NULL) {
+        ms_json_key(&w->w, MS_STR("replacement_history"));
+        ms_json_put_raw(&w->w, p->items);
+    } else {
+        said.kind = PART_USER;
+        open_member(&w->w, "replacement_history", true);
+        put_item(w, &said);
+        if (each_kept(w, p, put_item) != FINE) {
+            count_left_out(w, "messages beside a summary");
+        }
+        ms_json_end(&w->w);
+    }
+    line_end(w);
+}
+
+static void codex_put(writing *w, const said_part *p)
+{
+    if (p->kind == PART_SUMMARY) {
+        put_summary(w, p);
+        return;
+    }
+    if (p->side) count_left_out(w, "names of other agents");
+    if (p->kind == PART_RESULT && p->failed) count_left_out(w, "marks of failed calls");
+    line_begin(w, p->time, "response_item");
+    put_members(w, p);
     line_end(w);
     put_shown(w, p);
 }
 
-const filewriter codex_writer = {"codex", true, codex_begin, codex_put, NULL, NULL};
+const filewriter codex_writer = {"codex", true, codex_begin, codex_put, NULL, NULL,
+                                 true};

@@ -8,20 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void line_begin(writing *w, const char *time)
+static void line_begin(writing *w, const char *time, const char *type)
 {
     char id[MADE_ID];
     make_id(w, id);
     if (w->format == &pi_writer) id[8] = '\0';
     ms_json_begin(&w->w, MS_JSON_OBJECT);
-    json_text(&w->w, "type", MS_STR("message"));
+    json_text(&w->w, "type", ms_str_of(type));
     json_text(&w->w, "id", ms_str_of(id));
     ms_json_key(&w->w, MS_STR("parentId"));
     if (w->last[0] != '\0') ms_json_put_string(&w->w, ms_str_of(w->last));
     else ms_json_put_raw(&w->w, MS_STR("null"));
     json_text(&w->w, "timestamp", ms_str_of(time));
-    open_member(&w->w, "message", false);
     memcpy(w->last, id, sizeof id);
+}
+
+static void message_begin(writing *w, const char *time)
+{
+    line_begin(w, time, "message");
+    open_member(&w->w, "message", false);
 }
 
 static void line_end(writing *w)
@@ -120,12 +125,25 @@ static void put_held(writing *w)
 {
     size_t n = arrlenu(w->held);
     if (n == 0) return;
-    line_begin(w, w->held[0].time);
+    message_begin(w, w->held[0].time);
+    for (size_t i = 0; i < n; i++) note_entry(w, w->held[i].seq, w->last);
     json_text(&w->w, "role", MS_STR("assistant"));
     if (w->format == &pi_writer) put_pi_parts(w, n);
     else put_sts_parts(w, n);
     line_end(w);
     arrsetlen(w->held, 0);
+}
+
+/* Writes a compaction of pi. Where nothing stays, the first entry to keep is the
+ * compaction itself: it is after all that it covers. */
+static void put_summary(writing *w, const said_part *p)
+{
+    const char *first = p->kept > 0 ? entry_from(w, p->kept) : NULL;
+    line_begin(w, p->time, "compaction");
+    json_text(&w->w, "summary", p->text);
+    json_text(&w->w, "firstKeptEntryId", ms_str_of(first != NULL ? first : w->last));
+    json_u64(&w->w, "tokensBefore", p->tokens);
+    end_line(w);
 }
 
 static void pi_put(writing *w, const said_part *p)
@@ -142,7 +160,12 @@ static void pi_put(writing *w, const said_part *p)
         count_left_out(w, "system texts");
         return;
     }
-    line_begin(w, p->time);
+    if (p->kind == PART_SUMMARY) {
+        put_summary(w, p);
+        return;
+    }
+    message_begin(w, p->time);
+    note_entry(w, p->seq, w->last);
     json_text(&w->w, "role", !result ? p->kind == PART_USER ? MS_STR("user")
                                                              : MS_STR("system")
                              : pi ? MS_STR("toolResult") : MS_STR("tool"));
@@ -162,5 +185,6 @@ static void pi_put(writing *w, const said_part *p)
     line_end(w);
 }
 
-const filewriter pi_writer = {"pi", true, pi_begin, pi_put, put_held, NULL};
-const filewriter sts_writer = {"sts", true, sts_begin, pi_put, put_held, NULL};
+const filewriter pi_writer = {"pi", true, pi_begin, pi_put, put_held, NULL, true};
+const filewriter sts_writer = {"sts", true, sts_begin, pi_put, put_held, NULL,
+                               false};

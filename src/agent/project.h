@@ -1042,8 +1042,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
     ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
     if (!c || !item) return;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("compaction"), &all))
-        all = ms__absent();
+    if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)

@@ -1742,6 +1742,12 @@ controls()
     control raw_blocks_for_any_provider gcc test_answer \
         block_of_another_kind_is_kept_when_it_comes 100 \
         ms__item_as_raw 'ms__is_own(p, m)' 'true'
+    control first_of_raw_blocks_alone gcc test_compact \
+        all_items_of_a_compaction_are_sent 100 \
+        ms__out_values "*at != ','" 'true'
+    control tail_of_a_compaction_from_a_format gcc test_compact \
+        tail_stays_when_a_compaction_was_read_from_a_format 100 \
+        ms__compaction_add 'ms_member(m,' 'ms_json_member(m->extra,'
     control raw_blocks_are_not_counted gcc test_answer \
         block_of_another_kind_is_kept_when_it_comes 100 \
         ms__item_as_raw 'p->report.raw_left_out++;' ''

@@ -269,11 +269,12 @@ told()
     }' | awk '{ side = /"agent_key"/ && !/"agent_key":"assistant"/
         if (side) held = held $0 "\n"; else print } END { printf "%s", held }'
 }
-# texts_of FILE: those whose content is a text; results do not name their tool.
+# texts_of FILE: those whose content is a text; results do not name their tool, and a
+# summary is the system's text.
 texts_of()
 {
     told "$1" | grep -v '"content":[[{]' |
-        sed 's/\("type":"\(observation\|error\)".*\),"tool":"[^"]*"/\1/'
+        sed 's/\("type":"\(observation\|error\)".*\),"tool":"[^"]*"/\1/; s/"type":"compaction"/"type":"text"/'
 }
 cat "$real/short.jsonl" "$real/tool_heavy.jsonl" "$real"/subagents/*.jsonl |
     sed 's/"sessionId":"[^"]*"/"sessionId":"s1"/' >"$tmp/agents.jsonl"
@@ -294,6 +295,7 @@ several=$shared/tau-bench-airline/gpt-4o-airline.json
 session <<'END'
 == what_a_format_has_no_place_for_is_counted
 export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  usage of answers left out
+export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  marks of compactions left out
 hand-over --to codex --report $real/tool_heavy.jsonl => * -> 0 ^ +4  usage of answers left out
 view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept whole: 1 atif:subagents of a subagent
 hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown"

@@ -140,6 +140,7 @@ const CLASS_OF = {
   script_instruction: "context",
   director_context: "context",
   injected_context: "context",
+  compaction: "context",
 };
 const AMENDED = 64,
   REDACTED = 128,
@@ -1289,6 +1290,7 @@ function drawCalls() {
 /* ---- What the provider sees --------------------------------------------------------- */
 
 const REPAIRS = [
+  ["compacted", "messages summarised", "A compaction stands for them: it is sent instead."],
   [
     "synthesised",
     "results made up",
@@ -1338,11 +1340,13 @@ const REPAIRS = [
 
 /* Returns the messages that a repair is about, as far as the page knows them. */
 function messagesOf(request, repair) {
-  const alive = S.messages.filter((m) => !m.h);
+  const sent = origins([request.body, request.system], new Set());
+  const from = request.report.compacted > 0 ? Math.min(...sent) : 0;
+  const alive = S.messages.filter((m) => !m.h && m.n >= from);
+  if (repair === "compacted") return S.messages.filter((m) => !m.h && m.n < from);
   if (repair === "synthesised") return alive.filter((m) => m.class === "calls" && !m.result);
   if (repair === "orphans") return S.orphans.filter((m) => !m.h);
   if (repair !== "dropped") return [];
-  const sent = origins([request.body, request.system], new Set());
   return alive.filter((m) => {
     const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of
                                                    * parts */

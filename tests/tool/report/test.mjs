@@ -345,6 +345,7 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
     const body = await text(p, "#view");
     check(/results? made up/.test(body), names[i] + " tells of no result");
     check(/added: this call was never answered/.test(body), names[i] + " explains no result");
+    check(/\d+ messages? summarised/.test(body), names[i] + " tells of no compaction");
     await holds(p, count(".from a") + " > 10");
     const links = await p.run(all(".repair.warn .from a") + ".map((a) => a.textContent)");
     has(links, "#" + (await p.run("S.unanswered[0].n")));

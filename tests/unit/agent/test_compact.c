@@ -357,6 +357,43 @@ TEST(plan_is_due_when_the_history_costs_more_than_compact_at)
     store_close(&s);
 }
 
+/* What another program has as the context is a list of items, which go as they are. */
+TEST(all_items_of_a_compaction_are_sent)
+{
+    test_store s = heap();
+    uint64_t end = add_turn(s.store, CHAT, 0);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai-responses");
+    const ms_compaction c = {.upto = end, .items = MS_STR(
+        "[{\"role\":\"user\",\"content\":\"one\"} , {\"role\":\"user\",\"content\":\"two\"},"
+        "{\"type\":\"compaction\",\"encrypted_content\":\"SEALED\"}]")};
+    ms_error err;
+    must_ok(ms_compact(&ask, &c, NULL, &err), &err, "compact");
+    add_turn(s.store, CHAT, 1);
+    ms_str body = body_of(&ask, NULL);
+    assert_true(has_text(body, "\"one\"},{\"role\":\"user\",\"content\":\"two\"},"
+                               "{\"type\":\"compaction\""));
+    assert_string_equal(questions_in(body, 9), "1");
+    store_close(&s);
+}
+
+
+/* A format's reader keeps the members of its own beside the fields. */
+TEST(tail_stays_when_a_compaction_was_read_from_a_format)
+{
+    test_store s = heap();
+    ms_envelopes list;
+    ms_error err;
+    for (unsigned i = 0; i < 3; i++) add_turn(s.store, CHAT, i);
+    ms_str json = MS_STR("{\"type\":\"compaction\",\"content\":\"S\",\"timestamp\":1,"
+                         "\"compaction\":{\"keep\":4}}");
+    must_ok(ms_read(ms_format_find(MS_STR("framework")), json, NULL, &arena, &list, &err),
+            &err, "read");
+    put(s.store, CHAT, list.items[0]);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    assert_string_equal(questions_in(body_of(&ask, NULL), 9), "2");
+    store_close(&s);
+}
+
 TEST(wrong_compactions_are_refused)
 {
     test_store s = heap();
