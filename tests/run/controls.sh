@@ -1791,13 +1791,13 @@ controls()
         ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
     control content_of_a_failed_compaction_is_gone gcc test_answer \
         compaction_of_a_stream_is_whole 100 \
-        ms__answer_part_input 'if (!values[i].ptr)' 'if (false)'
+        ms__answer_part_later 'if (!values[i].ptr)' 'if (false)'
     control computer_without_a_screen gcc test_answer \
         results_of_computers_and_searches_are_their_own 100 \
         ms__reply 'call->reply = NULL;' ''
     control search_of_the_server_is_a_call gcc test_answer \
         results_of_computers_and_searches_are_their_own 100 \
-        ms__answer_item_kind '(i + 1 == n && !ms__is_client_search(item))' 'false'
+        ms__answer_item_kind '(*i + 1 == n && !ms__is_client_search(item))' 'false'
     control members_of_a_step_come_twice gcc test_answer steps_are_made_of_their_deltas 100 \
         ms__answer_step_ends 'later = ms_str_equal(ahead.key, it.key);' ''
     control step_needs_no_end gcc test_answer steps_are_made_of_their_deltas 100 \
