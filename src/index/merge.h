@@ -142,15 +142,13 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
 {
     bool some = false, backward = s->backward;
     uint64_t from = s->from, to = s->to;
-    uint32_t *runs = s->runs;
     const ms__note_at *n = s->note;
     ms__list_iter next = *li;
-    s->runs = NULL; /* no run is found beforehand between two places */
     while (!some && s->result == MS_OK) {
         if (!n) n = backward ? (const ms__note_at *)ms__load_ptr(&s->notes->newest)
                              : s->notes->oldest;
         else n = backward ? n->before : (const ms__note_at *)ms__load_ptr(&n->after);
-        if (!n || (backward ? n->place < from : n->place >= to)) break;
+        if (!n || (backward ? n->place < from : n->place >= to)) return false;
         if (n->place < from || n->place >= to) continue;
         uint32_t segment = (uint32_t)(n->place >> 32);
         s->from = n->place;
@@ -163,7 +161,6 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
         s->from = from;
         s->to = to;
     }
-    s->runs = runs;
     if (!some) return false;
     next.pos = backward ? next.hi : next.lo;
     s->note = n;
