@@ -47,6 +47,7 @@ static void print_report(const ms_project_report *r)
         {r->thinking_missing, "turns without the thinking that the provider requires"},
         {r->thinking_left_out,
          "pieces of thinking left out that the provider would refuse"},
+        {r->breakpoints, "marks of what a provider may cache"},
         {r->raw_left_out, "blocks left out that only another provider or model takes"},
         {r->cost, "tokens, by estimate, in the window"},
         {r->over, "of these: over the budget"},

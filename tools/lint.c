@@ -656,8 +656,8 @@ static void lint_unanswered(lint *l, const char *format)
  * Places of messages: o openai, s chat-strict. Places of parts: u in a user message, a in
  * an assistant's, t in all others. */
 
-/* Checks what is in a file: f a document of chat completions, with data and a name or with
- * an id; a sound a; data of Gemini d, and a URL u. */
+/* Checks what is in a file: f a document of chat completions, with data and a name or
+ * with an id; a sound a; data of Gemini d, and a URL u. */
 static void lint_file(lint *l, const lint_path *at, ms_str value, char place)
 {
 #define LINT_FILLED LINT_NEEDED | LINT_STRING, lint_not_empty, 0
@@ -1681,8 +1681,8 @@ static void lint_bedrock_id(lint *l, const lint_path *at, ms_str value, char pla
     lint_say(l, at, value, "must match ^[a-zA-Z0-9_.:-]{1,64}$, is %v", value);
 }
 
-/* Checks the name of a document: letters, digits, single white space, '-' and brackets, and
- * no other document of the request has it. */
+/* Checks the name of a document: letters, digits, single white space, '-' and brackets,
+ * and no other document of the request has it. */
 static void lint_bedrock_name(lint *l, const lint_path *at, ms_str value, char place)
 {
     ms_str name = lint_decode(l, value);
@@ -1696,8 +1696,9 @@ static void lint_bedrock_name(lint *l, const lint_path *at, ms_str value, char p
     }
     (void)place;
     if (!good)
-        lint_say(l, at, value, "must be 1 to 200 letters, digits, single spaces, -, (, ), "
-                 "[ and ], is %v", value);
+        lint_say(l, at, value,
+                 "must be 1 to 200 letters, digits, single spaces, -, (, ), [ and ], is %v",
+                 value);
     else if (lint_call_of(l, LINT_NAMES, name) != NULL)
         lint_say(l, at, value, "name %v is not unique", value);
     else (void)lint_new_call(l, LINT_NAMES, name);

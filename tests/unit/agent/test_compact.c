@@ -968,7 +968,7 @@ TEST(long_run_stays_within_its_context)
     test_tally("rewinds across a compaction", the->across);
     test_tally("forks", the->forks);
     test_tally("kills", kills);
-    assert_true(the->compactions > rounds / 4 && the->rewinds > 0 && kills > 0);
+    if (rounds >= 16) assert_true(the->compactions > 3 && the->rewinds > 0 && kills > 0);
     munmap(the, sizeof *the);
     store_close(&s);
 }

@@ -82,6 +82,7 @@ static const struct type_row {
     {MS_T_DATA, "data", CONTENT, CONTENT},
     {MS_T_REASONING, "reasoning", CONTENT, CONTENT},
     {MS_T_OTHER, "", CONTENT | NAME, CONTENT | NAME},
+    {MS_T_COMPACTION, "compaction", CONTENT, CONTENT},
 };
 
 
@@ -264,7 +265,7 @@ TEST(sets_of_types_are_those_of_the_guide)
         ms_type_set set;
         const char *words;
     } rows[] = {
-        {MS_TYPES_CONVERSATION, "user_message assistant_message "},
+        {MS_TYPES_CONVERSATION, "user_message assistant_message compaction "},
         {MS_TYPES_GLOBAL, "synthesis global_observation "},
         {MS_TYPES_AGENT, "action observation error final task delegation "},
         {MS_TYPES_AGENT_WIDE,
