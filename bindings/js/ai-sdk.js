@@ -29,10 +29,27 @@ function modelMessage(message, tools) {
   return { role: "assistant", content };
 }
 
+/* Returns a document as a file part: its bytes, its URL, or the id that OpenAI has for it. */
+function fileOf({ file_data: data, file_id: id, filename }) {
+  const inline = data?.startsWith("data:");
+  return { type: "file",
+    data: inline ? data.slice(data.indexOf(",") + 1) : data ?? id,
+    mediaType: inline ? data.slice(5, data.indexOf(";")) : "application/pdf",
+    ...(filename ? { filename } : {}) };
+}
+
+function soundOf({ data, format }) {
+  return { type: "file", data, mediaType: `audio/${format === "mp3" ? "mpeg" : format}` };
+}
+
 function parts({ content }) {
   if (typeof content === "string") return content;
-  return content.map((part) => (part.type === "image_url"
-    ? { type: "image", image: part.image_url.url } : { type: "text", text: part.text }));
+  return content.map((part) => {
+    if (part.type === "image_url") return { type: "image", image: part.image_url.url };
+    if (part.type === "file") return fileOf(part.file);
+    if (part.type === "input_audio") return soundOf(part.input_audio);
+    return { type: "text", text: part.text };
+  });
 }
 
 /* Returns chat messages of OpenAI's form, as the library writes them, as

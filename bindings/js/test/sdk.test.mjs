@@ -87,6 +87,21 @@ test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-cor
       ["one", "answer 1", "two", "answer 2"]);
   });
 
+test("ai sdk: documents and sounds of a user are file parts", async () => {
+  const store = await open();
+  store.append("l", { type: "user_message", content: [
+    { type: "file", file: { filename: "a.pdf",
+      file_data: "data:application/pdf;base64,JVBERg==" } },
+    { type: "file", file: { file_id: "file-1" } },
+    { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }] });
+  const made = toModelMessages(store, "l");
+  if (ai) for (const message of made) ai.modelMessageSchema.parse(message);
+  assert.deepEqual(made.map((m) => m.content), [[
+    { type: "file", data: "JVBERg==", mediaType: "application/pdf", filename: "a.pdf" },
+    { type: "file", data: "file-1", mediaType: "application/pdf" },
+    { type: "file", data: "UklGRg==", mediaType: "audio/wav" }]]);
+});
+
 test("ai sdk: images of a user come back when they are appended", async () => {
   const store = await open();
   const url = "https://example.com/a.png";

@@ -145,6 +145,8 @@ def judge_litellm_gemini():
     def judge(line):
         if '"url": "http' in json.dumps(line["messages"]):
             return PASSED_OVER  # it fetches pictures that are given by URL
+        if '"file_id"' in json.dumps(line["messages"]):
+            return PASSED_OVER  # OpenAI's files are not Gemini's
         _gemini_convert_messages_with_history(
             copy.deepcopy([m for m in line["messages"] if m["role"] != "system"]))
     return judge
