@@ -89,11 +89,11 @@ test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-cor
 
 test("ai sdk: documents and sounds of a user are file parts", async () => {
   const store = await open();
-  store.append("l", { type: "user_message", content: [
+  store.append({ type: "user_message", content: [
     { type: "file", file: { filename: "a.pdf",
       file_data: "data:application/pdf;base64,JVBERg==" } },
     { type: "file", file: { file_id: "file-1" } },
-    { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }] });
+    { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }] }, "l");
   const made = toModelMessages(store, "l");
   if (ai) for (const message of made) ai.modelMessageSchema.parse(message);
   assert.deepEqual(made.map((m) => m.content), [[
