@@ -1697,8 +1697,8 @@ static void lint_bedrock_name(lint *l, const lint_path *at, ms_str value, char p
     (void)place;
     if (!good)
         lint_say(l, at, value,
-                 "must be 1 to 200 letters, digits, single spaces, -, (, ), [ and ], is %v",
-                 value);
+                 "must be 1 to 200 letters, digits, single spaces, "
+                 "-, (, ), [ and ], is %v", value);
     else if (lint_call_of(l, LINT_NAMES, name) != NULL)
         lint_say(l, at, value, "name %v is not unique", value);
     else (void)lint_new_call(l, LINT_NAMES, name);
