@@ -2454,9 +2454,10 @@ typedef struct ms_compaction {
 /* Appends a compaction. Messages that came after the plan was made stay in full. *seq
  * (may be NULL) receives its number. A body with usage gives it a usage note; if that
  * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_MISSING: there is
- * neither a summary nor items, or the body was cut off. MS_E_NOT_FOUND: the message upto
- * is not there, or hidden. MS_E_CONFLICT: it is of another location, or others appended
- * at each of 16 attempts. Otherwise errors as of ms_answer and ms_append_batch. */
+ * neither a summary nor items, or the body was cut off, refuses, or calls a tool.
+ * MS_E_NOT_FOUND: the message upto is not there, or hidden. MS_E_CONFLICT: it is of
+ * another location, or others appended at each of 16 attempts. Otherwise errors as of
+ * ms_answer and ms_append_batch. */
 MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
                             uint64_t *seq, ms_error *err);
 
@@ -35939,12 +35940,16 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
 }
 
 /* Returns whether the reason to stop is that the answer was cut off. */
-static bool ms__answer_cut(const ms_answer_stream *a)
+static bool ms__stop_cuts(ms_str stop)
 {
     return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
                         "model_context_window_exceeded content_filter content_filtered "
-                        "max_messages steered budget_exceeded",
-                        ms_str_of(a->out.stop));
+                        "max_messages steered budget_exceeded", stop);
+}
+
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__stop_cuts(ms_str_of(a->out.stop));
 }
 
 /* Keeps the first bytes of a body. */
@@ -36572,8 +36577,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
                                                ms_answered *out, ms_buf *summary,
                                                ms_buf *items, ms_error *err)
 {
-    static const char cut[] = "length max_tokens MAX_TOKENS max_output_tokens "
-                              "model_context_window_exceeded";
+    static const char refused[] = "refusal SAFETY RECITATION";
     ms_store *store = NULL;
     const ms_msg *msg;
     ms_str all, list;
@@ -36589,9 +36593,13 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
     ms_result code = ms_answer(how, c->body, out, err);
-    if (code == MS_OK && ms__has_word(cut, ms_str_of(out->stop)))
-        code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is cut off: the "
+    bool cut = ms__stop_cuts(ms_str_of(out->stop));
+    if (code == MS_OK && (cut || ms__has_word(refused, ms_str_of(out->stop))))
+        code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
+    if (code == MS_OK && out->calls > 0)
+        code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
+                           "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
     while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);

@@ -783,12 +783,16 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
 }
 
 /* Returns whether the reason to stop is that the answer was cut off. */
-static bool ms__answer_cut(const ms_answer_stream *a)
+static bool ms__stop_cuts(ms_str stop)
 {
     return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
                         "model_context_window_exceeded content_filter content_filtered "
-                        "max_messages steered budget_exceeded",
-                        ms_str_of(a->out.stop));
+                        "max_messages steered budget_exceeded", stop);
+}
+
+static bool ms__answer_cut(const ms_answer_stream *a)
+{
+    return ms__stop_cuts(ms_str_of(a->out.stop));
 }
 
 /* Keeps the first bytes of a body. */

@@ -237,8 +237,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
                                                ms_answered *out, ms_buf *summary,
                                                ms_buf *items, ms_error *err)
 {
-    static const char cut[] = "length max_tokens MAX_TOKENS max_output_tokens "
-                              "model_context_window_exceeded";
+    static const char refused[] = "refusal SAFETY RECITATION";
     ms_store *store = NULL;
     const ms_msg *msg;
     ms_str all, list;
@@ -254,9 +253,13 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
     ms_result code = ms_answer(how, c->body, out, err);
-    if (code == MS_OK && ms__has_word(cut, ms_str_of(out->stop)))
-        code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is cut off: the "
+    bool cut = ms__stop_cuts(ms_str_of(out->stop));
+    if (code == MS_OK && (cut || ms__has_word(refused, ms_str_of(out->stop))))
+        code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
+    if (code == MS_OK && out->calls > 0)
+        code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
+                           "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
     while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);

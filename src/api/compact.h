@@ -83,8 +83,9 @@ typedef struct ms_compaction {
 /* Appends a compaction. Messages that came after the plan was made stay in full. *seq
  * (may be NULL) receives its number. A body with usage gives it a usage note; if that
  * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_MISSING: there is
- * neither a summary nor items, or the body was cut off. MS_E_NOT_FOUND: the message upto
- * is not there, or hidden. MS_E_CONFLICT: it is of another location, or others appended
- * at each of 16 attempts. Otherwise errors as of ms_answer and ms_append_batch. */
+ * neither a summary nor items, or the body was cut off, refuses, or calls a tool.
+ * MS_E_NOT_FOUND: the message upto is not there, or hidden. MS_E_CONFLICT: it is of
+ * another location, or others appended at each of 16 attempts. Otherwise errors as of
+ * ms_answer and ms_append_batch. */
 MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
                             uint64_t *seq, ms_error *err);

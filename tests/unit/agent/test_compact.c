@@ -417,6 +417,14 @@ TEST(wrong_compactions_are_refused)
         {{.upto = 4, .body = MS_STR("{\"error\":{\"message\":\"no\"}}")}, MS_E_REFUSED},
         {{.upto = 4, .body = MS_STR("{\"choices\":[{\"finish_reason\":\"length\",\"message\":"
                                     "{\"content\":\"half of\"}}]}")}, MS_E_MISSING},
+        {{.upto = 4, .body = MS_STR("{\"choices\":[{\"finish_reason\":\"content_filter\","
+                                    "\"message\":{\"content\":\"half of\"}}]}")}, MS_E_MISSING},
+        {{.upto = 4, .body = MS_STR("{\"choices\":[{\"finish_reason\":\"refusal\",\"message\":"
+                                    "{\"content\":\"I cannot.\"}}]}")}, MS_E_MISSING},
+        {{.upto = 4, .body = MS_STR("{\"choices\":[{\"finish_reason\":\"tool_calls\",\"message\":"
+                                    "{\"content\":\"wait\",\"tool_calls\":[{\"id\":\"c\","
+                                    "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}")},
+         MS_E_MISSING},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         seq = 7;
