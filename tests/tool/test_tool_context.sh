@@ -83,7 +83,7 @@ history $log s --format openai => conversation_summary>\\nBODY\\n
 usage $log => ^ +1 +90
 $ fresh
 $ sed s/stop/length/ $tmp/body >$tmp/cut
-compact-context $log s --keep-tokens 60 --summary $tmp/cut --model m -> 1 cut off
+compact-context $log s --keep-tokens 60 --summary $tmp/cut --model m -> 1 stopped for "length"
 compact-context $log s --keep-tokens 60 --summary - <<<'{"error":{"message":"overloaded"}}' -> 1 .
 compact-context $log s --keep-tokens 60 --summary - <<<'data: {"a":1}' -> 1 events of a stream
 compact-context $log s --keep-tokens 60 --summary - <<<' ' -> 1 needs a summary
