@@ -349,8 +349,8 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     if (kind == MS__ANSWER_OTHER) {
         const ms__answer_part *old = *ms__answer_part_place(a, kind, index);
         ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
-        bool same = body.len == item.len + 2 &&
-                    memcmp(body.ptr + 1, item.ptr, item.len) == 0;
+        bool same = body.len >= 2 && /* it is in brackets */
+                    ms_str_equal(ms_str_n(body.ptr + 1, body.len - 2), item);
         a->n_parts += !same;
         if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
             (void)ms__answer_part_make(a, kind, index);
