@@ -3065,6 +3065,10 @@ struct ms_profile {
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
+                              tenth longer */
+#define MS__RUNS_LISTS 8u  /* the first lists of a cursor, for which they are kept */
+#define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
 struct ms__postings;
@@ -3080,22 +3084,29 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, a
-                                 multiple of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so much room, in units
+                                 of 8 bytes */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
+    uint32_t group;           /* of the segments that were prefetched last */
+    uint8_t number;           /* of the iterator: which of the runs found are its own */
+    uint8_t found, n_found;   /* of those, the next one, and how many there are */
+    bool all_found;           /* the segments that are prefetched have no others */
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
-    uint32_t which;           /* an item of the heap, not of this iterator: the number of
-                                 one, */
-    uint64_t due;             /* and its place, turned round where reading goes backward:
-                                 the next one has the least */
 } ms__list_iter;
+
+/* An item of the heap of iterators; private. */
+typedef struct ms__heap_item {
+    uint64_t due;             /* the place of an iterator's record, turned round where
+                                 reading goes backward: the next one has the least */
+    uint32_t which;           /* its number */
+} ms__heap_item;
 
 /* Records to be returned: those that are next, and a ring of those read ahead. */
 #define MS__AHEAD 16u
@@ -3103,10 +3114,10 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *ready[MS__KEPT]; /* the cursor's `next` to `ready` */
     const unsigned char *record[MS__AHEAD];
-    ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator; these two only if it is 0: */
+    ms__index index[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
-    uint32_t known[MS__AHEAD]; /* as of an iterator */
     uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
@@ -3141,11 +3152,13 @@ typedef struct ms__reading {
     const struct ms__note_list *notes; /* of the message that a raw query is about, */
     const struct ms__note_at *note; /* and the one that its iterator stands on; NULL:
                                        before the first */
+    uint32_t *runs;           /* the cursor's, set again by each call; NULL: a walk */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__list_iter *more;      /* in the arena, when `iters` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small, with */
+    ms__heap_item *more_heap; /* as many items */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
@@ -3159,7 +3172,10 @@ typedef struct ms__merge {
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
+    ms__heap_item heap[MS__CURSOR_ITERS];
     ms__queue queue;
+    uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
+                                                      [log-cursor] */
 } ms__merge;
 
 /* One of the stores of a history; private. */
@@ -3180,6 +3196,7 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
+    bool each;                /* the history looks at each message of the step */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
@@ -3648,13 +3665,13 @@ static MS__ONCE int64_t ms__system_time(void)
  * locations that collide.
  * ================================================================================== */
 
-static uint32_t ms__get32(const unsigned char *p)
+static inline uint32_t ms__get32(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
 }
 
-static uint64_t ms__get64(const unsigned char *p)
+static inline uint64_t ms__get64(const unsigned char *p)
 {
     return (uint64_t)ms__get32(p) | (uint64_t)ms__get32(p + 4) << 32;
 }
@@ -6542,9 +6559,24 @@ MS_API ms_envelope ms_envelope_of(const ms_msg *msg)
 
 MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
 {
-    ms__field_iter w = ms__field_iter_of(ms__bytes(msg));
+    /* by the code of a length: its bits, and the bytes of its directory entry */
+    static const uint32_t lengths[] = {0xFF, 0xFFFF, UINT32_MAX, UINT32_MAX};
+    static const uint8_t sizes[] = {2, 3, 5, 9};
+    const unsigned char *r = ms__bytes(msg), *end = r + ms__padded(ms__get32(r)) - 7;
+    ms__field_iter w = ms__field_iter_of(r);
     ms__entry e;
     uint32_t set = 0;
+    if (end > w.dir_end) end = w.dir_end;
+    while (!MS__SMALL && w.dir < end) { /* where eight bytes can be loaded */
+        uint64_t word = ms__get64(w.dir);
+        ms_value *v = &fields[word & 31];
+        uint32_t len = (uint32_t)(word >> 8) & lengths[word >> 6 & 3];
+        set |= (uint32_t)1 << (word & 31);
+        v->text = ms_str_n((const char *)w.value, len);
+        v->json = (word & MS__TAG_JSON) != 0;
+        w.value += len;
+        w.dir += sizes[word >> 6 & 3];
+    }
     while (ms__field_iter_next(&w, &e)) {
         fields[e.field].text = e.text;
         fields[e.field].json = e.json;
@@ -7174,15 +7206,24 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. Of those that are ready all was reported when they
- * were found valid. */
-static inline const ms_msg *ms__next_stored(ms_cursor *it)
+/* Returns whether the next message is ready, and nothing has to be done with it. All was
+ * reported when it was found valid. */
+static inline bool ms__next_ready(const ms_cursor *it)
 {
-    if (!MS__SMALL && it->next < it->ready && it->result == MS_OK &&
-        !it->history.memory) {
-        it->returned++;
-        return ms__msg(it->of.merge.queue.ready[it->next++]);
-    }
+    return !MS__SMALL && it->next < it->ready && it->result == MS_OK &&
+           !it->history.each;
+}
+
+static inline const ms_msg *ms__next_take(ms_cursor *it)
+{
+    it->returned++;
+    return ms__msg(it->of.merge.queue.ready[it->next++]);
+}
+
+/* Returns the next message as stored. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
+{
+    if (ms__next_ready(it)) return ms__next_take(it);
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
@@ -7190,12 +7231,19 @@ static inline const ms_msg *ms__next_stored(ms_cursor *it)
     return msg;
 }
 
-MS_API const ms_msg *ms_next(ms_cursor *it)
+/* Returns the next message, with all text so far if the cursor has an arena. */
+static MS__NOINLINE const ms_msg *ms__next_shown(ms_cursor *it)
 {
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
         return msg; /* a history adds the text by the store of its step */
     return ms__with_appended(it, it->store, msg);
+}
+
+MS_API const ms_msg *ms_next(ms_cursor *it)
+{
+    bool ready = ms__next_ready(it) && (!MS__CHANGES || !it->query.arena);
+    return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
 /* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
@@ -10349,6 +10397,8 @@ typedef struct ms__sealed {
      * the end of the run. */
     void (*take)(struct ms__core *core, ms__merge *merge, ms__list_iter *h,
                  uint32_t most);
+    /* Moves an iterator to the next entry of its run, if its record was found valid. */
+    bool (*step)(const ms__reading *s, ms__list_iter *h);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */
@@ -10885,6 +10935,12 @@ static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
     return merge->more ? merge->more : merge->iters;
 }
 
+static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    return merge->more ? merge->more_heap : merge->heap;
+}
+
 /* ---- Runs of one iterator. */
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
@@ -10901,6 +10957,13 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
+}
+
+/* Forgets which runs of an iterator were found beforehand. */
+static void ms__list_iter_forget(ms__list_iter *li)
+{
+    li->found = li->n_found = 0;
+    li->all_found = false;
 }
 
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
@@ -10955,13 +11018,15 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
 {
     bool some = false, backward = s->backward;
     uint64_t from = s->from, to = s->to;
+    uint32_t *runs = s->runs;
     const ms__note_at *n = s->note;
     ms__list_iter next = *li;
+    s->runs = NULL; /* no run of another note is wanted */
     while (!some && s->result == MS_OK) {
         if (!n) n = backward ? (const ms__note_at *)ms__load_ptr(&s->notes->newest)
                              : s->notes->oldest;
         else n = backward ? n->before : (const ms__note_at *)ms__load_ptr(&n->after);
-        if (!n || (backward ? n->place < from : n->place >= to)) return false;
+        if (!n || (backward ? n->place < from : n->place >= to)) break;
         if (n->place < from || n->place >= to) continue;
         uint32_t segment = (uint32_t)(n->place >> 32);
         s->from = n->place;
@@ -10974,6 +11039,7 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
         s->from = from;
         s->to = to;
     }
+    s->runs = runs;
     if (!some) return false;
     next.pos = backward ? next.hi : next.lo;
     s->note = n;
@@ -11117,34 +11183,32 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 /* Sets item i of the heap to an iterator. */
 static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint64_t place = items[which].place;
-    items[i].which = which;
-    items[i].due = it->of.merge.reading.backward ? ~place : place;
+    uint64_t place = ms__list_iters(it)[which].place;
+    ms__heap_item *item = &ms__heap_of(it)[i];
+    item->which = which;
+    item->due = it->of.merge.reading.backward ? ~place : place;
 }
 
-/* Restores the heap below item i. */
+/* Restores the heap below item i. The lesser of two children is chosen without a branch,
+ * which the processor guesses wrong half of the time. */
 static void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint32_t n = it->of.merge.n_live, which = items[i].which, child;
-    uint64_t due = items[i].due;
+    ms__heap_item *items = ms__heap_of(it), item = items[i];
+    uint32_t n = it->of.merge.n_live, child;
     while ((child = 2 * i + 1) < n) {
-        if (child + 1 < n && items[child + 1].due < items[child].due) child++;
-        if (items[child].due >= due) break;
-        items[i].due = items[child].due;
-        items[i].which = items[child].which;
+        uint32_t other = child + (child + 1 < n);
+        child += items[other].due < items[child].due;
+        if (items[child].due >= item.due) break;
+        items[i] = items[child];
         i = child;
     }
-    items[i].due = due;
-    items[i].which = which;
+    items[i] = item;
 }
 
 /* Returns the iterator of the next record. */
 static MS__CALLED ms__list_iter *ms__heap_first(ms_cursor *it)
 {
-    ms__list_iter *iters = ms__list_iters(it);
-    return &iters[iters[0].which];
+    return &ms__list_iters(it)[ms__heap_of(it)[0].which];
 }
 
 /* Sets the direction of all iterators and builds the heap. */
@@ -11159,6 +11223,7 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     for (uint32_t i = 0; i < merge->n_iters; i++) {
         if (backward != was)
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
+        if (MS__LOG && backward != was) ms__list_iter_forget(&iters[i]);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -11169,12 +11234,13 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
 static void ms__heap_next(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__list_iter *iters = ms__list_iters(it), *li = ms__heap_first(it);
+    ms__heap_item *items = ms__heap_of(it);
+    ms__list_iter *li = ms__heap_first(it);
     if (merge->reading.backward) li->pos--;
     else li->pos++;
     if (!ms__list_iter_load(core, &merge->reading, li))
-        iters[0].which = iters[--merge->n_live].which;
-    ms__heap_set(it, 0, iters[0].which);
+        items[0].which = items[--merge->n_live].which;
+    ms__heap_set(it, 0, items[0].which);
     if (merge->n_live > 1) ms__heap_sift(it, 0);
 }
 
@@ -11305,6 +11371,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
+    if (MS__LOG) ms__list_iter_forget(&at); /* the runs found are those of li */
+    if (MS__LOG) at.number = MS__RUNS_LISTS;
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -11337,10 +11405,10 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     MS__PREFETCH(li->record);
     MS__PREFETCH(li->record + 64);
     merge->queue.record[last] = li->record;
-    merge->queue.index[last] = li->index;
     merge->queue.place[last] = li->place;
-    merge->queue.entry[last] = li->entry;
     merge->queue.known[last] = li->known;
+    merge->queue.index[last] = li->index;
+    merge->queue.entry[last] = li->entry;
     merge->queue.which[last] = (uint8_t)which;
 }
 
@@ -11377,10 +11445,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
         return;
     }
     while (merge->n_queue < most && merge->n_live > 0) {
-        const ms__list_iter *li = ms__heap_first(it);
+        ms__list_iter *li = ms__heap_first(it);
         if (li->agent & MS__FOR_COMPARE) return;
-        ms__queue_add(merge, li, ms__list_iters(it)[0].which);
-        ms__heap_next(core, it);
+        ms__queue_add(merge, li, ms__heap_of(it)[0].which);
+        if (MS__LOG && li->index && ms__sealed_of(core)->step(&merge->reading, li)) {
+            ms__heap_set(it, 0, ms__heap_of(it)[0].which);
+            if (merge->n_live > 1) ms__heap_sift(it, 0);
+        } else {
+            ms__heap_next(core, it);
+        }
     }
 }
 
@@ -11388,42 +11461,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
- * the processor prefetches by itself. */
-static void ms__prefetch_rest(const unsigned char *r)
+ * the processor prefetches by itself. By halves of MS__AHEAD_BYTES: deciding for each
+ * line took as many instructions as finding the record. */
+static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 {
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    if (size > MS__AHEAD_BYTES) size = MS__AHEAD_BYTES;
-    for (uint32_t i = 128; i < size; i += 64) MS__PREFETCH(r + i);
-}
-
-/* Moves the first records of the queue, at most so many, to `to`, as far as they were
- * found valid before and one of their run has the names of the list; returns how
- * many. */
-static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
-                                        uint32_t most)
-{
-    ms__merge *merge = &it->of.merge;
-    const ms__queue *q = &merge->queue;
-    const ms__list_iter *iters = ms__list_iters(it);
-    uint64_t last = merge->last_place;
-    uint32_t n = 0, at = merge->first;
-    if (most > merge->n_queue) most = merge->n_queue;
-    while (n < most && q->known[at] > 0) {
-        const unsigned char *r = q->record[at];
-        uint32_t size = ms__get32(r);
-        uint64_t place = q->place[at];
-        if (size <= MS__HEADER || size > q->known[at] || r[4] != MS__KIND_MESSAGE ||
-            place == last || (uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven)
-            break;
-        to[n++] = r;
-        last = place;
-        at = (at + 1) % MS__AHEAD;
-    }
-    merge->first = (uint8_t)at;
-    merge->n_queue = (uint8_t)(merge->n_queue - n);
-    merge->last_place = last;
-    return n;
+    if (size - 129 > MS__AHEAD_LONG - 129) return; /* so are 128 bytes or fewer */
+    for (uint32_t i = 128; i < MS__AHEAD_BYTES / 2; i += 64) MS__PREFETCH(r + i);
+    if (size <= MS__AHEAD_BYTES / 2) return;
+    for (uint32_t i = MS__AHEAD_BYTES / 2; i < MS__AHEAD_BYTES; i += 64)
+        MS__PREFETCH(r + i);
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
@@ -11434,11 +11480,50 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
     const ms__queue *q = &it->of.merge.queue;
     ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
     uint32_t segment = (uint32_t)(q->place[at] >> 32);
-    if (!MS__LOG || !q->index[at] || segment + 1 == li->proven) return true;
+    if (!MS__LOG || (q->known[at] == 0 && !q->index[at]) || segment + 1 == li->proven)
+        return true;
     if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
         return false;
     li->proven = segment + 1;
     return true;
+}
+
+/* Returns whether a record that was found valid still fits into its room of so many
+ * units, and is a message. *bytes: its size. */
+static inline bool ms__known_fits(const unsigned char *r, uint32_t room, uint32_t *bytes)
+{
+    uint32_t size = *bytes = ms__get32(r);
+    return size - (MS__HEADER + 1) <= MS__RECORD_MAX - (MS__HEADER + 1) &&
+           (size + 7) / 8 <= room && r[4] == MS__KIND_MESSAGE;
+}
+
+/* Moves the first records of the queue, at most so many, to `to`, as far as they were
+ * found valid before and one of their run has the names of the list; returns how many.
+ * rest: prefetches all of each. */
+static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
+                                        uint32_t most, bool rest)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms__queue *q = &merge->queue;
+    const ms__list_iter *iters = ms__list_iters(it);
+    uint64_t last = merge->last_place;
+    uint32_t n = 0, at = merge->first, size;
+    if (most > merge->n_queue) most = merge->n_queue;
+    for (; n < most && q->known[at] > 0; at = (at + 1) % MS__AHEAD) {
+        const unsigned char *r = q->record[at];
+        uint64_t place = q->place[at];
+        if (place == last || !ms__known_fits(r, q->known[at], &size)) break;
+        if (MS__UNLIKELY((uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven) &&
+            !ms__queue_own(it, at))
+            break;
+        if (rest) ms__prefetch_rest(r, size);
+        to[n++] = r;
+        last = place;
+    }
+    merge->first = (uint8_t)at;
+    merge->n_queue = (uint8_t)(merge->n_queue - n);
+    merge->last_place = last;
+    return n;
 }
 
 /* Checks a record of the queue. False: it is damaged, which is counted, or of another
@@ -11446,8 +11531,11 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
 static MS__NOINLINE bool ms__queue_check(ms__core *core, ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
-    bool whole = ms__entry_state(core, &it->of.merge.reading, q->index[at], q->entry[at],
-                                 q->record[at]) == MS__WHOLE;
+    const unsigned char *r = q->record[at];
+    uint32_t size, known = q->known[at];
+    bool whole = known ? ms__known_fits(r, known, &size)
+                       : ms__entry_state(core, &it->of.merge.reading, q->index[at],
+                                         q->entry[at], r) == MS__WHOLE;
     if (whole && !ms__queue_own(it, at)) return false;
     it->of.merge.last_place = q->place[at];
     if (!whole) it->damaged++;
@@ -11489,8 +11577,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const unsigned char *r = NULL;
     while (!r && ms__queue_fill(core, it, MS__AHEAD / 2)) {
-        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2);
-        for (uint32_t i = 0; i < n; i++) ms__prefetch_rest(merge->queue.ready[i]);
+        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2, true);
         it->next = n > 0 ? 1 : 0;
         it->ready = (uint8_t)n;
         merge->left -= n;
@@ -11551,7 +11638,7 @@ static void ms__merge_keep(ms__core *core, ms_cursor *it)
     for (; n < most; merge->left = most - n) {
         if (merge->plain && ms__queue_fill(core, it, 0)) {
             while (merge->n_queue > 0) {
-                n += ms__queue_settle(it, kept + n, MS__AHEAD);
+                n += ms__queue_settle(it, kept + n, MS__AHEAD, false);
                 if ((r = ms__queue_next(core, it)) != NULL) kept[n++] = r;
             }
             continue;
@@ -11614,6 +11701,9 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
+    if (MS__LOG)
+        li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                              : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -11622,9 +11712,11 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     if ((types & holds) != holds) merge->filtered = true;
     if (merge->n_iters == MS__CURSOR_ITERS && !merge->more) {
         size_t team = it->query.n_agent_keys, most = MS__CURSOR_ITERS + 2 * team;
-        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof li;
-        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * sizeof li);
-        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof li);
+        const size_t each = sizeof li + sizeof(ms__heap_item);
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / each;
+        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * each);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * each);
+        merge->more_heap = (ms__heap_item *)(void *)(merge->more + most);
         memcpy(merge->more, merge->iters, sizeof merge->iters);
     }
     ms__list_iters(it)[merge->n_iters++] = li;
@@ -11913,6 +12005,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
+    if (MS__LOG) s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -11935,6 +12028,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
+    if (MS__LOG) s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;
@@ -21371,55 +21465,76 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
  * turns, processor time; `make bench` has these views).
  *
- * Nothing is decided here. What is read was found valid before: the page of anything else
- * may be a bad block. */
+ * Only what was found valid before is read here: the page of anything else may be a bad
+ * block. The numbers of the lists that were found in it are kept beside the iterator, as
+ * far as nothing is unknown or lost before them: ms__run_found then looks for no list
+ * again. It checks that the segment's list is the iterator's, and the run, as a lookup
+ * does: an index may have been replaced since by one that was made in memory. */
 
-#define MS__RUNS_SOON   16u /* segments; with 8, teams take a tenth longer */
 #define MS__PLACES_EACH 4u /* records of a run */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment; above it the
+                               segment's number in its group */
+
+/* The state of a segment that is looked at. */
+typedef enum ms__soon_state {
+    MS__SOON_UNKNOWN, /* not all was found valid, or records are lost */
+    MS__SOON_ABSENT,  /* it has no such list */
+    MS__SOON_THERE
+} ms__soon_state;
 
 typedef struct ms__run_soon {
-    const ms__segment *index; /* NULL: it has no run, or not all was found valid */
-    const unsigned char *at;  /* what is read in the next step */
-    uint32_t n;               /* and how many of it */
+    const ms__segment *index;
+    const unsigned char *at; /* what is read in the next step; NULL: there is none */
+    uint32_t n;              /* and how many of it */
+    uint32_t list;           /* number of the list, if the state is THERE */
+    ms__soon_state state;
 } ms__run_soon;
 
-/* Returns whether all blocks of n bytes of a segment index were found valid. */
-static bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
+static MS__NOINLINE bool ms__blocks_were_sound(const ms__segment *l,
+                                               const unsigned char *p, size_t n)
 {
-    if (ms__load32(&l->whole)) return true;
     size_t at = (size_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK), last = (uint32_t)((at + n - 1) / MS__BLOCK);
     while (b < last && ms__bit_get(l->sound, b)) b++;
     return b == last && ms__bit_get(l->sound, b);
 }
 
-/* Moves on to n bytes of the index, if they were found valid. */
-static void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
-                            size_t size)
+/* Returns whether all blocks of n bytes of a segment index were found valid. */
+static inline bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
 {
-    r->at = at;
+    return ms__load32(&l->whole) || ms__blocks_were_sound(l, p, n);
+}
+
+/* Moves on to n bytes of the index, if they were found valid. */
+static inline void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
+                                   size_t size)
+{
     r->n = n;
-    if (n == 0 || !ms__was_sound(r->index, at, n * size)) r->index = NULL;
-    else MS__PREFETCH(at);
+    r->at = n > 0 && ms__was_sound(r->index, at, n * size) ? at : NULL;
+    if (r->at) MS__PREFETCH(at);
 }
 
 /* From a bucket to the numbers of the lists in it. */
-static void ms__run_soon_bucket(ms__run_soon *r)
+static inline void ms__run_soon_bucket(ms__run_soon *r)
 {
     const ms__segment *l = r->index;
     uint32_t i = ms__get32(r->at), end = ms__get32(r->at + 4);
-    if (i > end || end > l->lists) i = end = 0;
+    bool fits = i <= end && end <= l->lists;
+    if (fits && i == end && ms__segment_lost(l) == 0) r->state = MS__SOON_ABSENT;
+    if (!fits) i = end = 0;
     MS__PREFETCH(l->begin + (size_t)i * 4);
     ms__run_soon_to(r, l->numbers + (size_t)i * 8, end - i, 8);
 }
 
 /* From there to the postings of a list. */
-static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
+static inline void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 {
     const ms__segment *l = r->index;
     uint32_t i = (uint32_t)((size_t)(r->at - l->numbers) / 8), end = i + r->n;
     while (i < end && ms__segment_list(l, i) != list) i++;
     const unsigned char *p = l->begin + (size_t)i * 4;
+    if (ms__segment_lost(l) == 0) r->state = i == end ? MS__SOON_ABSENT : MS__SOON_THERE;
+    r->list = i;
     if (i == end || !ms__was_sound(l, p, 8)) i = end;
     uint32_t from = i < end ? ms__get32(p) & ~MS__MIXED : 0;
     uint32_t to = i < end ? ms__get32(p + 4) & ~MS__MIXED : 0;
@@ -21428,22 +21543,23 @@ static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 }
 
 /* From there to the places of the run's first records. */
-static void ms__run_soon_places(ms__run_soon *r, bool backward)
+static inline void ms__run_soon_places(ms__run_soon *r, bool backward)
 {
     const ms__segment *l = r->index;
     bool placed = ms__load32(&l->placed) != 0;
-    if (!placed && !l->clustered) r->index = NULL;
-    for (uint32_t k = 0; r->index && k < r->n && k < MS__PLACES_EACH; k++) {
+    if (!placed && !l->clustered) r->at = NULL;
+    for (uint32_t k = 0; r->at && k < r->n && k < MS__PLACES_EACH; k++) {
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         const unsigned char *place = l->record + (size_t)entry * 4;
         if (entry >= l->n) continue;
-        if (!placed && !ms__was_sound(l, place, 4)) r->index = NULL;
+        if (!placed && !ms__was_sound(l, place, 4)) r->at = NULL;
         else MS__PREFETCH(place);
     }
 }
 
 /* From there to these records. */
-static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool backward)
+static inline void ms__run_soon_records(const ms__log *log, const ms__run_soon *r,
+                                        bool backward)
 {
     const ms__segment *l = r->index;
     for (uint32_t k = 0; k < r->n && k < MS__PLACES_EACH; k++) {
@@ -21469,15 +21585,59 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
          at = s->backward ? at - 1 : at + 1) {
         if (!(mask >> at % MS__FAN & 1)) continue;
         void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, at)->node);
-        const ms__segment *l = (const ms__segment *)node;
-        if (!l) continue;
-        uint32_t b = l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
-        soon[n].index = l;
-        ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
-        if (soon[n].index) n++;
+        const ms__segment *l = soon[n].index = (const ms__segment *)node;
+        uint32_t b = l && l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
+        soon[n].state = MS__SOON_UNKNOWN;
+        soon[n].at = NULL;
+        if (l) ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
+        n++;
     }
     li->soon = s->backward ? at + 2 : at;
+    li->group = g;
     return n;
+}
+
+/* Keeps the runs that were found, up to the first segment of which nothing is known. The
+ * last word tells those of this call from others. */
+static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
+                          const ms__run_soon *soon, uint32_t n)
+{
+    ms__list_iter_forget(li);
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return;
+    uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM, i = 0;
+    for (; i < n && soon[i].state != MS__SOON_UNKNOWN; i++) {
+        const ms__run_soon *r = &soon[i];
+        if (r->state == MS__SOON_ABSENT) continue;
+        if (r->list >> MS__LIST_BITS) break;
+        kept[li->n_found++] = r->index->number % MS__FAN << MS__LIST_BITS | r->list;
+    }
+    li->all_found = i == n;
+    kept[MS__RUNS_SOON] = li->soon;
+}
+
+/* Returns the next run of an iterator, if it was found beforehand, and its segment;
+ * MS__NO_SEGMENT: it has to be looked up. Leaves out segments that the iterator has
+ * skipped since. */
+static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter *li,
+                              ms__run *run)
+{
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return MS__NO_SEGMENT;
+    const uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM;
+    const ms__segment *l = NULL;
+    uint32_t list = 0, segment = 0;
+    while (!l && li->found < li->n_found && kept[MS__RUNS_SOON] == li->soon) {
+        list = kept[li->found++];
+        segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
+        list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
+        if (s->backward ? segment >= li->from : segment < li->from) continue;
+        l = ms__segment_of(log, segment, s->locked);
+        if (!l) break;
+    }
+    if (l && list < l->lists && ms__segment_list(l, list) == li->list &&
+        ms__segment_run(log, l, list, run) && run->n > 0)
+        return segment;
+    ms__list_iter_forget(li);
+    return MS__NO_SEGMENT;
 }
 
 #define MS__RUNS_FEW 4u /* so few are read as soon without: the newest 20 in 0.93 of it */
@@ -21491,23 +21651,37 @@ static uint32_t ms__runs_due(const ms__reading *s, const ms__list_iter *li)
     return (uint32_t)(limit / last + 1);
 }
 
-/* Prefetches the next runs of an iterator, if they were not. */
+/* Leaves out the segments that were looked at, if all their runs were read. */
+static void ms__runs_pass(const ms__reading *s, ms__list_iter *li)
+{
+    uint32_t next = s->backward ? li->soon - 1 : li->soon;
+    if (!li->all_found || li->found < li->n_found) return;
+    if (s->backward ? next < li->from : next > li->from) li->from = next;
+    li->all_found = false;
+}
+
+/* Finds and prefetches the next runs of an iterator, if they were not. */
 static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
 {
     ms__run_soon soon[MS__RUNS_SOON];
-    if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
+    if (li->found < li->n_found) return;
+    ms__runs_pass(s, li);
+    if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
     uint32_t due = ms__runs_due(s, li);
     if (due <= MS__RUNS_FEW) return;
     uint32_t n = ms__runs_wanted(log, s, li, soon, due);
-    for (uint32_t i = 0; i < n; i++) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_list(&soon[i], li->list);
+        if (soon[i].at) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_places(&soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_list(&soon[i], li->list);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_records(log, &soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_places(&soon[i], s->backward);
+    for (uint32_t i = 0; i < n; i++)
+        if (soon[i].at) ms__run_soon_records(log, &soon[i], s->backward);
+    ms__runs_keep(s, li, soon, n);
+    ms__runs_pass(s, li); /* none has the list */
 }
 
 /* Makes all records of a segment a run. False: no memory. */
@@ -21559,8 +21733,10 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     ms__run run;
     *some = false;
     if (MS__GNUC && !MS__SMALL && listed) ms__runs_soon(log, s, li);
-    uint32_t segment = s->backward ? ms__log_backward(log, s, li, &run)
-                                   : ms__log_forward(log, s, li, &run);
+    uint32_t segment = ms__run_found(log, s, li, &run);
+    if (segment == MS__NO_SEGMENT)
+        segment = s->backward ? ms__log_backward(log, s, li, &run)
+                              : ms__log_forward(log, s, li, &run);
     if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
         li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
@@ -21620,12 +21796,6 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
-/* Returns how many bytes a record known to be right may have, of those of its segment. */
-static inline uint32_t ms__known_room(uint64_t left)
-{
-    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
-}
-
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -21639,7 +21809,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = ms__known_room(size - at);
+        *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -21660,6 +21830,29 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     li->place = ms__place(l->number, unit);
     if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
+}
+
+static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run, *home = l->home;
+    uint32_t step = s->backward ? UINT32_MAX : 1, width = l->width;
+    uint32_t i = li->pos + step, at = s->backward ? i - 1 : i, entry;
+    uint32_t soon = at + step * MS__PLACES_SOON; /* backward, both may wrap */
+    if (!run || !home || l->clustered) return false;
+    if (s->backward ? i <= li->lo : i >= li->hi) return false;
+    if (soon < li->hi)
+        MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+    entry = ms__posting(run, at, width);
+    if (entry >= l->n || !ms__bit_get(l->checked, entry)) return false;
+    uint64_t unit = ms__segment_unit(l, entry), units = (l->offset - l->base) / 8;
+    if (unit >= units) return false;
+    li->pos = i;
+    li->entry = entry;
+    li->known = (uint32_t)(units - unit);
+    li->place = ms__place(l->number, (uint32_t)unit);
+    li->record = home + unit * 8;
+    return true;
 }
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
@@ -21687,47 +21880,59 @@ static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
     ms__pages_read(log, &pages);
 }
 
-static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
-                         uint32_t most)
+/* Adds n records of a run to the queue, from entry i on. width: of a posting. */
+static inline void ms__run_take(ms__log *log, ms__merge *merge, const ms__list_iter *li,
+                                uint32_t i, uint32_t n, uint32_t width)
 {
-    ms__log *log = ms__log_in(core);
     ms__queue *q = &merge->queue;
     const ms__segment *l = li->index;
     const unsigned char *run = (const unsigned char *)li->run, *places = l->record;
-    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
-    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi, count = l->n;
-    uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
-    const uint64_t size = l->offset - l->base, begin = ms__place(l->number, 0);
+    const unsigned char *home = l->home;
+    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, unit;
+    uint32_t soon = i + step * MS__PLACES_SOON, hi = li->hi, count = l->n;
+    uint32_t at = (uint32_t)merge->first + merge->n_queue;
+    const uint32_t units = home ? (uint32_t)((l->offset - l->base) / 8) : 0;
+    const uint64_t begin = ms__place(l->number, 0);
     const bool clustered = l->clustered;
     bool each = log->map.n_looked > 0 && log->os->populate_each && !clustered;
-    if (n > most - merge->n_queue) n = most - merge->n_queue;
-    at += merge->n_queue;
-    li->pos += step * n;
     merge->n_queue = (uint8_t)(merge->n_queue + n);
-    for (; n > 0; n--, i += step, at++) {
-        uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
-        uint32_t entry = ms__posting(run, i, width);
+    for (; n > 0; n--, i += step, soon += step, at++) {
+        uint32_t k = at % MS__AHEAD, entry = ms__posting(run, i, width);
+        const unsigned char *r;
         if (soon < hi)
             MS__PREFETCH(places + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = l->home;
-        uint64_t from = entry < count ? (uint64_t)ms__segment_unit(l, entry) * 8 : size;
-        if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
-            unit = (uint32_t)(from / 8);
-            r += from;
-            q->known[k] = ms__known_room(size - from);
+        unit = entry < count ? ms__segment_unit(l, entry) : UINT32_MAX;
+        if (MS__LIKELY(unit < units && ms__bit_get(l->checked, entry))) {
+            r = home + (size_t)unit * 8;
+            q->known[k] = units - unit;
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;
             r = ms__log_entry(log, l, entry, false, &unit, &q->known[k]);
+            q->index[k] = l;
+            q->entry[k] = entry;
         }
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
-        q->index[k] = l;
         q->place[k] = begin + (clustered ? ms__segment_place(l, entry) : unit);
-        q->entry[k] = entry;
         q->which[k] = 0;
     }
+}
+
+static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
+                         uint32_t most)
+{
+    ms__log *log = ms__log_in(core);
+    bool backward = merge->reading.backward;
+    uint32_t i = backward ? li->pos - 1 : li->pos, width = li->index->width;
+    uint32_t n = backward ? li->pos - li->lo : li->hi - i;
+    if (n > most - merge->n_queue) n = most - merge->n_queue;
+    if (backward) li->pos -= n;
+    else li->pos += n;
+    if (MS__SMALL) ms__run_take(log, merge, li, i, n, width);
+    else if (width == 2) ms__run_take(log, merge, li, i, n, 2);
+    else ms__run_take(log, merge, li, i, n, 4);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,
@@ -22221,7 +22426,7 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_take,     ms__log_state_of,
+    ms__log_next_run, ms__log_offer, ms__log_take, ms__log_step, ms__log_state_of,
     ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
     ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 
@@ -23724,24 +23929,38 @@ static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-/* Counts the messages of a step without its limit; stops at `most`. */
-static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t most,
+/* Empties the part of a cursor that a store sets. */
+static MS__NOINLINE void ms__step_clear(ms_cursor *it)
+{
+    it->ctx = NULL;
+    it->next = it->ready = 0;
+    memset(it->words, 0, sizeof it->words);
+    memset(&it->of, 0, offsetof(ms__merge, iters));
+}
+
+/* Counts the messages of a step without its limit; stops at `most`. The step's query is
+ * not open yet: its cursor counts, since another one takes more than all the stack that a
+ * call may take, and is then as before. */
+static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
-    ms_cursor own;
+    unsigned char kept[offsetof(ms_cursor, history)];
     const ms_msg *msg;
     *count = 0;
-    memset(&own, 0, offsetof(ms_cursor, of.merge.iters));
-    (void)ms__step_query(it, s, &own.query);
-    own.query.limit = 0;
-    own.query.by_time = false;
-    MS__TRY(s->store->backend->query(s->store, &own, NULL)); /* it was checked */
-    own.store = s->store;
-    while (*count < most && (msg = ms__next_stored(&own)) != NULL)
+    memcpy(kept, it, sizeof kept);
+    (void)ms__step_query(it, s, &it->query);
+    it->query.limit = 0;
+    it->query.by_time = false;
+    it->store = s->store;
+    ms__step_clear(it);
+    ms_result code = s->store->backend->query(s->store, it, NULL); /* it was checked */
+    while (code == MS_OK && *count < most && (msg = ms__next_stored(it)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
-    if (s->store->backend->cursor_close)
-        s->store->backend->cursor_close(s->store, &own);
-    return own.result == MS_E_DAMAGED ? MS_OK : own.result;
+    if (code == MS_OK && s->store->backend->cursor_close)
+        s->store->backend->cursor_close(s->store, it);
+    if (code == MS_OK && it->result != MS_E_DAMAGED) code = it->result;
+    memcpy(it, kept, sizeof kept);
+    return code;
 }
 
 /* Converts the limit of a block into that of one step (0: none) and a number of messages
@@ -23809,6 +24028,26 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
     return false;
 }
 
+/* Returns whether another block may return messages of the step, by their types. */
+static bool ms__block_overlaps(const ms__history *h, const ms_query *q)
+{
+    const ms_type_set of[MS__BLOCK_COUNT] = {MS_TYPES_CONVERSATION, q->agent_types,
+                                             MS_TYPES_ALL, MS_TYPES_GLOBAL};
+    ms_type_set others = 0;
+    for (unsigned b = 0; b < MS__BLOCK_COUNT; b++)
+        if (b != h->block && (h->views & 1u << b)) others |= of[b];
+    return (others & of[h->block]) != 0;
+}
+
+/* Returns whether the history looks at each message of a step, which may be left out,
+ * noted, or get text. */
+static bool ms__step_each(const ms__history *h, const ms_query *q)
+{
+    const ms_memory *memory = h->memory;
+    if (ms__step_filters(memory) || h->skip > 0 || memory->arena) return true;
+    return !memory->timeline && !memory->keep_duplicates && ms__block_overlaps(h, q);
+}
+
 /* ---- The cursor. */
 
 /* Opens the query of the step, unless the step has no messages. Sets only those members
@@ -23821,12 +24060,10 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (some) MS__TRY(ms__query_check(q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
-    it->ctx = NULL;
-    it->next = it->ready = 0;
-    memset(it->words, 0, sizeof it->words);
-    memset(&it->of, 0, offsetof(ms__merge, iters));
+    ms__step_clear(it);
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
+    h->each = MS__SMALL || ms__step_each(h, q);
     return MS_OK;
 }
 
@@ -23924,7 +24161,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
     }
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     it->history = kept;
     return code;
 }
@@ -23966,7 +24203,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
 {
     ms__history *h = &it->history;
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     ms_result code = it->result = ms__history_check(memory, err);
     if (code != MS_OK) return code;
     h->memory = memory;

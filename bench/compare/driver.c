@@ -21,6 +21,10 @@
  *               message.
  *   read        Each view, shallow and deep: nanoseconds a message. Then the times of
  *               single queries (shallow): a clock is read between them.
+ *   turns       Reads when it is told, so that another program can let stores take turns:
+ *               for each line of stdin, a view's number and microseconds ("1 12000"), it
+ *               reads for so long and prints nanoseconds a message, of processor time.
+ *               Once at the beginning each message was read, and "ready" printed.
  *   check       A hash over the rows of each view, of all locations, in a fixed order.
  *   open        From opening to the newest 20 of a location; with --cold all files are
  *               dropped from the page cache before.
@@ -358,6 +362,13 @@ static void make_plan(void)
     }
 }
 
+static double processor_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
 static void run_query(int view, const query *q, bench_reader *reader)
 {
     bench.store->read(bench.data, view, q->location, q->agent, reader);
@@ -450,6 +461,36 @@ static void read_mode(void)
     bench.store->close();
 }
 
+/* Reads in turns with other processes: for each line of stdin, the number of a view and
+ * microseconds, whole passes over some locations for so long. It answers with processor
+ * time, in nanoseconds a message. */
+static void turns_mode(void)
+{
+    static size_t at[VIEWS];
+    size_t size = PASSES * BENCH_LOCATIONS;
+    int view;
+    double least;
+    old_folder();
+    make_plan();
+    bench.store->open(bench.folder, 0);
+    wait_until_quiet();
+    for (view = 0; view < VIEWS; view++) read_once(view);
+    printf("ready\n");
+    while (fflush(stdout) == 0 && scanf("%d %lf", &view, &least) == 2 && view >= 0 &&
+           view < VIEWS) {
+        bench_reader reader = {bench.how, 0, 0};
+        double begin = processor_ns(), spent = 0;
+        while (spent < least * 1e3) {
+            for (int i = 0; i < 10; i++)
+                run_query(view, &plan[at[view]++ % size], &reader);
+            spent = processor_ns() - begin;
+        }
+        sink += reader.sum;
+        printf("%.6g\n", spent / (double)reader.rows);
+    }
+    bench.store->close();
+}
+
 static void check_mode(void)
 {
     old_folder();
@@ -491,13 +532,6 @@ typedef struct part {
     size_t rows;
     uint64_t sum;
 } part;
-
-static double processor_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* Adds system time and page faults of the process so far, `sign` times. */
 static void add_usage(part *p, int sign)
@@ -691,6 +725,7 @@ static const struct mode {
                    {"fill", fill_mode, WRITES},
                    {"read", read_mode, READS},
                    {"check", check_mode, READS},
+                   {"turns", turns_mode, READS},
                    {"open", open_mode, READS},
                    {"scan", scan_mode, SCANS},
                    {"one", one_mode, FIRSTS},
@@ -704,7 +739,7 @@ static void usage(void)
     fprintf(stderr,
             "usage: MODE --n N --dir FOLDER [--variant NAME] [--seconds S] [--cold]\n"
             "       [--file FILE] [--count C]\n"
-            "modes: names messages append batch batch-sync sync fill read check open "
+            "modes: names messages append batch batch-sync sync fill read turns check open "
             "scan one first reclaim compact\n");
     exit(2);
 }

@@ -10,13 +10,19 @@
  *                     nothing: the floor of a new process that reads some views.
  *                     Compaction writes the records view by view, so that those of a view
  *                     stand side by side.
+ *   floor segments    floor index, with the index laid out as in a log of ours: for each
+ *                     8 MiB of records the places of the records, and a table of posting
+ *                     lists found by a hash of their names; a word a record shows that
+ *                     it was checked. It is written when the log is closed, read in turn
+ *                     segment by segment, with the records read ahead as in floor index:
+ *                     what this layout costs alone. A list's name is never compared.
  *
  * A record is 48 bytes of header with a crc32c, and the texts. Beside the file there is
  * only an index in memory, the number and the place of each message in each (location,
  * view). Opening walks the file, checks each record, and makes the index anew (but see
- * floor index). All else is left out: recovery, several readers, queries other than the
- * views, unknown names (locations and agents are numbers here), errors of any kind. Run
- * as in driver.c.
+ * floor index and floor segments). All else is left out: recovery, several readers,
+ * queries other than the views, unknown names (locations and agents are numbers here),
+ * errors of any kind. Run as in driver.c.
  */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -483,6 +489,228 @@ static void index_compact(const char *folder)
     put_in_place("new.index", "floor.index");
 }
 
+/* ---- floor segments ---- */
+
+enum {
+    SEGMENT = 8 << 20,
+    RECORDS = 65536,          /* of a segment at most: an entry has 2 bytes */
+    BUCKETS = 1024,           /* about as many as lists */
+    SOON = 16                 /* places are prefetched so many records before */
+};
+
+/* A segment in the file of the index: this struct, and its arrays one after the other. */
+typedef struct segment {
+    uint64_t base;            /* of its records in the log */
+    uint32_t records, lists, size, zero; /* size: of all of it */
+    uint32_t bucket[BUCKETS + 1]; /* the first list of each */
+} segment;
+
+static const segment *segments[4096];
+static size_t n_segments;
+
+/* The arrays of a segment. */
+typedef struct arrays {
+    const uint64_t *number;   /* of each list */
+    const uint32_t *place;    /* of each record, in units of 8 bytes from the base */
+    const uint32_t *checked;  /* a bit for each record */
+    const uint32_t *begin;    /* of each list its first posting; and the end */
+    const uint16_t *posting;  /* numbers of records in the segment */
+} arrays;
+
+static arrays arrays_of(const segment *s)
+{
+    arrays a;
+    a.number = (const uint64_t *)(const void *)(s + 1);
+    a.place = (const uint32_t *)(a.number + s->lists);
+    a.checked = a.place + s->records;
+    a.begin = a.checked + s->records / 32 + 1;
+    a.posting = (const uint16_t *)(a.begin + s->lists + 1);
+    return a;
+}
+
+/* Returns the number of a list: a hash of its names. The upper bits are its bucket. */
+static uint64_t number_of(size_t location, size_t which)
+{
+    uint64_t state = location * LISTS + which + 1;
+    return bench_random(&state);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = (const uint64_t *)a, *y = (const uint64_t *)b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+static size_t list_number(const record *r)
+{
+    bench_item item = {0, 0, 0, r->type, r->location, r->agent};
+    return r->location * LISTS + which_list(bench_class(&item), r->agent);
+}
+
+/* Writes the segment of the records from `base` on; returns where the next one begins. */
+static uint64_t write_segment(FILE *out, uint64_t base)
+{
+    enum { ALL = LISTS * BENCH_LOCATIONS };
+    static uint32_t place[RECORDS], checked[RECORDS / 32 + 1], of[RECORDS];
+    static uint32_t count[ALL], begin[ALL + 1];
+    static uint64_t sorted[ALL][2];
+    static uint16_t posting[RECORDS];
+    static segment s;
+    uint64_t at = base;
+    memset(&s, 0, sizeof s);
+    memset(count, 0, sizeof count);
+    memset(checked, 255, sizeof checked);
+    for (; at < peer.end && at - base < SEGMENT && s.records < RECORDS; s.records++) {
+        const record *r = (const record *)(const void *)(peer.map + at);
+        place[s.records] = (uint32_t)((at - base) / 8);
+        of[s.records] = (uint32_t)list_number(r);
+        count[of[s.records]]++;
+        at += r->size;
+    }
+    for (size_t l = 0; l < ALL; l++) {
+        if (count[l] == 0) continue;
+        sorted[s.lists][0] = number_of(l / LISTS, l % LISTS);
+        sorted[s.lists++][1] = l;
+    }
+    qsort(sorted, s.lists, sizeof sorted[0], by_number);
+    s.base = base;
+    s.size = (uint32_t)(sizeof s + s.lists * 12 + 4 + s.records * 6 +
+                        (s.records / 32 + 1) * 4 + 7) & ~7u;
+    for (size_t i = 0, b = 0; i <= s.lists; i++) {
+        size_t to = i < s.lists ? (size_t)(sorted[i][0] >> 54) : BUCKETS;
+        for (; b <= to; b++) s.bucket[b] = (uint32_t)i;
+        begin[i] = i == 0 ? 0 : begin[i - 1] + count[sorted[i - 1][1]];
+    }
+    for (size_t i = 0; i < s.lists; i++) count[sorted[i][1]] = begin[i];
+    for (uint32_t i = 0; i < s.records; i++) posting[count[of[i]]++] = (uint16_t)i;
+    put_bytes(out, &s, sizeof s);
+    for (size_t i = 0; i < s.lists; i++) put_bytes(out, &sorted[i][0], 8);
+    put_bytes(out, place, s.records * 4);
+    put_bytes(out, checked, (s.records / 32 + 1) * 4);
+    put_bytes(out, begin, (s.lists + 1) * 4);
+    put_bytes(out, posting, s.records * 2);
+    size_t used = sizeof s + s.lists * 12 + 4 + s.records * 6 + (s.records / 32 + 1) * 4;
+    put_bytes(out, "\0\0\0\0\0\0\0", s.size - used);
+    return at;
+}
+
+static void segments_open(const char *folder, int how)
+{
+    index_open(folder, how);
+    n_segments = 0;
+    if (peer.index == NULL) return;
+    const char *at = (const char *)(const void *)peer.index, *end = at + peer.index_size;
+    for (; at < end; at += segments[n_segments++]->size)
+        segments[n_segments] = (const segment *)(const void *)at;
+}
+
+static void segments_close(void)
+{
+    if (peer.writing) {
+        FILE *out = new_file("floor.index");
+        for (uint64_t at = 0; at < peer.end;) at = write_segment(out, at);
+        bench_must(fclose(out) == 0, "close");
+    }
+    if (peer.index != NULL) munmap((void *)(uintptr_t)peer.index, peer.index_size);
+    peer.index = NULL;
+    map_close();
+}
+
+/* Where a reader stands in a list: addresses of the records that are next. */
+typedef struct run {
+    uint64_t number;
+    size_t segment;           /* the next one */
+    const uint16_t *posting;
+    const segment *s;
+    arrays a;
+    uint32_t n;               /* of the run, not yet read */
+    uint64_t next;            /* place of the next record */
+} run;
+
+/* Moves to the next record; false: there is none. step: -1 reads the newest first. */
+static bool run_next(run *r, int step)
+{
+    while (r->n == 0) {
+        if (r->segment >= n_segments) return false;
+        const segment *s = r->s = segments[r->segment];
+        arrays a = r->a = arrays_of(s);
+        r->segment += (size_t)(ptrdiff_t)step;
+        uint32_t i = s->bucket[r->number >> 54], end = s->bucket[(r->number >> 54) + 1];
+        while (i < end && a.number[i] != r->number) i++;
+        if (i == end) continue;
+        r->n = a.begin[i + 1] - a.begin[i];
+        r->posting = a.posting + (step > 0 ? a.begin[i] : a.begin[i + 1] - 1);
+        for (int k = 0; k < (int)r->n && k < SOON; k++)
+            __builtin_prefetch(&a.place[r->posting[k * step]]);
+    }
+    if (r->n > SOON) __builtin_prefetch(&r->a.place[r->posting[SOON * step]]);
+    uint32_t entry = *r->posting;
+    if (!(r->a.checked[entry / 32] >> entry % 32 & 1)) bench_die("floor", "not checked");
+    r->next = r->s->base + (uint64_t)r->a.place[entry] * 8;
+    r->posting += step;
+    r->n--;
+    return true;
+}
+
+/* Takes records of a list, eight after each was found. */
+static void take_run(size_t location, size_t which, bench_reader *reader)
+{
+    uint64_t ring[8];
+    size_t found = 0, taken = 0;
+    run r = {number_of(location, which), 0, NULL, NULL, {0}, 0, 0};
+    while (run_next(&r, 1)) {
+        if (found - taken == 8) take(ring[taken++ % 8], reader);
+        ring[found++ % 8] = r.next;
+        __builtin_prefetch(peer.map + r.next);
+        __builtin_prefetch(peer.map + r.next + 64);
+    }
+    while (taken < found) take(ring[taken++ % 8], reader);
+}
+
+static void take_newest(size_t location, size_t which, bench_reader *reader)
+{
+    uint64_t at[20];
+    size_t n = 0;
+    run r = {number_of(location, which), n_segments - 1, NULL, NULL, {0}, 0, 0};
+    while (n < 20 && run_next(&r, -1)) {
+        __builtin_prefetch(peer.map + r.next);
+        __builtin_prefetch(peer.map + r.next + 64);
+        at[n++] = r.next;
+    }
+    while (n > 0) take(at[--n], reader);
+}
+
+static void take_runs(size_t location, bench_reader *reader)
+{
+    run all[BENCH_AGENTS];
+    size_t n = 0, least;
+    for (size_t a = 0; a < BENCH_AGENTS; a++) {
+        run r = {number_of(location, a), 0, NULL, NULL, {0}, 0, 0};
+        if (run_next(&r, 1)) all[n++] = r;
+    }
+    for (; n > 0;) {
+        least = 0;
+        for (size_t i = 1; i < n; i++)
+            if (all[i].next < all[least].next) least = i;
+        take(all[least].next, reader);
+        if (!run_next(&all[least], 1)) all[least] = all[--n];
+        else __builtin_prefetch(peer.map + all[least].next);
+    }
+}
+
+static void segments_read(const bench_data *d, int view, size_t location, size_t agent,
+                          bench_reader *reader)
+{
+    (void)d;
+    if (view == VIEW_TAIL) take_newest(location, BENCH_AGENTS, reader);
+    if (view == VIEW_TEAM) take_runs(location, reader);
+    if (view == VIEW_CONVERSATION || view == VIEW_HISTORY)
+        take_run(location, BENCH_AGENTS, reader);
+    if (view == VIEW_AGENT || view == VIEW_HISTORY) take_run(location, agent, reader);
+    if (view == VIEW_GLOBAL || view == VIEW_HISTORY)
+        take_run(location, BENCH_AGENTS + 1, reader);
+}
+
 const bench_store bench_stores[] = {
     {"floor map", "stores into a map, room in steps of 64 MiB", map_open, map_commit,
      map_read, map_close, map_scan, NULL},
@@ -491,5 +719,7 @@ const bench_store bench_stores[] = {
     {"floor prefaulted", "map with blocks and page tables made before", ready_open,
      map_commit, map_read, map_close, map_scan, NULL},
     {"floor index", "map, and a mapped index beside it; compacted: view by view",
-     index_open, map_commit, map_read, index_close, map_scan, index_compact}};
+     index_open, map_commit, map_read, index_close, map_scan, index_compact},
+    {"floor segments", "floor index, laid out as a log of ours", segments_open,
+     map_commit, segments_read, segments_close, map_scan, NULL}};
 const size_t bench_n_stores = sizeof bench_stores / sizeof bench_stores[0];

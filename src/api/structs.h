@@ -7,6 +7,10 @@
 /* A cursor has room for two posting lists of each agent of a team, two of the own agent,
  * the conversation and the global messages. */
 #define MS__CURSOR_ITERS (2 * MS_CURSOR_AGENTS + 4)
+#define MS__RUNS_SOON 16u  /* runs of a list that are found together; with 8, teams take a
+                              tenth longer */
+#define MS__RUNS_LISTS 8u  /* the first lists of a cursor, for which they are kept */
+#define MS__RUNS_ROOM (MS__RUNS_SOON + 1)
 
 struct ms__segment;
 struct ms__postings;
@@ -22,22 +26,29 @@ typedef struct ms__list_iter {
     uint64_t place;           /* and its position in the store */
     uint64_t list;            /* in a log: number of the list in all segments */
     uint32_t entry;           /* of the next record in the list; */
-    uint32_t known;           /* 0, or it was found valid and has so many bytes of room, a
-                                 multiple of 8 */
+    uint32_t known;           /* 0, or it was found valid and has so much room, in units
+                                 of 8 bytes */
     uint32_t agent;           /* index of the agent's name in the query */
     uint32_t segment;         /* of the run */
     uint32_t from;            /* the next run is in this segment or after it; backward:
                                  before it */
     uint32_t soon;            /* runs before this segment are prefetched; backward:
                                  those from the segment before it on */
+    uint32_t group;           /* of the segments that were prefetched last */
+    uint8_t number;           /* of the iterator: which of the runs found are its own */
+    uint8_t found, n_found;   /* of those, the next one, and how many there are */
+    bool all_found;           /* the segments that are prefetched have no others */
     uint32_t lo, pos, hi;     /* entries of the run */
     uint32_t proven;          /* segment of the run whose names were compared last, plus
                                  one */
-    uint32_t which;           /* an item of the heap, not of this iterator: the number of
-                                 one, */
-    uint64_t due;             /* and its place, turned round where reading goes backward:
-                                 the next one has the least */
 } ms__list_iter;
+
+/* An item of the heap of iterators; private. */
+typedef struct ms__heap_item {
+    uint64_t due;             /* the place of an iterator's record, turned round where
+                                 reading goes backward: the next one has the least */
+    uint32_t which;           /* its number */
+} ms__heap_item;
 
 /* Records to be returned: those that are next, and a ring of those read ahead. */
 #define MS__AHEAD 16u
@@ -45,10 +56,10 @@ typedef struct ms__list_iter {
 typedef struct ms__queue {
     const unsigned char *ready[MS__KEPT]; /* the cursor's `next` to `ready` */
     const unsigned char *record[MS__AHEAD];
-    ms__index index[MS__AHEAD];
     uint64_t place[MS__AHEAD];
+    uint32_t known[MS__AHEAD]; /* as of an iterator; these two only if it is 0: */
+    ms__index index[MS__AHEAD];
     uint32_t entry[MS__AHEAD];
-    uint32_t known[MS__AHEAD]; /* as of an iterator */
     uint8_t which[MS__AHEAD]; /* number of the iterator that it came from */
 } ms__queue;
 
@@ -83,11 +94,13 @@ typedef struct ms__reading {
     const struct ms__note_list *notes; /* of the message that a raw query is about, */
     const struct ms__note_at *note; /* and the one that its iterator stands on; NULL:
                                        before the first */
+    uint32_t *runs;           /* the cursor's, set again by each call; NULL: a walk */
 } ms__reading;
 
 /* A cursor's state for a store with postings, an arena store or a log; private. */
 typedef struct ms__merge {
-    ms__list_iter *more;      /* in the arena, when `iters` is too small */
+    ms__list_iter *more;      /* in the arena, when `iters` is too small, with */
+    ms__heap_item *more_heap; /* as many items */
     ms__reading reading;
     ms__sorted sorted;        /* by_time */
     size_t left;              /* messages that the limit still allows */
@@ -101,7 +114,10 @@ typedef struct ms__merge {
     uint8_t n_queue, first;
     ms__list_iter iters[MS__CURSOR_ITERS]; /* only n_iters are set; not zeroed from here
                                               on */
+    ms__heap_item heap[MS__CURSOR_ITERS];
     ms__queue queue;
+    uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM]; /* in a log: runs that were found, see
+                                                      [log-cursor] */
 } ms__merge;
 
 /* One of the stores of a history; private. */
@@ -122,6 +138,7 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
+    bool each;                /* the history looks at each message of the step */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */

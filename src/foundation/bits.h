@@ -11,13 +11,13 @@
  * locations that collide.
  * ================================================================================== */
 
-static uint32_t ms__get32(const unsigned char *p)
+static inline uint32_t ms__get32(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
 }
 
-static uint64_t ms__get64(const unsigned char *p)
+static inline uint64_t ms__get64(const unsigned char *p)
 {
     return (uint64_t)ms__get32(p) | (uint64_t)ms__get32(p + 4) << 32;
 }

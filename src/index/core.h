@@ -73,6 +73,8 @@ typedef struct ms__sealed {
      * the end of the run. */
     void (*take)(struct ms__core *core, ms__merge *merge, ms__list_iter *h,
                  uint32_t most);
+    /* Moves an iterator to the next entry of its run, if its record was found valid. */
+    bool (*step)(const ms__reading *s, ms__list_iter *h);
     ms__state_of (*state)(struct ms__core *core, ms__index index, uint32_t entry,
                           const unsigned char *r, bool raw);
     /* Returns the number of entries of the iterator before a unit. */

@@ -59,6 +59,12 @@ static MS__CALLED ms__list_iter *ms__list_iters(ms_cursor *it)
     return merge->more ? merge->more : merge->iters;
 }
 
+static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
+{
+    ms__merge *merge = &it->of.merge;
+    return merge->more ? merge->more_heap : merge->heap;
+}
+
 /* ---- Runs of one iterator. */
 
 /* Returns where an iterator looks for its next run that has none yet: forward in the
@@ -75,6 +81,13 @@ static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *l
 {
     li->segment = segment;
     li->from = s->backward ? segment : segment + 1;
+}
+
+/* Forgets which runs of an iterator were found beforehand. */
+static void ms__list_iter_forget(ms__list_iter *li)
+{
+    li->found = li->n_found = 0;
+    li->all_found = false;
 }
 
 static ms_str ms__list_iter_agent(const ms__reading *s, const ms__list_iter *li)
@@ -129,13 +142,15 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
 {
     bool some = false, backward = s->backward;
     uint64_t from = s->from, to = s->to;
+    uint32_t *runs = s->runs;
     const ms__note_at *n = s->note;
     ms__list_iter next = *li;
+    s->runs = NULL; /* no run of another note is wanted */
     while (!some && s->result == MS_OK) {
         if (!n) n = backward ? (const ms__note_at *)ms__load_ptr(&s->notes->newest)
                              : s->notes->oldest;
         else n = backward ? n->before : (const ms__note_at *)ms__load_ptr(&n->after);
-        if (!n || (backward ? n->place < from : n->place >= to)) return false;
+        if (!n || (backward ? n->place < from : n->place >= to)) break;
         if (n->place < from || n->place >= to) continue;
         uint32_t segment = (uint32_t)(n->place >> 32);
         s->from = n->place;
@@ -148,6 +163,7 @@ static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_
         s->from = from;
         s->to = to;
     }
+    s->runs = runs;
     if (!some) return false;
     next.pos = backward ? next.hi : next.lo;
     s->note = n;
@@ -291,34 +307,32 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
 /* Sets item i of the heap to an iterator. */
 static void ms__heap_set(ms_cursor *it, uint32_t i, uint32_t which)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint64_t place = items[which].place;
-    items[i].which = which;
-    items[i].due = it->of.merge.reading.backward ? ~place : place;
+    uint64_t place = ms__list_iters(it)[which].place;
+    ms__heap_item *item = &ms__heap_of(it)[i];
+    item->which = which;
+    item->due = it->of.merge.reading.backward ? ~place : place;
 }
 
-/* Restores the heap below item i. */
+/* Restores the heap below item i. The lesser of two children is chosen without a branch,
+ * which the processor guesses wrong half of the time. */
 static void ms__heap_sift(ms_cursor *it, uint32_t i)
 {
-    ms__list_iter *items = ms__list_iters(it);
-    uint32_t n = it->of.merge.n_live, which = items[i].which, child;
-    uint64_t due = items[i].due;
+    ms__heap_item *items = ms__heap_of(it), item = items[i];
+    uint32_t n = it->of.merge.n_live, child;
     while ((child = 2 * i + 1) < n) {
-        if (child + 1 < n && items[child + 1].due < items[child].due) child++;
-        if (items[child].due >= due) break;
-        items[i].due = items[child].due;
-        items[i].which = items[child].which;
+        uint32_t other = child + (child + 1 < n);
+        child += items[other].due < items[child].due;
+        if (items[child].due >= item.due) break;
+        items[i] = items[child];
         i = child;
     }
-    items[i].due = due;
-    items[i].which = which;
+    items[i] = item;
 }
 
 /* Returns the iterator of the next record. */
 static MS__CALLED ms__list_iter *ms__heap_first(ms_cursor *it)
 {
-    ms__list_iter *iters = ms__list_iters(it);
-    return &iters[iters[0].which];
+    return &ms__list_iters(it)[ms__heap_of(it)[0].which];
 }
 
 /* Sets the direction of all iterators and builds the heap. */
@@ -333,6 +347,7 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
     for (uint32_t i = 0; i < merge->n_iters; i++) {
         if (backward != was)
             ms__list_iter_at(&merge->reading, &iters[i], iters[i].segment);
+        if (MS__LOG && backward != was) ms__list_iter_forget(&iters[i]);
         if (ms__list_iter_load(core, &merge->reading, &iters[i]))
             ms__heap_set(it, merge->n_live++, i);
     }
@@ -343,12 +358,13 @@ static void ms__list_iters_turn(ms__core *core, ms_cursor *it, bool backward)
 static void ms__heap_next(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
-    ms__list_iter *iters = ms__list_iters(it), *li = ms__heap_first(it);
+    ms__heap_item *items = ms__heap_of(it);
+    ms__list_iter *li = ms__heap_first(it);
     if (merge->reading.backward) li->pos--;
     else li->pos++;
     if (!ms__list_iter_load(core, &merge->reading, li))
-        iters[0].which = iters[--merge->n_live].which;
-    ms__heap_set(it, 0, iters[0].which);
+        items[0].which = items[--merge->n_live].which;
+    ms__heap_set(it, 0, items[0].which);
     if (merge->n_live > 1) ms__heap_sift(it, 0);
 }
 
@@ -479,6 +495,8 @@ static size_t ms__list_iter_count(ms__core *core, ms__reading *s, const ms__list
 {
     ms__list_iter at = *li;
     size_t n = at.hi - at.lo;
+    if (MS__LOG) ms__list_iter_forget(&at); /* the runs found are those of li */
+    if (MS__LOG) at.number = MS__RUNS_LISTS;
     while (ms__next_run(core, s, &at)) n += at.hi - at.lo;
     return n;
 }
@@ -511,10 +529,10 @@ static void ms__queue_add(ms__merge *merge, const ms__list_iter *li, uint32_t wh
     MS__PREFETCH(li->record);
     MS__PREFETCH(li->record + 64);
     merge->queue.record[last] = li->record;
-    merge->queue.index[last] = li->index;
     merge->queue.place[last] = li->place;
-    merge->queue.entry[last] = li->entry;
     merge->queue.known[last] = li->known;
+    merge->queue.index[last] = li->index;
+    merge->queue.entry[last] = li->entry;
     merge->queue.which[last] = (uint8_t)which;
 }
 
@@ -551,10 +569,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
         return;
     }
     while (merge->n_queue < most && merge->n_live > 0) {
-        const ms__list_iter *li = ms__heap_first(it);
+        ms__list_iter *li = ms__heap_first(it);
         if (li->agent & MS__FOR_COMPARE) return;
-        ms__queue_add(merge, li, ms__list_iters(it)[0].which);
-        ms__heap_next(core, it);
+        ms__queue_add(merge, li, ms__heap_of(it)[0].which);
+        if (MS__LOG && li->index && ms__sealed_of(core)->step(&merge->reading, li)) {
+            ms__heap_set(it, 0, ms__heap_of(it)[0].which);
+            if (merge->n_live > 1) ms__heap_sift(it, 0);
+        } else {
+            ms__heap_next(core, it);
+        }
     }
 }
 
@@ -562,42 +585,15 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
- * the processor prefetches by itself. */
-static void ms__prefetch_rest(const unsigned char *r)
+ * the processor prefetches by itself. By halves of MS__AHEAD_BYTES: deciding for each
+ * line took as many instructions as finding the record. */
+static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 {
-    uint32_t size = ms__get32(r);
-    if (size > MS__AHEAD_LONG) return;
-    if (size > MS__AHEAD_BYTES) size = MS__AHEAD_BYTES;
-    for (uint32_t i = 128; i < size; i += 64) MS__PREFETCH(r + i);
-}
-
-/* Moves the first records of the queue, at most so many, to `to`, as far as they were
- * found valid before and one of their run has the names of the list; returns how
- * many. */
-static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
-                                        uint32_t most)
-{
-    ms__merge *merge = &it->of.merge;
-    const ms__queue *q = &merge->queue;
-    const ms__list_iter *iters = ms__list_iters(it);
-    uint64_t last = merge->last_place;
-    uint32_t n = 0, at = merge->first;
-    if (most > merge->n_queue) most = merge->n_queue;
-    while (n < most && q->known[at] > 0) {
-        const unsigned char *r = q->record[at];
-        uint32_t size = ms__get32(r);
-        uint64_t place = q->place[at];
-        if (size <= MS__HEADER || size > q->known[at] || r[4] != MS__KIND_MESSAGE ||
-            place == last || (uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven)
-            break;
-        to[n++] = r;
-        last = place;
-        at = (at + 1) % MS__AHEAD;
-    }
-    merge->first = (uint8_t)at;
-    merge->n_queue = (uint8_t)(merge->n_queue - n);
-    merge->last_place = last;
-    return n;
+    if (size - 129 > MS__AHEAD_LONG - 129) return; /* so are 128 bytes or fewer */
+    for (uint32_t i = 128; i < MS__AHEAD_BYTES / 2; i += 64) MS__PREFETCH(r + i);
+    if (size <= MS__AHEAD_BYTES / 2) return;
+    for (uint32_t i = MS__AHEAD_BYTES / 2; i < MS__AHEAD_BYTES; i += 64)
+        MS__PREFETCH(r + i);
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
@@ -608,11 +604,50 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
     const ms__queue *q = &it->of.merge.queue;
     ms__list_iter *li = &ms__list_iters(it)[q->which[at]];
     uint32_t segment = (uint32_t)(q->place[at] >> 32);
-    if (!MS__LOG || !q->index[at] || segment + 1 == li->proven) return true;
+    if (!MS__LOG || (q->known[at] == 0 && !q->index[at]) || segment + 1 == li->proven)
+        return true;
     if (!ms__list_iter_names(&it->of.merge.reading, li, ms__msg(q->record[at])))
         return false;
     li->proven = segment + 1;
     return true;
+}
+
+/* Returns whether a record that was found valid still fits into its room of so many
+ * units, and is a message. *bytes: its size. */
+static inline bool ms__known_fits(const unsigned char *r, uint32_t room, uint32_t *bytes)
+{
+    uint32_t size = *bytes = ms__get32(r);
+    return size - (MS__HEADER + 1) <= MS__RECORD_MAX - (MS__HEADER + 1) &&
+           (size + 7) / 8 <= room && r[4] == MS__KIND_MESSAGE;
+}
+
+/* Moves the first records of the queue, at most so many, to `to`, as far as they were
+ * found valid before and one of their run has the names of the list; returns how many.
+ * rest: prefetches all of each. */
+static inline uint32_t ms__queue_settle(ms_cursor *it, const unsigned char **to,
+                                        uint32_t most, bool rest)
+{
+    ms__merge *merge = &it->of.merge;
+    const ms__queue *q = &merge->queue;
+    const ms__list_iter *iters = ms__list_iters(it);
+    uint64_t last = merge->last_place;
+    uint32_t n = 0, at = merge->first, size;
+    if (most > merge->n_queue) most = merge->n_queue;
+    for (; n < most && q->known[at] > 0; at = (at + 1) % MS__AHEAD) {
+        const unsigned char *r = q->record[at];
+        uint64_t place = q->place[at];
+        if (place == last || !ms__known_fits(r, q->known[at], &size)) break;
+        if (MS__UNLIKELY((uint32_t)(place >> 32) + 1 != iters[q->which[at]].proven) &&
+            !ms__queue_own(it, at))
+            break;
+        if (rest) ms__prefetch_rest(r, size);
+        to[n++] = r;
+        last = place;
+    }
+    merge->first = (uint8_t)at;
+    merge->n_queue = (uint8_t)(merge->n_queue - n);
+    merge->last_place = last;
+    return n;
 }
 
 /* Checks a record of the queue. False: it is damaged, which is counted, or of another
@@ -620,8 +655,11 @@ static bool ms__queue_own(ms_cursor *it, uint32_t at)
 static MS__NOINLINE bool ms__queue_check(ms__core *core, ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
-    bool whole = ms__entry_state(core, &it->of.merge.reading, q->index[at], q->entry[at],
-                                 q->record[at]) == MS__WHOLE;
+    const unsigned char *r = q->record[at];
+    uint32_t size, known = q->known[at];
+    bool whole = known ? ms__known_fits(r, known, &size)
+                       : ms__entry_state(core, &it->of.merge.reading, q->index[at],
+                                         q->entry[at], r) == MS__WHOLE;
     if (whole && !ms__queue_own(it, at)) return false;
     it->of.merge.last_place = q->place[at];
     if (!whole) it->damaged++;
@@ -663,8 +701,7 @@ static const unsigned char *ms__plain_step(ms__core *core, ms_cursor *it)
     ms__merge *merge = &it->of.merge;
     const unsigned char *r = NULL;
     while (!r && ms__queue_fill(core, it, MS__AHEAD / 2)) {
-        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2);
-        for (uint32_t i = 0; i < n; i++) ms__prefetch_rest(merge->queue.ready[i]);
+        uint32_t n = ms__queue_settle(it, merge->queue.ready, MS__AHEAD / 2, true);
         it->next = n > 0 ? 1 : 0;
         it->ready = (uint8_t)n;
         merge->left -= n;
@@ -725,7 +762,7 @@ static void ms__merge_keep(ms__core *core, ms_cursor *it)
     for (; n < most; merge->left = most - n) {
         if (merge->plain && ms__queue_fill(core, it, 0)) {
             while (merge->n_queue > 0) {
-                n += ms__queue_settle(it, kept + n, MS__AHEAD);
+                n += ms__queue_settle(it, kept + n, MS__AHEAD, false);
                 if ((r = ms__queue_next(core, it)) != NULL) kept[n++] = r;
             }
             continue;
@@ -788,6 +825,9 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     li.list = list;
     li.in_tail = in_tail;
     li.agent = agent;
+    if (MS__LOG)
+        li.number = (uint8_t)(merge->n_iters < MS__RUNS_LISTS ? merge->n_iters
+                                                              : MS__RUNS_LISTS);
     ms_type_set types = ms__list_iter_types(&it->query, agent);
     if (!(types & holds)) return MS_OK;
     li.from = ms__list_iter_start(s);
@@ -796,9 +836,11 @@ static ms_result ms__list_iter_add(ms__core *core, ms_cursor *it, uint64_t list,
     if ((types & holds) != holds) merge->filtered = true;
     if (merge->n_iters == MS__CURSOR_ITERS && !merge->more) {
         size_t team = it->query.n_agent_keys, most = MS__CURSOR_ITERS + 2 * team;
-        if (team > UINT32_MAX / 4) most = SIZE_MAX / sizeof li;
-        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * sizeof li);
-        if (!merge->more) return ms__no_arena(err, it->query.arena, most * sizeof li);
+        const size_t each = sizeof li + sizeof(ms__heap_item);
+        if (team > UINT32_MAX / 4) most = SIZE_MAX / each;
+        merge->more = (ms__list_iter *)ms_arena_alloc(it->query.arena, most * each);
+        if (!merge->more) return ms__no_arena(err, it->query.arena, most * each);
+        merge->more_heap = (ms__heap_item *)(void *)(merge->more + most);
         memcpy(merge->more, merge->iters, sizeof merge->iters);
     }
     ms__list_iters(it)[merge->n_iters++] = li;
@@ -1087,6 +1129,7 @@ static ms_result ms__core_open(ms__core *core, const ms__tail *t, ms_cursor *it,
     ms__reading *s = &merge->reading;
     s->tail = t;
     s->query = &it->query;
+    if (MS__LOG) s->runs = merge->runs;
     ms__query_bounds(core, it);
     s->backward = ms__starts_back(&it->query);
     if (s->from < s->to && s->result == MS_OK) {
@@ -1109,6 +1152,7 @@ static const ms_msg *ms__core_next(ms_store *store, ms_cursor *it)
     ms__reading *s = &merge->reading;
     const unsigned char *r = NULL;
     s->query = &it->query;
+    if (MS__LOG) s->runs = merge->runs;
     if (merge->sorted.items) {
         const ms__timed *item = ms__sorted_next(&merge->sorted, &it->query);
         return item ? ms__msg(item->record) : NULL;

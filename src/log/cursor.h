@@ -106,55 +106,76 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
  * turns, processor time; `make bench` has these views).
  *
- * Nothing is decided here. What is read was found valid before: the page of anything else
- * may be a bad block. */
+ * Only what was found valid before is read here: the page of anything else may be a bad
+ * block. The numbers of the lists that were found in it are kept beside the iterator, as
+ * far as nothing is unknown or lost before them: ms__run_found then looks for no list
+ * again. It checks that the segment's list is the iterator's, and the run, as a lookup
+ * does: an index may have been replaced since by one that was made in memory. */
 
-#define MS__RUNS_SOON   16u /* segments; with 8, teams take a tenth longer */
 #define MS__PLACES_EACH 4u /* records of a run */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment; above it the
+                               segment's number in its group */
+
+/* The state of a segment that is looked at. */
+typedef enum ms__soon_state {
+    MS__SOON_UNKNOWN, /* not all was found valid, or records are lost */
+    MS__SOON_ABSENT,  /* it has no such list */
+    MS__SOON_THERE
+} ms__soon_state;
 
 typedef struct ms__run_soon {
-    const ms__segment *index; /* NULL: it has no run, or not all was found valid */
-    const unsigned char *at;  /* what is read in the next step */
-    uint32_t n;               /* and how many of it */
+    const ms__segment *index;
+    const unsigned char *at; /* what is read in the next step; NULL: there is none */
+    uint32_t n;              /* and how many of it */
+    uint32_t list;           /* number of the list, if the state is THERE */
+    ms__soon_state state;
 } ms__run_soon;
 
-/* Returns whether all blocks of n bytes of a segment index were found valid. */
-static bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
+static MS__NOINLINE bool ms__blocks_were_sound(const ms__segment *l,
+                                               const unsigned char *p, size_t n)
 {
-    if (ms__load32(&l->whole)) return true;
     size_t at = (size_t)(p - l->numbers);
     uint32_t b = (uint32_t)(at / MS__BLOCK), last = (uint32_t)((at + n - 1) / MS__BLOCK);
     while (b < last && ms__bit_get(l->sound, b)) b++;
     return b == last && ms__bit_get(l->sound, b);
 }
 
-/* Moves on to n bytes of the index, if they were found valid. */
-static void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
-                            size_t size)
+/* Returns whether all blocks of n bytes of a segment index were found valid. */
+static inline bool ms__was_sound(const ms__segment *l, const unsigned char *p, size_t n)
 {
-    r->at = at;
+    return ms__load32(&l->whole) || ms__blocks_were_sound(l, p, n);
+}
+
+/* Moves on to n bytes of the index, if they were found valid. */
+static inline void ms__run_soon_to(ms__run_soon *r, const unsigned char *at, uint32_t n,
+                                   size_t size)
+{
     r->n = n;
-    if (n == 0 || !ms__was_sound(r->index, at, n * size)) r->index = NULL;
-    else MS__PREFETCH(at);
+    r->at = n > 0 && ms__was_sound(r->index, at, n * size) ? at : NULL;
+    if (r->at) MS__PREFETCH(at);
 }
 
 /* From a bucket to the numbers of the lists in it. */
-static void ms__run_soon_bucket(ms__run_soon *r)
+static inline void ms__run_soon_bucket(ms__run_soon *r)
 {
     const ms__segment *l = r->index;
     uint32_t i = ms__get32(r->at), end = ms__get32(r->at + 4);
-    if (i > end || end > l->lists) i = end = 0;
+    bool fits = i <= end && end <= l->lists;
+    if (fits && i == end && ms__segment_lost(l) == 0) r->state = MS__SOON_ABSENT;
+    if (!fits) i = end = 0;
     MS__PREFETCH(l->begin + (size_t)i * 4);
     ms__run_soon_to(r, l->numbers + (size_t)i * 8, end - i, 8);
 }
 
 /* From there to the postings of a list. */
-static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
+static inline void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 {
     const ms__segment *l = r->index;
     uint32_t i = (uint32_t)((size_t)(r->at - l->numbers) / 8), end = i + r->n;
     while (i < end && ms__segment_list(l, i) != list) i++;
     const unsigned char *p = l->begin + (size_t)i * 4;
+    if (ms__segment_lost(l) == 0) r->state = i == end ? MS__SOON_ABSENT : MS__SOON_THERE;
+    r->list = i;
     if (i == end || !ms__was_sound(l, p, 8)) i = end;
     uint32_t from = i < end ? ms__get32(p) & ~MS__MIXED : 0;
     uint32_t to = i < end ? ms__get32(p + 4) & ~MS__MIXED : 0;
@@ -163,22 +184,23 @@ static void ms__run_soon_list(ms__run_soon *r, uint64_t list)
 }
 
 /* From there to the places of the run's first records. */
-static void ms__run_soon_places(ms__run_soon *r, bool backward)
+static inline void ms__run_soon_places(ms__run_soon *r, bool backward)
 {
     const ms__segment *l = r->index;
     bool placed = ms__load32(&l->placed) != 0;
-    if (!placed && !l->clustered) r->index = NULL;
-    for (uint32_t k = 0; r->index && k < r->n && k < MS__PLACES_EACH; k++) {
+    if (!placed && !l->clustered) r->at = NULL;
+    for (uint32_t k = 0; r->at && k < r->n && k < MS__PLACES_EACH; k++) {
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         const unsigned char *place = l->record + (size_t)entry * 4;
         if (entry >= l->n) continue;
-        if (!placed && !ms__was_sound(l, place, 4)) r->index = NULL;
+        if (!placed && !ms__was_sound(l, place, 4)) r->at = NULL;
         else MS__PREFETCH(place);
     }
 }
 
 /* From there to these records. */
-static void ms__run_soon_records(const ms__log *log, const ms__run_soon *r, bool backward)
+static inline void ms__run_soon_records(const ms__log *log, const ms__run_soon *r,
+                                        bool backward)
 {
     const ms__segment *l = r->index;
     for (uint32_t k = 0; k < r->n && k < MS__PLACES_EACH; k++) {
@@ -204,15 +226,59 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
          at = s->backward ? at - 1 : at + 1) {
         if (!(mask >> at % MS__FAN & 1)) continue;
         void *node = ms__load_ptr(&ms__node_entry(&log->index.segments, at)->node);
-        const ms__segment *l = (const ms__segment *)node;
-        if (!l) continue;
-        uint32_t b = l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
-        soon[n].index = l;
-        ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
-        if (soon[n].index) n++;
+        const ms__segment *l = soon[n].index = (const ms__segment *)node;
+        uint32_t b = l && l->bits ? (uint32_t)(li->list >> (64 - l->bits)) : 0;
+        soon[n].state = MS__SOON_UNKNOWN;
+        soon[n].at = NULL;
+        if (l) ms__run_soon_to(&soon[n], l->bucket + (size_t)b * 4, 1, 8);
+        n++;
     }
     li->soon = s->backward ? at + 2 : at;
+    li->group = g;
     return n;
+}
+
+/* Keeps the runs that were found, up to the first segment of which nothing is known. The
+ * last word tells those of this call from others. */
+static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
+                          const ms__run_soon *soon, uint32_t n)
+{
+    ms__list_iter_forget(li);
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return;
+    uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM, i = 0;
+    for (; i < n && soon[i].state != MS__SOON_UNKNOWN; i++) {
+        const ms__run_soon *r = &soon[i];
+        if (r->state == MS__SOON_ABSENT) continue;
+        if (r->list >> MS__LIST_BITS) break;
+        kept[li->n_found++] = r->index->number % MS__FAN << MS__LIST_BITS | r->list;
+    }
+    li->all_found = i == n;
+    kept[MS__RUNS_SOON] = li->soon;
+}
+
+/* Returns the next run of an iterator, if it was found beforehand, and its segment;
+ * MS__NO_SEGMENT: it has to be looked up. Leaves out segments that the iterator has
+ * skipped since. */
+static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter *li,
+                              ms__run *run)
+{
+    if (!s->runs || li->number >= MS__RUNS_LISTS) return MS__NO_SEGMENT;
+    const uint32_t *kept = s->runs + li->number * MS__RUNS_ROOM;
+    const ms__segment *l = NULL;
+    uint32_t list = 0, segment = 0;
+    while (!l && li->found < li->n_found && kept[MS__RUNS_SOON] == li->soon) {
+        list = kept[li->found++];
+        segment = li->group * MS__FAN + (list >> MS__LIST_BITS);
+        list &= ((uint32_t)1 << MS__LIST_BITS) - 1;
+        if (s->backward ? segment >= li->from : segment < li->from) continue;
+        l = ms__segment_of(log, segment, s->locked);
+        if (!l) break;
+    }
+    if (l && list < l->lists && ms__segment_list(l, list) == li->list &&
+        ms__segment_run(log, l, list, run) && run->n > 0)
+        return segment;
+    ms__list_iter_forget(li);
+    return MS__NO_SEGMENT;
 }
 
 #define MS__RUNS_FEW 4u /* so few are read as soon without: the newest 20 in 0.93 of it */
@@ -226,23 +292,37 @@ static uint32_t ms__runs_due(const ms__reading *s, const ms__list_iter *li)
     return (uint32_t)(limit / last + 1);
 }
 
-/* Prefetches the next runs of an iterator, if they were not. */
+/* Leaves out the segments that were looked at, if all their runs were read. */
+static void ms__runs_pass(const ms__reading *s, ms__list_iter *li)
+{
+    uint32_t next = s->backward ? li->soon - 1 : li->soon;
+    if (!li->all_found || li->found < li->n_found) return;
+    if (s->backward ? next < li->from : next > li->from) li->from = next;
+    li->all_found = false;
+}
+
+/* Finds and prefetches the next runs of an iterator, if they were not. */
 static void ms__runs_soon(ms__log *log, const ms__reading *s, ms__list_iter *li)
 {
     ms__run_soon soon[MS__RUNS_SOON];
-    if (s->query->limit > 0 && li->hi == li->lo) return; /* it has had no run */
+    if (li->found < li->n_found) return;
+    ms__runs_pass(s, li);
+    if (s->query->limit > 0 && !li->index) return; /* it has had no run, or the tail's */
     if (s->backward ? li->soon > 0 && li->from >= li->soon : li->from < li->soon) return;
     if (s->backward ? li->from <= s->from >> 32 : li->from >= s->tail->segment) return;
     uint32_t due = ms__runs_due(s, li);
     if (due <= MS__RUNS_FEW) return;
     uint32_t n = ms__runs_wanted(log, s, li, soon, due);
-    for (uint32_t i = 0; i < n; i++) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_list(&soon[i], li->list);
+        if (soon[i].at) ms__run_soon_bucket(&soon[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_places(&soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_list(&soon[i], li->list);
     for (uint32_t i = 0; i < n; i++)
-        if (soon[i].index) ms__run_soon_records(log, &soon[i], s->backward);
+        if (soon[i].at) ms__run_soon_places(&soon[i], s->backward);
+    for (uint32_t i = 0; i < n; i++)
+        if (soon[i].at) ms__run_soon_records(log, &soon[i], s->backward);
+    ms__runs_keep(s, li, soon, n);
+    ms__runs_pass(s, li); /* none has the list */
 }
 
 /* Makes all records of a segment a run. False: no memory. */
@@ -294,8 +374,10 @@ static bool ms__log_next_run(ms__core *core, ms__reading *s, ms__list_iter *li,
     ms__run run;
     *some = false;
     if (MS__GNUC && !MS__SMALL && listed) ms__runs_soon(log, s, li);
-    uint32_t segment = s->backward ? ms__log_backward(log, s, li, &run)
-                                   : ms__log_forward(log, s, li, &run);
+    uint32_t segment = ms__run_found(log, s, li, &run);
+    if (segment == MS__NO_SEGMENT)
+        segment = s->backward ? ms__log_backward(log, s, li, &run)
+                              : ms__log_forward(log, s, li, &run);
     if (segment == MS__NO_SEGMENT) { /* forward, the tail may follow */
         li->from = s->tail->segment;
         return !s->backward && ms__segments_to(s->to) > s->tail->segment;
@@ -355,12 +437,6 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
     ms__log_first_look(log, offset);
 }
 
-/* Returns how many bytes a record known to be right may have, of those of its segment. */
-static inline uint32_t ms__known_room(uint64_t left)
-{
-    return (uint32_t)(left < MS__RECORD_MAX ? left : MS__RECORD_MAX) & ~7u;
-}
-
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
  * iterator. Reads nothing of the record, which would wait for it. A record that was
  * checked needs no look; of another one the header's page is populated. all: the reader
@@ -374,7 +450,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
     if (at >= size) return log->map.super; /* it is counted as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
-        *known = ms__known_room(size - at);
+        *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
     return l->home ? l->home + at : ms__log_address(log, l->base + at);
 }
@@ -395,6 +471,29 @@ static bool ms__log_offer(ms__core *core, ms__reading *s, ms__list_iter *li, uin
     li->place = ms__place(l->number, unit);
     if (li->record == log->map.super) return true;
     return !(li->agent & MS__FOR_COMPARE) || !ms__list_iter_skips(log, s, li);
+}
+
+static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
+{
+    const ms__segment *l = li->index;
+    const unsigned char *run = (const unsigned char *)li->run, *home = l->home;
+    uint32_t step = s->backward ? UINT32_MAX : 1, width = l->width;
+    uint32_t i = li->pos + step, at = s->backward ? i - 1 : i, entry;
+    uint32_t soon = at + step * MS__PLACES_SOON; /* backward, both may wrap */
+    if (!run || !home || l->clustered) return false;
+    if (s->backward ? i <= li->lo : i >= li->hi) return false;
+    if (soon < li->hi)
+        MS__PREFETCH(l->record + (size_t)ms__posting(run, soon, width) * 4);
+    entry = ms__posting(run, at, width);
+    if (entry >= l->n || !ms__bit_get(l->checked, entry)) return false;
+    uint64_t unit = ms__segment_unit(l, entry), units = (l->offset - l->base) / 8;
+    if (unit >= units) return false;
+    li->pos = i;
+    li->entry = entry;
+    li->known = (uint32_t)(units - unit);
+    li->place = ms__place(l->number, (uint32_t)unit);
+    li->record = home + unit * 8;
+    return true;
 }
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
@@ -422,47 +521,59 @@ static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
     ms__pages_read(log, &pages);
 }
 
-static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
-                         uint32_t most)
+/* Adds n records of a run to the queue, from entry i on. width: of a posting. */
+static inline void ms__run_take(ms__log *log, ms__merge *merge, const ms__list_iter *li,
+                                uint32_t i, uint32_t n, uint32_t width)
 {
-    ms__log *log = ms__log_in(core);
     ms__queue *q = &merge->queue;
     const ms__segment *l = li->index;
     const unsigned char *run = (const unsigned char *)li->run, *places = l->record;
-    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, width = l->width, unit;
-    uint32_t i = step == 1 ? li->pos : li->pos - 1, hi = li->hi, count = l->n;
-    uint32_t n = step == 1 ? hi - i : li->pos - li->lo, at = merge->first;
-    const uint64_t size = l->offset - l->base, begin = ms__place(l->number, 0);
+    const unsigned char *home = l->home;
+    uint32_t step = merge->reading.backward ? UINT32_MAX : 1, unit;
+    uint32_t soon = i + step * MS__PLACES_SOON, hi = li->hi, count = l->n;
+    uint32_t at = (uint32_t)merge->first + merge->n_queue;
+    const uint32_t units = home ? (uint32_t)((l->offset - l->base) / 8) : 0;
+    const uint64_t begin = ms__place(l->number, 0);
     const bool clustered = l->clustered;
     bool each = log->map.n_looked > 0 && log->os->populate_each && !clustered;
-    if (n > most - merge->n_queue) n = most - merge->n_queue;
-    at += merge->n_queue;
-    li->pos += step * n;
     merge->n_queue = (uint8_t)(merge->n_queue + n);
-    for (; n > 0; n--, i += step, at++) {
-        uint32_t k = at % MS__AHEAD, soon = i + step * MS__PLACES_SOON;
-        uint32_t entry = ms__posting(run, i, width);
+    for (; n > 0; n--, i += step, soon += step, at++) {
+        uint32_t k = at % MS__AHEAD, entry = ms__posting(run, i, width);
+        const unsigned char *r;
         if (soon < hi)
             MS__PREFETCH(places + (size_t)ms__posting(run, soon, width) * 4);
-        const unsigned char *r = l->home;
-        uint64_t from = entry < count ? (uint64_t)ms__segment_unit(l, entry) * 8 : size;
-        if (MS__LIKELY(r && from < size && ms__bit_get(l->checked, entry))) {
-            unit = (uint32_t)(from / 8);
-            r += from;
-            q->known[k] = ms__known_room(size - from);
+        unit = entry < count ? ms__segment_unit(l, entry) : UINT32_MAX;
+        if (MS__LIKELY(unit < units && ms__bit_get(l->checked, entry))) {
+            r = home + (size_t)unit * 8;
+            q->known[k] = units - unit;
         } else {
             if (each) ms__run_populate(log, li, i, step, n);
             each = false;
             r = ms__log_entry(log, l, entry, false, &unit, &q->known[k]);
+            q->index[k] = l;
+            q->entry[k] = entry;
         }
         MS__PREFETCH(r);
         MS__PREFETCH(r + 64);
         q->record[k] = r;
-        q->index[k] = l;
         q->place[k] = begin + (clustered ? ms__segment_place(l, entry) : unit);
-        q->entry[k] = entry;
         q->which[k] = 0;
     }
+}
+
+static void ms__log_take(ms__core *core, ms__merge *merge, ms__list_iter *li,
+                         uint32_t most)
+{
+    ms__log *log = ms__log_in(core);
+    bool backward = merge->reading.backward;
+    uint32_t i = backward ? li->pos - 1 : li->pos, width = li->index->width;
+    uint32_t n = backward ? li->pos - li->lo : li->hi - i;
+    if (n > most - merge->n_queue) n = most - merge->n_queue;
+    if (backward) li->pos -= n;
+    else li->pos += n;
+    if (MS__SMALL) ms__run_take(log, merge, li, i, n, width);
+    else if (width == 2) ms__run_take(log, merge, li, i, n, 2);
+    else ms__run_take(log, merge, li, i, n, 4);
 }
 
 static ms__state_of ms__log_state_of(ms__core *core, const ms__segment *l, uint32_t entry,

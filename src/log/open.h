@@ -372,7 +372,7 @@ static void ms__log_close(ms_store *store)
 }
 
 static const ms__sealed ms__log_sealed = {
-    ms__log_next_run, ms__log_offer, ms__log_take,     ms__log_state_of,
+    ms__log_next_run, ms__log_offer, ms__log_take, ms__log_step, ms__log_state_of,
     ms__log_below,    ms__log_seek,  ms__log_key,      ms__log_lacks,
     ms__log_edits_of, ms__log_edit,  ms__log_record,   ms__log_names};
 

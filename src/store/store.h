@@ -288,15 +288,24 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns the next message as stored. Of those that are ready all was reported when they
- * were found valid. */
-static inline const ms_msg *ms__next_stored(ms_cursor *it)
+/* Returns whether the next message is ready, and nothing has to be done with it. All was
+ * reported when it was found valid. */
+static inline bool ms__next_ready(const ms_cursor *it)
 {
-    if (!MS__SMALL && it->next < it->ready && it->result == MS_OK &&
-        !it->history.memory) {
-        it->returned++;
-        return ms__msg(it->of.merge.queue.ready[it->next++]);
-    }
+    return !MS__SMALL && it->next < it->ready && it->result == MS_OK &&
+           !it->history.each;
+}
+
+static inline const ms_msg *ms__next_take(ms_cursor *it)
+{
+    it->returned++;
+    return ms__msg(it->of.merge.queue.ready[it->next++]);
+}
+
+/* Returns the next message as stored. */
+static const ms_msg *ms__next_stored(ms_cursor *it)
+{
+    if (ms__next_ready(it)) return ms__next_take(it);
     if (!it->store || (it->result != MS_OK && it->result != MS_E_DAMAGED)) return NULL;
     const ms_msg *msg = it->store->backend->next(it->store, it);
     if (msg) it->returned++;
@@ -304,12 +313,19 @@ static inline const ms_msg *ms__next_stored(ms_cursor *it)
     return msg;
 }
 
-MS_API const ms_msg *ms_next(ms_cursor *it)
+/* Returns the next message, with all text so far if the cursor has an arena. */
+static MS__NOINLINE const ms_msg *ms__next_shown(ms_cursor *it)
 {
     const ms_msg *msg = ms__next_stored(it);
     if (!MS__CHANGES || !msg || !it->query.arena || it->query.raw || it->history.memory)
         return msg; /* a history adds the text by the store of its step */
     return ms__with_appended(it, it->store, msg);
+}
+
+MS_API const ms_msg *ms_next(ms_cursor *it)
+{
+    bool ready = ms__next_ready(it) && (!MS__CHANGES || !it->query.arena);
+    return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
 /* Compares expect_seq with `last`, the number of the location's last message; 0: none. */

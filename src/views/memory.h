@@ -185,24 +185,38 @@ static bool ms__scope_passes(const ms__history *h, const ms__source *s, const ms
     return !memory->no_conversation && (MS_BIT(ms_type_of(msg)) & MS_TYPES_CONVERSATION);
 }
 
-/* Counts the messages of a step without its limit; stops at `most`. */
-static ms_result ms__step_count(const ms_cursor *it, const ms__source *s, size_t most,
+/* Empties the part of a cursor that a store sets. */
+static MS__NOINLINE void ms__step_clear(ms_cursor *it)
+{
+    it->ctx = NULL;
+    it->next = it->ready = 0;
+    memset(it->words, 0, sizeof it->words);
+    memset(&it->of, 0, offsetof(ms__merge, iters));
+}
+
+/* Counts the messages of a step without its limit; stops at `most`. The step's query is
+ * not open yet: its cursor counts, since another one takes more than all the stack that a
+ * call may take, and is then as before. */
+static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
-    ms_cursor own;
+    unsigned char kept[offsetof(ms_cursor, history)];
     const ms_msg *msg;
     *count = 0;
-    memset(&own, 0, offsetof(ms_cursor, of.merge.iters));
-    (void)ms__step_query(it, s, &own.query);
-    own.query.limit = 0;
-    own.query.by_time = false;
-    MS__TRY(s->store->backend->query(s->store, &own, NULL)); /* it was checked */
-    own.store = s->store;
-    while (*count < most && (msg = ms__next_stored(&own)) != NULL)
+    memcpy(kept, it, sizeof kept);
+    (void)ms__step_query(it, s, &it->query);
+    it->query.limit = 0;
+    it->query.by_time = false;
+    it->store = s->store;
+    ms__step_clear(it);
+    ms_result code = s->store->backend->query(s->store, it, NULL); /* it was checked */
+    while (code == MS_OK && *count < most && (msg = ms__next_stored(it)) != NULL)
         if (ms__scope_passes(&it->history, s, msg)) ++*count;
-    if (s->store->backend->cursor_close)
-        s->store->backend->cursor_close(s->store, &own);
-    return own.result == MS_E_DAMAGED ? MS_OK : own.result;
+    if (code == MS_OK && s->store->backend->cursor_close)
+        s->store->backend->cursor_close(s->store, it);
+    if (code == MS_OK && it->result != MS_E_DAMAGED) code = it->result;
+    memcpy(it, kept, sizeof kept);
+    return code;
 }
 
 /* Converts the limit of a block into that of one step (0: none) and a number of messages
@@ -270,6 +284,26 @@ static bool ms__shown_before(ms_cursor *it, ms__source *s, const ms_msg *msg)
     return false;
 }
 
+/* Returns whether another block may return messages of the step, by their types. */
+static bool ms__block_overlaps(const ms__history *h, const ms_query *q)
+{
+    const ms_type_set of[MS__BLOCK_COUNT] = {MS_TYPES_CONVERSATION, q->agent_types,
+                                             MS_TYPES_ALL, MS_TYPES_GLOBAL};
+    ms_type_set others = 0;
+    for (unsigned b = 0; b < MS__BLOCK_COUNT; b++)
+        if (b != h->block && (h->views & 1u << b)) others |= of[b];
+    return (others & of[h->block]) != 0;
+}
+
+/* Returns whether the history looks at each message of a step, which may be left out,
+ * noted, or get text. */
+static bool ms__step_each(const ms__history *h, const ms_query *q)
+{
+    const ms_memory *memory = h->memory;
+    if (ms__step_filters(memory) || h->skip > 0 || memory->arena) return true;
+    return !memory->timeline && !memory->keep_duplicates && ms__block_overlaps(h, q);
+}
+
 /* ---- The cursor. */
 
 /* Opens the query of the step, unless the step has no messages. Sets only those members
@@ -282,12 +316,10 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (some) MS__TRY(ms__query_check(q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
-    it->ctx = NULL;
-    it->next = it->ready = 0;
-    memset(it->words, 0, sizeof it->words);
-    memset(&it->of, 0, offsetof(ms__merge, iters));
+    ms__step_clear(it);
     MS__TRY(s->store->backend->query(s->store, it, NULL));
     h->open = true;
+    h->each = MS__SMALL || ms__step_each(h, q);
     return MS_OK;
 }
 
@@ -385,7 +417,7 @@ static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error 
         if (it->result == MS_E_DAMAGED) it->result = MS_OK;
         code = ms_cursor_close(it, err);
     }
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     it->history = kept;
     return code;
 }
@@ -427,7 +459,7 @@ static ms_result ms__history_check(const ms_memory *memory, ms_error *err)
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err)
 {
     ms__history *h = &it->history;
-    memset(it, 0, sizeof *it);
+    memset(it, 0, offsetof(ms_cursor, of.merge.iters));
     ms_result code = it->result = ms__history_check(memory, err);
     if (code != MS_OK) return code;
     h->memory = memory;

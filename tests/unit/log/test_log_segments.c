@@ -986,7 +986,7 @@ TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
             ms__put32(bucket, i == 1 ? 1 : 0);
             ms__put32(bucket + 4, i == 0 ? 1 : i == 1 ? 0 : l.lists + 1);
             ms__run_soon_bucket(&r);
-            assert_true(r.index == NULL || (r.at == l.numbers && r.n == 1));
+            assert_true(!r.at || (r.at == l.numbers && r.n == 1));
         } else { /* the end of a list: right, before its beginning, of another block */
             r.at = l.numbers;
             uint32_t kept = ms__get32(begin);
@@ -994,20 +994,21 @@ TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
             if (i == 5) l.sound = &none;
             ms__run_soon_list(&r, list);
             ms__put(begin, 0, kept);
-            assert_true(r.index == NULL || r.at == l.posting);
+            assert_true(!r.at || r.at == l.posting);
         }
-        assert_int_equal(r.index != NULL, followed[i]);
+        assert_int_equal(r.at != NULL, followed[i]);
     }
     end(store);
 }
 
-/* The end of a segment bounds what is known of a record that was checked; no record is
- * larger than the limit. */
+/* The end of a segment bounds a record that was checked; no record is larger than the
+ * limit, or only a header. Only messages are returned without another check. */
 TEST(record_is_known_up_to_the_largest_size_when_it_was_checked)
 {
     uint64_t offset;
     ms__segment l;
-    uint32_t unit, known, checked[8];
+    uint32_t unit, known, size, checked[8];
+    unsigned char own[MS__HEADER] = {0};
     ms_store *store = make_log(200);
     ms__log *log = ms__log_of(store);
     memset(&l, 0, sizeof l);
@@ -1021,10 +1022,21 @@ TEST(record_is_known_up_to_the_largest_size_when_it_was_checked)
     assert_int_equal(known, 0);
     checked[0] = 4;
     assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
-    assert_int_equal(known, offset - (uint64_t)(r - ms__log_at(log, 0)));
-    l.offset = offset + 2 * MS__RECORD_MAX;
-    assert_ptr_equal(ms__log_entry(log, &l, 2, false, &unit, &known), r);
-    assert_int_equal(known, MS__RECORD_MAX);
+    assert_int_equal(known, (offset - (uint64_t)(r - ms__log_at(log, 0))) / 8);
+    assert_true(ms__known_fits(r, known, &size));
+    assert_int_equal(size, ms__get32(r));
+    assert_true(ms__known_fits(r, (size + 7) / 8, &size));
+    assert_false(ms__known_fits(r, (size + 7) / 8 - 1, &size));
+    own[4] = MS__KIND_MESSAGE;
+    for (int i = 0; i < 5; i++) {
+        static const uint32_t sizes[] = {MS__RECORD_MAX, MS__HEADER + 1, MS__HEADER, 0,
+                                         MS__RECORD_MAX + 1};
+        ms__put32(own, sizes[i]);
+        assert_int_equal(ms__known_fits(own, UINT32_MAX, &size), i < 2);
+    }
+    ms__put32(own, MS__HEADER + 8);
+    own[4] = MS__KIND_AMEND;
+    assert_false(ms__known_fits(own, UINT32_MAX, &size));
     end(store);
 }
 
@@ -1080,7 +1092,7 @@ TEST(clustered_segment_leads_nowhere_when_its_arrays_are_wrong)
         memset(sound, 0, sizeof sound);
         if (checked) assert_true(ms__entry_sound(log, &l, N - 1));
         ms__run_soon_places(&soon, false);
-        assert_int_equal(soon.index != NULL, checked);
+        assert_int_equal(soon.at != NULL, checked);
     }
     /* a number in a damaged block, beside a place in a sound one */
     memset(sound, 0, sizeof sound);

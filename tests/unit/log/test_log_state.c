@@ -239,13 +239,13 @@ TEST(run_that_lies_about_its_end_is_not_prefetched)
     ms__log *log = ms__log_of(store);
     (void)count_all(store, query_at("place_1"), MS_OK); /* the index is valid */
     ms__segment lies = *ms__segment_of(log, 0, false);
-    ms__run_soon run = {&lies, lies.numbers, lies.lists};
+    ms__run_soon run = {.index = &lies, .at = lies.numbers, .n = lies.lists};
     ms__run_soon_list(&run, ms__segment_list(&lies, 0));
-    assert_ptr_equal(run.index, &lies);
+    assert_ptr_equal(run.at, lies.posting);
     lies.postings = 0;
-    run = (ms__run_soon){&lies, lies.numbers, lies.lists};
+    run = (ms__run_soon){.index = &lies, .at = lies.numbers, .n = lies.lists};
     ms__run_soon_list(&run, ms__segment_list(&lies, 0));
-    assert_null(run.index);
+    assert_null(run.at);
     finish(store);
 }
 
