@@ -502,6 +502,21 @@ controls()
     control index_whole_before_its_last_block gcc test_log_index \
         messages_stay_when_a_block_of_their_index_is_damaged 100 ms__block_note \
         'if (n == last' 'if (true || n == last'
+    control unknown_segment_passed_over gcc test_log_segments \
+        runs_found_beforehand_are_those_of_lookups 100 ms__runs_keep \
+        'li->all_found = i == n;' 'li->all_found = true;'
+    control runs_found_passed_over gcc test_log_segments \
+        runs_found_beforehand_are_those_of_lookups 100 ms__runs_pass \
+        '|| li->found < li->n_found' ''
+    control skipped_run_read_again gcc test_log_segments \
+        run_found_beforehand_is_taken_only_where_it_still_holds 100 ms__run_found \
+        'if (s->backward ? segment >= li->from : segment < li->from) continue;' ''
+    control run_found_in_another_list gcc test_log_segments \
+        run_found_beforehand_is_taken_only_where_it_still_holds 100 ms__run_found \
+        'ms__segment_list(l, list) == li->list &&' ''
+    control runs_found_of_another_step gcc test_log_segments \
+        run_found_beforehand_is_taken_only_where_it_still_holds 100 ms__run_found \
+        '&& kept[MS__RUNS_SOON] == li->soon' ''
     control step_read_ahead_again gcc test_log_segments \
         a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
         ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'

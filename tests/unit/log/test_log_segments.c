@@ -1001,6 +1001,116 @@ TEST(list_is_not_read_ahead_when_its_arrays_are_wrong_or_were_not_checked)
     end(store);
 }
 
+/* ---- runs that are found for the next segments together ---- */
+
+enum { SPARSE_PLACES = 40, SPARSE_MOST = 60000 };
+
+static uint8_t place_of[SPARSE_MOST]; /* of each number */
+static uint64_t sparse_last;
+
+/* Makes a log of 100 segments, each of which has a third of the places. */
+static void make_sparse(uint64_t *rng)
+{
+    char place[32];
+    begin();
+    ms_store *store = open_log(MS_LOG_CREATE);
+    ms__log *log = ms__log_of(store);
+    for (sparse_last = 0; log->index.segments.n < 100;) {
+        uint32_t p = (uint32_t)test_below(rng, SPARSE_PLACES);
+        if ((p + log->index.segments.n * 7) % 3 != 0) continue;
+        snprintf(place, sizeof place, "place_%u", p);
+        say(store, place, p % 2 ? "worker" : NULL);
+        assert_true(++sparse_last < SPARSE_MOST);
+        place_of[sparse_last] = (uint8_t)p;
+    }
+    ms_close(store);
+}
+
+/* Reads a place, and compares each number with those that were appended there. */
+static void read_sparse(ms_store *store, uint32_t p, uint64_t *rng)
+{
+    static const size_t limits[] = {0, 0, 3, 40, 700};
+    static uint64_t expected[SPARSE_MOST];
+    char place[32];
+    ms_cursor it;
+    snprintf(place, sizeof place, "place_%u", p);
+    ms_query q = query_at(place);
+    q.limit = limits[test_below(rng, 5)];
+    q.oldest = test_below(rng, 2) == 0;
+    q.reverse = test_below(rng, 2) == 0;
+    if (test_below(rng, 2) == 0) q.after_seq = test_below(rng, sparse_last);
+    if (test_below(rng, 2) == 0) q.before_seq = 1 + test_below(rng, sparse_last);
+    uint64_t to = q.before_seq > 0 ? q.before_seq : sparse_last + 1;
+    size_t n = 0, skip = 0;
+    for (uint64_t seq = q.after_seq + 1; seq < to; seq++)
+        if (place_of[seq] == p) expected[n++] = seq;
+    if (q.limit > 0 && n > q.limit && !q.oldest) skip = n - q.limit;
+    if (q.limit > 0 && n > q.limit) n = q.limit;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    for (size_t i = 0; i < n; i++) {
+        const ms_msg *msg = ms_next(&it);
+        assert_non_null(msg);
+        assert_int_equal(ms_seq(msg), expected[skip + (q.reverse ? n - 1 - i : i)]);
+    }
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+}
+
+/* Each fresh handle has found other blocks valid; some indexes are damaged, and made
+ * anew in memory. */
+TEST(runs_found_beforehand_are_those_of_lookups)
+{
+    uint64_t rng = test_seed();
+    make_sparse(&rng);
+    ms_store *store = open_log(MS_LOG_READ);
+    ms__log *log = ms__log_of(store);
+    uint64_t offset[100];
+    for (uint32_t i = 0; i < 100; i++) offset[i] = segment_of(store, i)->offset;
+    assert_true(log->index.segments.n == 100);
+    ms_close(store);
+    for (size_t round = 0; round < test_times(20); round++) {
+        uint32_t bad = (uint32_t)test_below(&rng, 100);
+        drive.rw[offset[bad] + 48] ^= 1;
+        store = open_log(MS_LOG_READ);
+        for (int i = 0; i < 60; i++)
+            read_sparse(store, (uint32_t)test_below(&rng, SPARSE_PLACES), &rng);
+        ms_close(store);
+        drive.rw[offset[bad] + 48] ^= 1;
+    }
+    test_alloc_done(&heap);
+    disk_is_idle(&drive);
+}
+
+/* A run that was found is looked up again where the list is another one by now, where it
+ * is of another step, and where the iterator has passed its segment. */
+TEST(run_found_beforehand_is_taken_only_where_it_still_holds)
+{
+    static const struct {
+        uint32_t list, step, from;
+        bool taken;
+    } rows[] = {{0, 8, 0, true}, {1, 8, 0, false}, {UINT32_MAX >> 5, 8, 0, false},
+                {0, 7, 0, false}, {0, 8, 1, false}};
+    ms_store *store = make_segments(8);
+    ms__log *log = ms__log_of(store);
+    (void)count_all(store, query_at("place_1"), MS_OK); /* the index is valid */
+    const ms__segment *l = segment_of(store, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t runs[MS__RUNS_LISTS * MS__RUNS_ROOM] = {0};
+        ms_query q = query_at("place_1");
+        ms__reading s = {.query = &q, .runs = runs};
+        ms__list_iter li = {.list = ms__segment_list(l, 0), .soon = 8, .n_found = 1};
+        ms__run run;
+        li.from = rows[i].from;
+        runs[0] = rows[i].list;
+        runs[MS__RUNS_SOON] = rows[i].step;
+        assert_int_equal(ms__run_found(log, &s, &li, &run),
+                         rows[i].taken ? 0 : MS__NO_SEGMENT);
+        if (rows[i].taken) assert_ptr_equal(run.index, l);
+        else assert_int_equal(li.n_found, 0);
+    }
+    finish(store);
+}
+
 /* The end of a segment bounds a record that was checked; no record is larger than the
  * limit, or only a header. Only messages are returned without another check. */
 TEST(record_is_known_up_to_the_largest_size_when_it_was_checked)
