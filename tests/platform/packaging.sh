@@ -25,7 +25,8 @@ pip_tool()
     [ "${SETUP:-1}" != 0 ] || return 1
     [ -x "$work/venv/bin/pip" ] || python3 -m venv "$work/venv" 2>/dev/null || return 1
     echo "installing into build/packaging/venv: $2"
-    "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$2" 2>/dev/null
+    timeout 300 "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$2" \
+        2>/dev/null
     command -v "$1" >/dev/null
 }
 
