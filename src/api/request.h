@@ -190,8 +190,11 @@ typedef struct ms_project_report {
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
+    uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
+                                 or overwritten in a ring */
     uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
-                                 model: an earlier one is used, or all is sent */
+                                 model, or not what they keep: an earlier one is used, or
+                                 all is sent */
     bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
