@@ -1104,7 +1104,7 @@ static void step(ms_request_desc *ask)
 }
 
 /* One process: opens the log and goes on until it has done its steps, or is killed. */
-static void runs(const test_store *s, size_t steps)
+static void runs(const test_store *s, size_t steps, bool back)
 {
     ms_log_desc log = s->log;
     ms_store *store;
@@ -1113,6 +1113,7 @@ static void runs(const test_store *s, size_t steps)
     ms_request_desc ask = ask_of(store, ms_str_of(the->location), "anthropic");
     ask.opts.compact_at = DUE;
     ask.opts.thinking = MS_THINKING_ON;
+    if (back) goes_back(&ask);
     while (steps-- > 0) step(&ask);
     ms_close(store);
 }
@@ -1132,7 +1133,7 @@ TEST(long_run_stays_within_its_context)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            runs(&s, 25);
+            runs(&s, 25, round % 4 == 2);
             _exit(0);
         }
         if (round % 2 == 1) {
