@@ -256,4 +256,25 @@ $ for to in claude-code codex pi; do "$tool" hand-over $tmp/claude.jsonl --to $t
 hand-over $tmp/sealed.jsonl --to pi --report => question-1 -> 0 ^ +1  compactions that only their maker reads left out
 hand-over $tmp/sealed.jsonl --to codex => "replacement_history":\[.*SEALED
 END
+
+# The longest session of the data: 1111 messages of pi.
+long=$shared/pi-session/large-session.jsonl
+if [ -f "$long" ]; then
+    session <<'END'
+== long_session_is_compacted_by_hand
+$ rm -f $tmp/long.log; "$tool" import $tmp/long.log $long >/dev/null 2>&1; cp $tmp/long.log $tmp/before.log
+$ "$tool" history $tmp/long.log --format anthropic >$tmp/before; wc -c <$tmp/before => ^6[0-9]{5}$
+check --as anthropic $tmp/before =0>
+compact-context $tmp/long.log --keep-tokens 20000 --model m --as anthropic --request $tmp/ask => ^covers +927 messages, from 1 to 941$
+compact-context $tmp/long.log --summary - --after 941 <<<'They ported the renderer.' => ^appended +message 1112$
+$ "$tool" history $tmp/long.log --format anthropic >$tmp/after; wc -c <$tmp/after => ^8[0-9]{4}$
+check --as anthropic $tmp/after =0>
+$ head -c 1000 $tmp/after => conversation_summary>\\nThey ported the renderer\.
+$ "$tool" history $tmp/long.log --format anthropic --all | cmp - $tmp/before
+rewind $tmp/long.log 1111 => hidden
+$ "$tool" history $tmp/long.log --format anthropic | cmp - $tmp/before
+END
+else
+    echo "skip long_session_is_compacted_by_hand: there is no $long"
+fi
 exit "$failed"
