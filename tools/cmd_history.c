@@ -205,7 +205,6 @@ static int project(job *j, ms_str location)
     desc.opts.newest = o->limit;
     desc.opts.budget = o->budget;
     desc.opts.step = o->step;
-    desc.opts.stable = true;
     desc.opts.full = GIVEN(o, ALL);
     desc.next = next_said;
     desc.next_ctx = &said;
