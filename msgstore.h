@@ -1513,8 +1513,9 @@ typedef struct ms_project_opts {
                                  newest (a user's turn counts). The limit moves by
                                  `fresh_step` turns at a time; 0: never shortened */
     size_t fresh_step;        /* 0: fresh */
-    uint64_t compact_at;      /* report->compaction_due: the history since the newest
-                                 compaction costs more than so many tokens; 0: never */
+    uint64_t compact_at;      /* report->compaction_due: the system text, the newest
+                                 compaction and the messages after what it covers cost
+                                 more than so many tokens; 0: never */
     bool full;                /* compactions are not read: all messages are sent */
     /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
