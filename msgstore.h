@@ -1513,8 +1513,9 @@ typedef struct ms_project_opts {
                                  newest (a user's turn counts). The limit moves by
                                  `fresh_step` turns at a time; 0: never shortened */
     size_t fresh_step;        /* 0: fresh */
-    uint64_t compact_at;      /* report->compaction_due: the history since the newest
-                                 compaction costs more than so many tokens; 0: never */
+    uint64_t compact_at;      /* report->compaction_due: the system text, the newest
+                                 compaction and the messages after what it covers cost
+                                 more than so many tokens; 0: never */
     bool full;                /* compactions are not read: all messages are sent */
     /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
@@ -1584,8 +1585,11 @@ typedef struct ms_project_report {
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
+    uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
+                                 or overwritten in a ring */
     uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
-                                 model: an earlier one is used, or all is sent */
+                                 model, or not what they keep: an earlier one is used, or
+                                 all is sent */
     bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
@@ -2390,16 +2394,18 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...]}; the member "signed" has the provider
- * and the model of the items. A compaction without agent key is of all who read the
- * location, any other of its agent alone. ms_answer stores the compactions that a
- * provider makes by itself (Anthropic, Responses) in the same form; then "keep" is 0.
+ * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
+ * words of its own around it}; the member "signed" has the provider and the model of the
+ * items. A compaction without agent key is of all who read the location, any other of its
+ * agent alone. ms_answer stores the compactions that a provider makes by itself
+ * (Anthropic, Responses) in the same form; then "keep" is 0.
  *
  * A request uses the newest compaction of its reader that says something to its provider:
  * items go to the provider and model that made them, a summary goes to any, as user text
- * in <conversation_summary>. One that says nothing is passed over and counted
- * (report->compaction_unusable). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * in <conversation_summary>. One that says nothing, or has no whole number as "keep", is
+ * passed over and counted (report->compaction_unusable). Of the messages that it keeps,
+ * those that are not there are counted (report->compaction_missing). Where thinking is
+ * bound to all before it, messages that stay lose theirs. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -32025,7 +32031,7 @@ static bool ms__same_model(ms_str a, ms_str b)
 static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 {
     ms_str all, name, model;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+    if (!ms_member(m, MS_STR("signed"), &all) ||
         !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
         !ms_json_string_is(name, ms_str_of(p->profile->name)))
         return ms__absent();
@@ -32123,11 +32129,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
 {
     ms_str all, of, members, value;
     uint64_t sum = 0;
-    bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
-               ms_json_member(all, MS_STR("members"), &members) &&
+    bool made = ms_member(m, MS_STR("signed"), &all);
+    bool has = made && ms_json_member(all, MS_STR("members"), &members) &&
                ms_json_kind_of(members) == MS_JSON_OBJECT;
-    if (m->extra.ptr && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
-        ms_json_member(m->extra, MS_STR("signed"), &all) &&
+    if (made && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
         ms_json_member(all, MS_STR("item"), &value))
         ms__item_leaves(p, value);
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
@@ -32162,7 +32167,7 @@ static bool ms__is_raw(const ms_envelope *m)
     if (ms__value_is(m->content, MS_JSON_OBJECT))
         return !ms__part_form_of(m->content.text, &member);
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
-    if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
+    if (ms_member(m, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
         if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
             !ms__part_form_of(it.value, &member))
@@ -32891,14 +32896,14 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
  * is a group of its own. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {
-    ms_str all, list = ms__absent(), reader = p->opts.agent_key;
+    ms_str all, list = ms__absent(), reader = p->opts.agent_key, plain;
     p->report.dropped++;
     if (p->opts.full || (m->agent_key.ptr && !ms_str_equal(m->agent_key, reader))) return;
     ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
     ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
-    if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
+    bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) c->left_out++;
@@ -32908,7 +32913,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     c->read = p->report.read;
     c->n_groups = p->n_groups;
     p->compactions = c;
-    if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;
+    if (!counts || (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED))) return;
     if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
         ms__signed(p, m).ptr) {
         item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
@@ -32917,7 +32922,8 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     } else if (!ms__is_blank(m->content.text)) {
         item->kind = MS__ITEM_USER;
         item->text = ms_text_n(m->content.text);
-        if (!m->source.ptr) /* what another program summed up has its own words */
+        if (!ms_json_member(all, MS_STR("plain"), &plain) ||
+            ms_json_kind_of(plain) != MS_JSON_TRUE)
             item->text.text = ms__concat3(p, MS_STR(MS__SUMMARY), m->content.text,
                                           MS_STR(MS__SUMMARY_END));
         c->item = item;
@@ -34140,20 +34146,21 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Returns the number of the first message that a compaction leaves as it is: of its
- * location, the keep-th before it. */
+/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
+ * before it. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
-                                                  ms_error *err)
+                                                  uint64_t *there, ms_error *err)
 {
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, (size_t)c->keep);
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    const ms_msg *msg = ms_next(it);
-    if (msg) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
+        if (*there == 0) *seq = ms_seq(msg);
     return ms_cursor_close(it, err);
 }
 
@@ -34209,9 +34216,11 @@ static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
     for (; c && (!c->item || (!store && p->several)); c = c->before)
         p->report.compaction_unusable++;
     if (!c) return MS_OK;
-    uint64_t seq = c->seq, read = c->read > c->keep ? c->read - c->keep : 1;
-    if (!store) seq = 0;
-    else if (c->keep > 0) MS__TRY(ms__compaction_kept(p, store, c, &seq, err));
+    uint64_t seq = store ? c->seq : 0, there = store ? 0 : c->read - 1;
+    uint64_t read = c->read > c->keep ? c->read - c->keep : 1;
+    if (store && c->keep > 0)
+        MS__TRY(ms__compaction_kept(p, store, c, &seq, &there, err));
+    if (c->keep > there) p->report.compaction_missing = c->keep - there;
     ms__compaction_put(p, c, seq, read);
     return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }

@@ -999,7 +999,7 @@ static void ms_ffi__report(ms_ffi__state *f)
         MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(ended),
         MS_FFI__R(thinking_missing), MS_FFI__R(thinking_left_out),
         MS_FFI__R(raw_left_out), MS_FFI__R(compacted), MS_FFI__R(compaction_seq),
-        MS_FFI__R(compaction_unusable),
+        MS_FFI__R(compaction_unusable), MS_FFI__R(compaction_missing),
         MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(newest_turn),
         MS_FFI__R(first_seq)};
 #undef MS_FFI__R

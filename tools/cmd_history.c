@@ -54,7 +54,10 @@ static void print_report(const ms_project_report *r)
         {r->newest_turn, "of these: the newest turn, with the system text"},
         {r->compacted, "covered by a compaction, which is sent instead"},
         {r->compaction_seq, "is the number of that compaction"},
-        {r->compaction_unusable, "newer compactions that this provider does not read"},
+        {r->compaction_missing, "messages that it keeps are not there"},
+        {r->compaction_unusable,
+         "newer compactions that this provider does not read, or that do not say what they "
+         "keep"},
         {r->first_seq, "is the number of the first message in the window"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -133,23 +136,28 @@ static int first_of(job *j, ms_query *q, ms_envelope *m, uint64_t *seq)
     return listing_close(&it);
 }
 
-/* Returns the first message that the session's newest compaction leaves; 0: all. */
+/* Returns the first message that the session's newest compaction leaves; 0: all. One that
+ * does not say what it keeps is passed over. */
 static int context_begin(job *j, ms_str location, uint64_t *seq)
 {
     ms_envelope m;
     ms_query q = {0};
+    uint64_t keep;
     q.location = location;
     q.types = MS_BIT(MS_T_COMPACTION);
     q.limit = 1;
-    int code = first_of(j, &q, &m, seq);
-    if (code != FINE || *seq == 0) return code;
-    uint64_t keep = count_of(member(member(m.extra, "compaction"), "keep"));
+    for (;;) {
+        int code = first_of(j, &q, &m, seq);
+        if (code != FINE || *seq == 0) return code;
+        if (keep_of(&m, &keep)) break;
+        q.before_seq = *seq;
+    }
     if (keep == 0) return FINE;
     q.types = 0;
     q.before_seq = *seq;
     q.limit = (size_t)keep;
     uint64_t first;
-    code = first_of(j, &q, &m, &first);
+    int code = first_of(j, &q, &m, &first);
     if (first > 0) *seq = first;
     return code;
 }
@@ -197,7 +205,6 @@ static int project(job *j, ms_str location)
     desc.opts.newest = o->limit;
     desc.opts.budget = o->budget;
     desc.opts.step = o->step;
-    desc.opts.stable = true;
     desc.opts.full = GIVEN(o, ALL);
     desc.next = next_said;
     desc.next_ctx = &said;

@@ -148,6 +148,13 @@ uint64_t count_of(ms_str value)
     return number < 1e18 ? (uint64_t)number : 0;
 }
 
+bool keep_of(const ms_envelope *m, uint64_t *keep)
+{
+    ms_str all;
+    return ms_member(m, MS_STR("compaction"), &all) &&
+           ms_json_u64(member(all, "keep"), keep) == MS_OK;
+}
+
 
 /* ---- Objects put together ---------------------------------------------------------- */
 

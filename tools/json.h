@@ -47,6 +47,9 @@ bool text_is(ms_str value, const char *text);
 
 /* Returns a number that is at least 0; any other value is 0. */
 uint64_t count_of(ms_str value);
+/* Reads how many messages before a compaction stay. False: it does not say, so nobody
+ * knows what it covers. */
+bool keep_of(const ms_envelope *m, uint64_t *keep);
 double number_of(ms_str value);
 
 /* Returns whether the JSON text of a member name is this name. Few names have escapes. */

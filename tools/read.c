@@ -213,6 +213,8 @@ void put_compaction(reading *r, const compaction *c, const ms_envelope *like,
     if (c->cause.len > 0) ms_json_put_string(&w, c->cause);
     if (c->before > 0) ms_json_key(&w, MS_STR("tokens_before"));
     if (c->before > 0) ms_json_put_u64(&w, c->before);
+    if (!c->bare) ms_json_key(&w, MS_STR("plain"));
+    if (!c->bare) ms_json_put_raw(&w, MS_STR("true"));
     if (c->items.ptr != NULL) ms_json_key(&w, MS_STR("items"));
     if (c->items.ptr != NULL) ms_json_put_raw(&w, c->items);
     ms_json_end(&w);
@@ -231,7 +233,6 @@ void put_compaction(reading *r, const compaction *c, const ms_envelope *like,
     if (extra.ptr != NULL) rest_add(&all, extra, NULL, 0);
     m.type = MS_T_COMPACTION;
     m.content = ms_text_n(c->text.ptr != NULL ? c->text : MS_STR(""));
-    if (!c->bare) m.source = MS_STR("~"); /* the summary is sent in its own words */
     m.extra = rest_end(&all);
     trace_put(r->t, &m);
 }

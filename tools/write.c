@@ -257,10 +257,12 @@ static said_part part_of(writing *w, const ms_envelope *m)
     p.time_ns = w->time_ns;
     p.timed = m->has_time && m->time_ns >= 0;
     if (m->type == MS_T_COMPACTION) {
-        ms_str of = member(m->extra, "compaction");
+        ms_str of = ms_str_n(NULL, 0), made = of;
+        (void)ms_member(m, MS_STR("compaction"), &of);
+        (void)ms_member(m, MS_STR("signed"), &made);
         p.items = member(of, "items");
         p.tokens = count_of(member(of, "tokens_before"));
-        ms_str maker = member(member(m->extra, "signed"), "provider");
+        ms_str maker = member(made, "provider");
         if (!text_is(maker, "openai-responses")) p.items = ms_str_n(NULL, 0);
     }
     ptrdiff_t cost = hmgeti(w->cost_at, m->seq);
@@ -278,8 +280,12 @@ static const char *left_out_as(const writing *w, const ms_envelope *m,
                                const said_part *p)
 {
     const char *what = NULL;
+    uint64_t keep;
     bool takes_items = w->format == &codex_writer && p->items.ptr != NULL;
     if (m->type == MS_T_OTHER) what = "entries of other formats";
+    else if (m->type == MS_T_COMPACTION && !keep_of(m, &keep)) {
+        what = "compactions that do not say what they keep";
+    }
     else if (m->type == MS_T_COMPACTION && p->side) what = "summaries of other agents";
     else if (m->type == MS_T_COMPACTION && p->text.len == 0 && !takes_items) {
         what = "compactions that only their maker reads";
@@ -368,8 +374,8 @@ static int find_kept(writing *w, const ms_envelope *m, said_part *p)
     ms_cursor it;
     ms_query q = {0};
     listing l = {w->job->store, &q, NULL, NULL, NULL};
-    uint64_t keep = count_of(member(member(m->extra, "compaction"), "keep"));
-    if (keep == 0) return FINE;
+    uint64_t keep;
+    if (!keep_of(m, &keep) || keep == 0) return FINE;
     q.location = w->location;
     q.before_seq = m->seq;
     q.limit = (size_t)keep;

@@ -94,10 +94,12 @@ export interface RequestOptions {
 
 /* What was changed or left out so that the provider accepts the request. */
 export interface Report {
-  /* Messages that the compaction in use covers, its number (0: none), and newer ones that
-   * say nothing to this provider and model. */
+  /* Messages that the compaction in use covers, its number (0: none), those that it keeps
+   * and that are not there, and newer compactions that say nothing to this provider and
+   * model, or not what they keep. */
   compacted: number;
   compaction_seq: number;
+  compaction_missing: number;
   compaction_unusable: number;
   compaction_due: boolean;
   [count: string]: number | boolean;

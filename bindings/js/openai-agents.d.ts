@@ -6,6 +6,7 @@ export class MsgstoreSession {
   getSessionId(): Promise<string>;
   getItems(limit?: number): Promise<any[]>;
   addItems(items: any[]): Promise<void>;
+  replaceHistoryWithCompaction(items: any[]): Promise<void>;
   popItem(): Promise<any | undefined>;
   clearSession(): Promise<void>;
 }

@@ -35,7 +35,10 @@ function message(item) {
     item };
 }
 
-/** One conversation. Items come back exactly as they were added. */
+const PROVIDER = "openai-agents-js"; // its items are those of the SDK, for no request
+
+/** One conversation. Items come back exactly as they were added. The SDK's compactions are
+ * messages: getItems begins with the newest, what it covers stays in the store. */
 export class MsgstoreSession {
   #store;
   #id;
@@ -53,8 +56,31 @@ export class MsgstoreSession {
     return this.#id;
   }
 
+  /* Returns the newest compaction of the SDK. */
+  #compaction() {
+    for (let beforeSeq; ;) {
+      const [found] = this.#store.query(this.#id, { types: ["compaction"], limit: 1, beforeSeq });
+      if (!found) return undefined;
+      if (found.signed?.provider === PROVIDER && Array.isArray(found.compaction?.items)) {
+        return { seq: found.seq, items: found.compaction.items };
+      }
+      beforeSeq = found.seq;
+    }
+  }
+
+  #compact(items) {
+    this.#store.append({ type: "compaction", content: "", compaction: { keep: 0, items },
+      signed: { provider: PROVIDER } }, this.#id);
+  }
+
   async getItems(limit) {
     if (limit !== undefined && limit <= 0) return [];
+    const made = this.#compaction();
+    if (made) {
+      const later = this.#store.query(this.#id, { afterSeq: made.seq });
+      const items = made.items.concat(later.filter((m) => m.item).map((m) => m.item));
+      return limit === undefined ? items : items.slice(-limit);
+    }
     const found = this.#store.query(this.#id, { limit });
     const own = found.filter((m) => m.item);
     const all = limit === undefined || own.length === found.length ? own
@@ -68,11 +94,24 @@ export class MsgstoreSession {
     await this.#saved(this.#store);
   }
 
+  /** Called by the SDK with all items that stay; the first is the compaction. */
+  async replaceHistoryWithCompaction(items) {
+    this.#compact(items);
+    await this.#saved(this.#store);
+  }
+
   async popItem() {
+    const made = this.#compaction();
     let newest;
     do { // messages of other writers are no items
-      [newest] = this.#store.query(this.#id, { limit: 1, beforeSeq: newest?.seq });
+      [newest] = this.#store.query(this.#id, { limit: 1, beforeSeq: newest?.seq,
+        afterSeq: made?.seq });
     } while (newest && !newest.item);
+    if (!newest && made && made.items.length > 0) {
+      this.#compact(made.items.slice(0, -1));
+      await this.#saved(this.#store);
+      return made.items.at(-1);
+    }
     if (!newest) return undefined;
     this.#store.hide(newest.seq);
     await this.#saved(this.#store);

@@ -170,7 +170,7 @@ static bool ms__same_model(ms_str a, ms_str b)
 static ms_str ms__signed(const ms__projector *p, const ms_envelope *m)
 {
     ms_str all, name, model;
-    if (!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all) ||
+    if (!ms_member(m, MS_STR("signed"), &all) ||
         !ms_json_member(all, MS_STR("provider"), &name) || !p->profile->name ||
         !ms_json_string_is(name, ms_str_of(p->profile->name)))
         return ms__absent();
@@ -268,11 +268,10 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
 {
     ms_str all, of, members, value;
     uint64_t sum = 0;
-    bool has = m->extra.ptr && ms_json_member(m->extra, MS_STR("signed"), &all) &&
-               ms_json_member(all, MS_STR("members"), &members) &&
+    bool made = ms_member(m, MS_STR("signed"), &all);
+    bool has = made && ms_json_member(all, MS_STR("members"), &members) &&
                ms_json_kind_of(members) == MS_JSON_OBJECT;
-    if (m->extra.ptr && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
-        ms_json_member(m->extra, MS_STR("signed"), &all) &&
+    if (made && m->type != MS_T_REASONING && !ms__signed(p, m).ptr &&
         ms_json_member(all, MS_STR("item"), &value))
         ms__item_leaves(p, value);
     item->cited = (has && ms_json_member(members, MS_STR("citations"), &value)) ||
@@ -307,7 +306,7 @@ static bool ms__is_raw(const ms_envelope *m)
     if (ms__value_is(m->content, MS_JSON_OBJECT))
         return !ms__part_form_of(m->content.text, &member);
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
-    if (ms_json_member(m->extra, MS_STR("signed"), &member)) return true;
+    if (ms_member(m, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
         if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
             !ms__part_form_of(it.value, &member))
@@ -1036,14 +1035,14 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
  * is a group of its own. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {
-    ms_str all, list = ms__absent(), reader = p->opts.agent_key;
+    ms_str all, list = ms__absent(), reader = p->opts.agent_key, plain;
     p->report.dropped++;
     if (p->opts.full || (m->agent_key.ptr && !ms_str_equal(m->agent_key, reader))) return;
     ms__compaction *c = (ms__compaction *)ms__project_alloc(p, sizeof *c);
     ms__item *item = ms__item_new(p, m, MS__ITEM_RAW);
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
-    if (all.ptr) (void)ms__member_u64(all, MS_STR("keep"), &c->keep);
+    bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) c->left_out++;
@@ -1053,7 +1052,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     c->read = p->report.read;
     c->n_groups = p->n_groups;
     p->compactions = c;
-    if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;
+    if (!counts || (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED))) return;
     if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
         ms__signed(p, m).ptr) {
         item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
@@ -1062,7 +1061,8 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     } else if (!ms__is_blank(m->content.text)) {
         item->kind = MS__ITEM_USER;
         item->text = ms_text_n(m->content.text);
-        if (!m->source.ptr) /* what another program summed up has its own words */
+        if (!ms_json_member(all, MS_STR("plain"), &plain) ||
+            ms_json_kind_of(plain) != MS_JSON_TRUE)
             item->text.text = ms__concat3(p, MS_STR(MS__SUMMARY), m->content.text,
                                           MS_STR(MS__SUMMARY_END));
         c->item = item;

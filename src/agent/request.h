@@ -113,20 +113,21 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Returns the number of the first message that a compaction leaves as it is: of its
- * location, the keep-th before it. */
+/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
+ * before it. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
-                                                  ms_error *err)
+                                                  uint64_t *there, ms_error *err)
 {
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, (size_t)c->keep);
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    const ms_msg *msg = ms_next(it);
-    if (msg) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
+        if (*there == 0) *seq = ms_seq(msg);
     return ms_cursor_close(it, err);
 }
 
@@ -182,9 +183,11 @@ static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
     for (; c && (!c->item || (!store && p->several)); c = c->before)
         p->report.compaction_unusable++;
     if (!c) return MS_OK;
-    uint64_t seq = c->seq, read = c->read > c->keep ? c->read - c->keep : 1;
-    if (!store) seq = 0;
-    else if (c->keep > 0) MS__TRY(ms__compaction_kept(p, store, c, &seq, err));
+    uint64_t seq = store ? c->seq : 0, there = store ? 0 : c->read - 1;
+    uint64_t read = c->read > c->keep ? c->read - c->keep : 1;
+    if (store && c->keep > 0)
+        MS__TRY(ms__compaction_kept(p, store, c, &seq, &there, err));
+    if (c->keep > there) p->report.compaction_missing = c->keep - there;
     ms__compaction_put(p, c, seq, read);
     return p->no_memory ? ms__no_arena(err, p->arena, p->no_memory) : MS_OK;
 }

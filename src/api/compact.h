@@ -19,16 +19,18 @@
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...]}; the member "signed" has the provider
- * and the model of the items. A compaction without agent key is of all who read the
- * location, any other of its agent alone. ms_answer stores the compactions that a
- * provider makes by itself (Anthropic, Responses) in the same form; then "keep" is 0.
+ * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
+ * words of its own around it}; the member "signed" has the provider and the model of the
+ * items. A compaction without agent key is of all who read the location, any other of its
+ * agent alone. ms_answer stores the compactions that a provider makes by itself
+ * (Anthropic, Responses) in the same form; then "keep" is 0.
  *
  * A request uses the newest compaction of its reader that says something to its provider:
  * items go to the provider and model that made them, a summary goes to any, as user text
- * in <conversation_summary>. One that says nothing is passed over and counted
- * (report->compaction_unusable). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * in <conversation_summary>. One that says nothing, or has no whole number as "keep", is
+ * passed over and counted (report->compaction_unusable). Of the messages that it keeps,
+ * those that are not there are counted (report->compaction_missing). Where thinking is
+ * bound to all before it, messages that stay lose theirs. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \

@@ -119,8 +119,9 @@ typedef struct ms_project_opts {
                                  newest (a user's turn counts). The limit moves by
                                  `fresh_step` turns at a time; 0: never shortened */
     size_t fresh_step;        /* 0: fresh */
-    uint64_t compact_at;      /* report->compaction_due: the history since the newest
-                                 compaction costs more than so many tokens; 0: never */
+    uint64_t compact_at;      /* report->compaction_due: the system text, the newest
+                                 compaction and the messages after what it covers cost
+                                 more than so many tokens; 0: never */
     bool full;                /* compactions are not read: all messages are sent */
     /* Writes the key of a shortened message to out; returns its length. NULL: no keys. */
     size_t (*key)(void *ctx, const ms_envelope *m, char out[MS_ENTITY_KEY_MAX]);
@@ -190,8 +191,11 @@ typedef struct ms_project_report {
     uint64_t raw_left_out;    /* blocks that only another provider or model takes */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
+    uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
+                                 or overwritten in a ring */
     uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
-                                 model: an earlier one is used, or all is sent */
+                                 model, or not what they keep: an earlier one is used, or
+                                 all is sent */
     bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */

@@ -92,7 +92,7 @@ suites()
     export MS_TEST_PG
     # The twin compares 10,000 histories.
     MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 100)} run test_twin build/pg/test_twin
-    for suite in views change change_shared memory find copy session; do
+    for suite in views change change_shared memory find copy session compact; do
         MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 10)} \
             run "test_$suite" "build/pg/test_$suite"
     done

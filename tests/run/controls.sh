@@ -1866,8 +1866,21 @@ controls()
         thinking_of_the_tail_is_sent_where_it_may_be 100 \
         ms__group_asked 'g->number < p->since' 'false'
     control interrupted_summary_is_used gcc test_compact interrupted_compaction_is_passed_over 100 \
-        ms__compaction_add 'if (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED)) return;' \
+        ms__compaction_add \
+        'if (!counts || (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED))) return;' \
         'c->item = item; item->kind = MS__ITEM_USER;'
+    control compaction_without_keep_covers_all gcc test_compact \
+        compaction_without_a_usable_keep_is_passed_over 100 \
+        ms__compaction_add '!counts ||' 'false && counts ||'
+    control missing_tail_is_not_counted gcc test_compact \
+        messages_that_a_compaction_keeps_are_counted_when_missing 100 \
+        ms__compaction_use 'if (c->keep > there)' 'if (false)'
+    control maker_of_items_is_lost_in_a_format gcc test_compact \
+        items_go_back_to_their_maker_when_they_were_read_from_a_format 100 \
+        ms__signed '!ms_member(m, MS_STR("signed"), &all)' \
+        '!m->extra.ptr || !ms_json_member(m->extra, MS_STR("signed"), &all)'
+    control plain_summary_gets_words gcc test_compact plain_summary_has_its_own_words 100 \
+        ms__compaction_add 'ms_json_kind_of(plain) != MS_JSON_TRUE' 'true'
     control late_result_is_covered gcc test_compact \
         cut_never_stands_between_a_call_and_its_result 100 \
         ms__group_stays '{item, item->result}' '{item, NULL}'

@@ -218,6 +218,20 @@ history $tmp/history.jsonl --format anthropic => question-2\.\\n\\nTHE SUMMARY.*
 $ asked history $tmp/sealed.jsonl --format anthropic => ^1 2 3$
 history $tmp/sealed.jsonl --format anthropic --report => * -> 0 ^ +1  newer compactions
 
+# A compaction that does not say what stays, and that is no reason to send less.
+== compaction_without_a_count_of_what_stays_is_passed_over
+$ turns 1 2 >$tmp/blind.jsonl; echo '{"type":"compaction","content":"BLIND","compaction":{"keep":"4"}}' >>$tmp/blind.jsonl; "$tool" import $tmp/blind.log $tmp/blind.jsonl --location s
+history $tmp/blind.log s --format openai --report => question-1.*question-2 -> 0 ^ +1  newer compactions =0> BLIND
+hand-over $tmp/blind.log s --to pi --report => question-1 -> 0 ^ +1  compactions that do not say what they keep left out =0> BLIND
+$ sed 's/"4"/40/' $tmp/blind.jsonl >$tmp/more.jsonl; "$tool" import $tmp/more.log $tmp/more.jsonl --location s
+history $tmp/more.log s --format openai --report => BLIND.*question-1.*question-2 -> 0 ^ +32  messages that it keeps are not there
+
+# A format that has all members of a message has its maker, too.
+== items_go_back_to_their_provider_through_an_export
+$ rm -f $tmp/i.log $tmp/o.log; "$tool" import $tmp/i.log $tmp/sealed.jsonl >/dev/null 2>&1; "$tool" view $tmp/i.log --format framework --with-location >$tmp/i.jsonl; "$tool" import $tmp/o.log $tmp/i.jsonl >/dev/null
+$ for f in i o; do "$tool" history $tmp/$f.log x1 --format openai-responses --all >$tmp/$f.all; "$tool" history $tmp/$f.log x1 --format openai-responses; done | uniq | wc -l => ^1$
+history $tmp/o.log x1 --format openai-responses => SEALED
+
 == sync_reads_a_compacted_session_once
 sync $tmp/sync.log $tmp/pi.jsonl => ^messages +8 new, 1 taken back -> 0 *
 sync $tmp/sync.log $tmp/pi.jsonl => ^messages +0 new -> 0 *
@@ -242,4 +256,25 @@ $ for to in claude-code codex pi; do "$tool" hand-over $tmp/claude.jsonl --to $t
 hand-over $tmp/sealed.jsonl --to pi --report => question-1 -> 0 ^ +1  compactions that only their maker reads left out
 hand-over $tmp/sealed.jsonl --to codex => "replacement_history":\[.*SEALED
 END
+
+# The longest session of the data: 1111 messages of pi.
+long=$shared/pi-session/large-session.jsonl
+if [ -f "$long" ]; then
+    session <<'END'
+== long_session_is_compacted_by_hand
+$ rm -f $tmp/long.log; "$tool" import $tmp/long.log $long >/dev/null 2>&1; cp $tmp/long.log $tmp/before.log
+$ "$tool" history $tmp/long.log --format anthropic >$tmp/before; wc -c <$tmp/before => ^6[0-9]{5}$
+check --as anthropic $tmp/before =0>
+compact-context $tmp/long.log --keep-tokens 20000 --model m --as anthropic --request $tmp/ask => ^covers +927 messages, from 1 to 941$
+compact-context $tmp/long.log --summary - --after 941 <<<'They ported the renderer.' => ^appended +message 1112$
+$ "$tool" history $tmp/long.log --format anthropic >$tmp/after; wc -c <$tmp/after => ^8[0-9]{4}$
+check --as anthropic $tmp/after =0>
+$ head -c 1000 $tmp/after => conversation_summary>\\nThey ported the renderer\.
+$ "$tool" history $tmp/long.log --format anthropic --all | cmp - $tmp/before
+rewind $tmp/long.log 1111 => hidden
+$ "$tool" history $tmp/long.log --format anthropic | cmp - $tmp/before
+END
+else
+    echo "skip long_session_is_compacted_by_hand: there is no $long"
+fi
 exit "$failed"

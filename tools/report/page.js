@@ -1586,19 +1586,19 @@ function contextChart(s) {
     }),
   );
   for (const m of s.compactions) {
-    const i = usage.findIndex((u) => u[0] >= m.n);
-    if (i >= 0)
-      chart.append(
-        svg("line", {
-          x1: x(i),
-          x2: x(i),
-          y1: 0,
-          y2: y(0),
-          stroke: "var(--warn)",
-          "stroke-width": 2,
-          "stroke-dasharray": "5 4",
-        }),
-      );
+    const next = usage.findIndex((u) => u[0] >= m.n),
+      at = next >= 0 ? x(next) : W - 1; /* no request came after it */
+    chart.append(
+      svg("line", {
+        x1: at,
+        x2: at,
+        y1: 0,
+        y2: y(0),
+        stroke: "var(--warn)",
+        "stroke-width": 2,
+        "stroke-dasharray": "5 4",
+      }),
+    );
   }
   const key = (paint, label) => {
     const i = el("i");

@@ -63,6 +63,34 @@ test("openai agents: messages of other writers are no items", async () => {
   assert.equal(await session.popItem(), undefined);
 });
 
+test("openai agents: a compaction hides nothing", async () => {
+  const store = await open();
+  let saves = 0;
+  const session = new MsgstoreSession(store, "chat", { onChange: () => { saves++; } });
+  const made = { type: "compaction", id: "cmp_1", encrypted_content: "SEALED" };
+  const more = { type: "message", role: "user", content: "more" };
+  await session.addItems(items);
+  await session.replaceHistoryWithCompaction([made, items.at(-1)]);
+  assert.deepEqual(await session.getItems(), [made, items.at(-1)]);
+  store.append({ type: "injected_context", content: "a note" }, "chat");
+  await session.addItems([more]);
+  assert.deepEqual(await session.getItems(), [made, items.at(-1), more]);
+  assert.deepEqual(await session.getItems(2), [items.at(-1), more]);
+  assert.equal(store.query("chat").length, 7);
+  const body = store.request("chat", "openai", { model: "m" });
+  assert.equal(body.report.compaction_unusable, 1); // the SDK alone reads its items
+  assert.equal(body.messages[0].content, "hi");
+  assert.deepEqual(await session.popItem(), more);
+  assert.deepEqual(await session.popItem(), items.at(-1));
+  assert.deepEqual(await session.getItems(), [made]);
+  assert.deepEqual(await session.popItem(), made);
+  assert.equal(await session.popItem(), undefined);
+  assert.deepEqual(await session.getItems(), []);
+  assert.equal(saves, 6);
+  store.rewind("chat", 4);
+  assert.deepEqual(await session.getItems(), items);
+});
+
 test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-core" },
   async () => {
     const seen = [];

@@ -49,7 +49,7 @@ class History(List[Message]):
 class Request(Dict[str, Any]):
     """The body of a request. ``report`` has the counts of what was changed or left out so
     that the provider accepts it, what a compaction covers (compacted, compaction_seq,
-    compaction_unusable), and whether one is due (compaction_due)."""
+    compaction_missing, compaction_unusable), and whether one is due (compaction_due)."""
 
     report: Mapping[str, Any] = {}
 

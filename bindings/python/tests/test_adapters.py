@@ -156,6 +156,26 @@ def said(n):
              "content": [{"type": "output_text", "text": f"a{n}", "annotations": []}]}]
 
 
+def test_openai_session_passes_over_compactions_that_do_not_say_what_they_keep(store):
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreSession
+
+    session = MsgstoreSession(store, "chat")
+    run(session.add_items(said(1)))
+    last = store.query("chat")[-1].seq
+    for made in (None, {}, {"keep": "1"}, {"keep": -1}, {"keep": True}, {"keep": None}):
+        more = {} if made is None else {"compaction": made}
+        store.append({"type": "compaction", "content": "S", **more}, "chat")
+        assert run(session.get_items()) == said(1), made
+        store.rewind("chat", last)
+    for plain, text in ((True, "S"), (False, "<conversation_summary>\nS\n"
+                                             "</conversation_summary>")):
+        store.append({"type": "compaction", "content": "S",
+                      "compaction": {"keep": 1, "plain": plain}}, "chat")
+        assert run(session.get_items()) == [{"role": "user", "content": text}, said(1)[1]]
+        store.rewind("chat", last)
+
+
 def test_openai_session_compacts_and_keeps_all(store):
     agents = pytest.importorskip("agents")
     from agents.memory import OpenAIResponsesCompactionAwareSession

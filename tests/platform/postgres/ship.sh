@@ -44,6 +44,16 @@ done
 "$tool" location "$out/a.msl" 'place 1' '{"title":"the first"}' >/dev/null || fail facts
 head -n 100 "$out/in.jsonl" >"$out/more.jsonl"
 "$tool" import "$out/a.msl" "$out/more.jsonl" >/dev/null || exit 1
+# Compactions: a summary, and items that only their maker reads.
+"$tool" compact-context "$out/a.msl" 'place 3' --keep-tokens 200 --summary - \
+    <<<'SUMMARY' >/dev/null || fail compact-context
+printf '%s' '{"type":"compaction","content":"","location":"place 4","compaction":{"keep":2,' \
+    '"items":[{"type":"compaction","encrypted_content":"SEALED"}]},' \
+    '"signed":{"provider":"openai-responses"}}' >"$out/sealed.jsonl"
+"$tool" import "$out/a.msl" "$out/sealed.jsonl" >/dev/null || fail sealed
+
+# asked STORE PLACE: the next request of a location.
+asked() { "$tool" history "$1" "$2" --format openai-responses 2>&1; }
 
 "$tool" export "$out/a.msl" --format framework --with-location >"$out/want" 2>/dev/null
 for ((round = 1; round <= rounds; round++)); do
@@ -97,6 +107,15 @@ done
 cmp -s <("$tool" export "$out/a.msl" --location 'place 3' --format framework) \
     <("$tool" export "$out/b.msl" --location 'place 3' --format framework) ||
     fail 'fetch brings back something else'
+for place in 'place 3 SUMMARY' 'place 4 SEALED'; do
+    word=${place##* } place=${place% *}
+    "$tool" fetch "$url" --location "$place" -o "$out/$word.msl" >/dev/null || fail fetch
+    case $(asked "$out/a.msl" "$place") in *"$word"*) ;; *) fail "no $word is asked" ;; esac
+    for store in "$url" "$out/$word.msl"; do
+        [ "$(asked "$store" "$place")" = "$(asked "$out/a.msl" "$place")" ] ||
+            fail "the request of $place is another one in $store"
+    done
+done
 [ "$("$tool" search "$url" 'message 77 of' | grep -c 'message 77 of')" -ge 1 ] ||
     fail 'search finds nothing'
 [ "$("$tool" sessions "$url" | wc -l)" -eq "$("$tool" sessions "$out/a.msl" | wc -l)" ] ||

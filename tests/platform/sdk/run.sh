@@ -12,7 +12,8 @@
 # and the judges read the lines: judge.py over the Python packages, judge.mjs
 # over those of npm. recorded.c judges the requests of the recordings that two of these
 # packages test themselves with (recorded.py), recorded_lists.c their lists, and
-# recorded_turns.py whether each answer goes back as it came; they stay under build. Prints
+# recorded_turns.py whether each answer goes back as it came; they stay under build.
+# compacted.py compares requests after compactions with those of the packages. Prints
 # "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip NAME: why" for missing ones,
 # and "N passed, N failed, N skipped".
 set -u
@@ -85,6 +86,11 @@ judge_recorded()
         LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py \
             $out ||
             echo "FAIL judge.py: it ended with $?"
+        if bash tools/lib.sh $out/lib >>$out/install.log 2>&1; then
+            MSGSTORE_LIBRARY=$PWD/$out/lib/libmsgstore.so \
+                $out/py/bin/python tests/platform/sdk/compacted.py ||
+                echo "FAIL compacted.py: it ended with $?"
+        else echo "FAIL compacted.py: the library is not built"; fi
     else
         echo "skip python: there is no virtual environment"
     fi

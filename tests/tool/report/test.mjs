@@ -354,6 +354,32 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
   await done(p);
 });
 
+/* The longest session of the data, with a summary of 927 of its 1111 messages. */
+await test("page_marks_a_compaction_of_a_long_session", async () => {
+  const file = join(samples, "pi-session/large-session.jsonl");
+  if (!existsSync(file)) return void console.log("skip: there is no " + file);
+  const log = join(tmp, "long.log"),
+    summary = join(tmp, "summary");
+  writeFileSync(summary, "They ported the renderer; next: the tests.");
+  msgstore("import", log, file);
+  const made = msgstore("compact-context", log, "--keep-tokens", "20000", "--summary", summary);
+  check(made.status === 0, made.stderr);
+  const p = await browser.open(page("long.html", log), { width: 1280, height: 860 });
+  has((await text(p, ".kpis")).replace(/\s+/g, " "), "1 compacted");
+  await is(p, "S.compactions.map((m) => m.n)", [1112]);
+  await after(p, "goTo(1112)");
+  has(await seen(p), "They ported the renderer");
+  if (shots) await p.screenshot(join(shots, "compaction-timeline.png"));
+  await show(p, "Request");
+  const body = await text(p, "#view");
+  check(/927 messages summarised/.test(body), "not summarised: " + body.slice(0, 400));
+  if (shots) await p.screenshot(join(shots, "compaction-request.png"));
+  await show(p, "Figures");
+  await holds(p, count("line[stroke-dasharray]") + " > 0");
+  if (shots) await p.screenshot(join(shots, "compaction-figures.png"));
+  await done(p);
+});
+
 await test("figures_add_up_when_messages_have_usage", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Figures')");

@@ -394,6 +394,191 @@ TEST(tail_stays_when_a_compaction_was_read_from_a_format)
     store_close(&s);
 }
 
+static const char of_anthropic[] =
+    "{\"type\":\"message\",\"model\":\"m\",\"role\":\"assistant\",\"stop_reason\":\"tool_use\","
+    "\"content\":[{\"type\":\"compaction\",\"content\":\"they counted\",\"signature\":\"s\"},"
+    "{\"type\":\"text\",\"text\":\"go on\"},"
+    "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"f\",\"input\":{}}]}";
+static const char of_openai[] =
+    "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+    "{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"AAAA\"},"
+    "{\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"status\":\"completed\","
+    "\"content\":[{\"type\":\"output_text\",\"text\":\"go on\",\"annotations\":[]}]}]}";
+
+/* A location as a format writes it, in a new store. */
+static ms_store *through(ms_store *from, const char *format)
+{
+    static const ms_writer_opts opts = {.array = true};
+    ms_writer w;
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_envelopes list;
+    ms_store *store;
+    ms_error err;
+    ms_query q = {.location = CHAT};
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_writer_init(&w, ms_format_find(ms_str_of(format)), &opts, &arena, ms_buf_write, &out);
+    assert_int_equal(ms_query_open(from, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        const ms_envelope m = ms_envelope_of(msg);
+        must_ok(ms_writer_put(&w, &m, &err), &err, format);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    must_ok(ms_writer_finish(&w, &err), &err, format);
+    assert_int_equal(w.left_out.fields[MS_F_EXTRA], 0);
+    must_ok(ms_read_list(ms_format_find(ms_str_of(format)), ms_buf_text(&out), NULL, &arena,
+                         &list, &err), &err, format);
+    assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
+    for (size_t i = 0; i < list.count; i++) put(store, CHAT, list.items[i]);
+    return store;
+}
+
+/* Who made an item is a member of its message, which a format's reader keeps. */
+TEST(items_go_back_to_their_maker_when_they_were_read_from_a_format)
+{
+    static const char thinks[] =
+        "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\":[{\"type\":"
+        "\"thinking\",\"thinking\":\"hm\",\"signature\":\"sig\"},{\"type\":\"text\",\"text\":\"so\"},"
+        "{\"type\":\"tool_use\",\"id\":\"t2\",\"name\":\"f\",\"input\":{\"a\":1}}]}";
+    static const char reasons[] =
+        "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":[{\"type\":"
+        "\"reasoning\",\"id\":\"rs_1\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"hm\"}],"
+        "\"encrypted_content\":\"ENC\"},{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"t2\","
+        "\"name\":\"f\",\"arguments\":\"{}\",\"status\":\"completed\"}]}";
+    for (size_t provider = 0; provider < 2; provider++) {
+        test_store s = heap();
+        ms_project_report report, first;
+        const char *name = provider ? "openai-responses" : "anthropic";
+        ms_request_desc ask = ask_of(s.store, CHAT, name);
+        ask.opts.thinking = MS_THINKING_ON;
+        add_turn(s.store, CHAT, 0);
+        ms_str made = ms_str_of(provider ? of_openai : of_anthropic);
+        assert_int_equal(ms_answer(&ask, made, NULL, NULL), MS_OK);
+        if (!provider) put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("t1")));
+        else put(s.store, CHAT, ms_user_message(ms_text("more")));
+        made = ms_str_of(provider ? reasons : thinks);
+        assert_int_equal(ms_answer(&ask, made, NULL, NULL), MS_OK);
+        put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("t2")));
+        ms_str before = body_of(&ask, &first);
+        assert_true(has_text(before, provider ? "AAAA" : "they counted"));
+        assert_true(has_text(before, provider ? "ENC" : "sig"));
+        ask.store = through(s.store, "framework");
+        ms_str after = body_of(&ask, &report);
+        if (!ms_str_equal(after, before))
+            fail_msg("%s:\n%.*s\nwas\n%.*s", name, (int)after.len, after.ptr, (int)before.len,
+                     before.ptr);
+        assert_int_equal(report.compaction_unusable, 0);
+        assert_int_equal(report.thinking_missing, first.thinking_missing);
+        assert_int_equal(report.raw_left_out, first.raw_left_out);
+        ms_close(ask.store);
+        store_close(&s);
+    }
+}
+
+/* Appends a compaction as another program may have written it. */
+static uint64_t put_made(ms_store *store, const char *summary, const char *extra)
+{
+    ms_envelope m = ms_message(MS_T_COMPACTION, ms_text(summary));
+    if (extra) m.extra = ms_str_of(extra);
+    return put(store, CHAT, m);
+}
+
+/* What it covers is not known: it is passed over and counted, an earlier one is used. */
+TEST_WITH(ON_EVERY_STORE, compaction_without_a_usable_keep_is_passed_over)
+{
+    static const char *const extras[] = {
+        NULL, "{}", "{\"keep\":4}", "{\"compaction\":7}", "{\"compaction\":{}}",
+        "{\"compaction\":[4]}", "{\"compaction\":{\"keep\":null}}",
+        "{\"compaction\":{\"keep\":\"4\"}}", "{\"compaction\":{\"keep\":true}}",
+        "{\"compaction\":{\"keep\":-1}}", "{\"compaction\":{\"keep\":1.5}}",
+        "{\"compaction\":{\"keep\":[4]}}", "{\"compaction\":{\"keep\":{}}}",
+        "{\"compaction\":{\"keep\":18446744073709551616}}",
+        "{\"compaction\":{\"cause\":\"auto\",\"items\":[{\"type\":\"text\"}]},"
+        "\"signed\":{\"provider\":\"anthropic\"}}"};
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_project_report report;
+    ms_error err;
+    uint64_t end = 0;
+    for (unsigned i = 0; i < 3; i++) end = add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    ms_str before = body_of(&ask, NULL);
+    for (size_t i = 0; i < COUNT(extras); i++) {
+        const char *what = extras[i] ? extras[i] : "no extra members";
+        put_made(s.store, "LOST", extras[i]);
+        ms_str body = body_of(&ask, &report);
+        if (!ms_str_equal(body, before)) fail_msg("%s: %.*s", what, (int)body.len, body.ptr);
+        if (report.compaction_unusable != 1 || report.compaction_seq != 0)
+            fail_msg("%s is not counted", what);
+        must_ok(ms_rewind(s.store, CHAT, end, NULL, &err), &err, what);
+    }
+    uint64_t seq = put_made(s.store, "FIRST", "{\"compaction\":{\"keep\":4}}");
+    put_made(s.store, "LOST", NULL);
+    ms_str body = body_of(&ask, &report);
+    assert_true(has_text(body, "FIRST") && !has_text(body, "LOST"));
+    assert_string_equal(questions_in(body, 9), "2");
+    assert_int_equal(report.compaction_seq, seq);
+    assert_int_equal(report.compaction_unusable, 1);
+    store_close(&s);
+}
+
+/* Messages that it keeps may be gone, of a ring or by hand: all that is there is sent
+ * with the summary, and what is not there is counted. */
+TEST_WITH(ON_EVERY_STORE, messages_that_a_compaction_keeps_are_counted_when_missing)
+{
+    static const struct {
+        const char *extra, *sent;
+        uint64_t missing;
+    } rows[] = {
+        {"{\"compaction\":{\"keep\":12}}", "012", 0},
+        {"{\"compaction\":{\"keep\":13}}", "012", 1},
+        {"{\"compaction\":{\"keep\":4294967300}}", "012", 4294967288},
+        {"{\"compaction\":{\"keep\":18446744073709551615}}", "012", 18446744073709551603u},
+    };
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_project_report report;
+    ms_error err;
+    uint64_t end = 0;
+    for (unsigned i = 0; i < 3; i++) end = add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai"), other = ask;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_memory memory;
+        ms_cursor it;
+        ms_query q = {.location = CHAT};
+        uint64_t seq = put_made(s.store, "SUMMARY", rows[i].extra);
+        ms_memory_init(&memory, s.store, CHAT, MS_STR("m"));
+        for (int source = 0; source < 3; source++) {
+            other = ask;
+            if (source > 0) other.store = NULL;
+            if (source == 1) other.memory = &memory;
+            if (source == 2) other.cursor = &it;
+            if (source == 2) assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+            ms_str body = body_of(&other, &report);
+            if (source == 2) assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+            assert_true(has_text(body, "SUMMARY"));
+            assert_string_equal(questions_in(body, 9), rows[i].sent);
+            assert_int_equal(report.compaction_seq, seq);
+            assert_int_equal(report.compaction_missing, rows[i].missing);
+            assert_int_equal(report.compaction_unusable, 0);
+            assert_int_equal(report.compacted, 0);
+        }
+        must_ok(ms_rewind(s.store, CHAT, end, NULL, &err), &err, rows[i].extra);
+    }
+    store_close(&s);
+}
+
+/* Of "plain" summaries the text is sent as it is. */
+TEST(plain_summary_has_its_own_words)
+{
+    test_store s = heap();
+    for (unsigned i = 0; i < 2; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    put_made(s.store, "SUMMARY", "{\"compaction\":{\"keep\":0,\"plain\":true}}");
+    assert_true(has_text(body_of(&ask, NULL), "\"content\":\"SUMMARY\""));
+    put_made(s.store, "SUMMARY", "{\"compaction\":{\"keep\":0,\"plain\":false}}");
+    assert_false(has_text(body_of(&ask, NULL), "\"content\":\"SUMMARY\""));
+    store_close(&s);
+}
+
 TEST(wrong_compactions_are_refused)
 {
     test_store s = heap();
@@ -566,17 +751,6 @@ TEST(compaction_is_read_from_a_cursor_of_one_location)
 
 
 /* ---- what providers make by themselves ---- */
-
-static const char of_anthropic[] =
-    "{\"type\":\"message\",\"model\":\"m\",\"role\":\"assistant\",\"stop_reason\":\"tool_use\","
-    "\"content\":[{\"type\":\"compaction\",\"content\":\"they counted\",\"signature\":\"s\"},"
-    "{\"type\":\"text\",\"text\":\"go on\"},"
-    "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"f\",\"input\":{}}]}";
-static const char of_openai[] =
-    "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
-    "{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"AAAA\"},"
-    "{\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"status\":\"completed\","
-    "\"content\":[{\"type\":\"output_text\",\"text\":\"go on\",\"annotations\":[]}]}]}";
 
 /* The answer goes back to its maker as it came, without what was before it; another
  * provider gets the summary, or all. */
@@ -930,7 +1104,7 @@ static void step(ms_request_desc *ask)
 }
 
 /* One process: opens the log and goes on until it has done its steps, or is killed. */
-static void runs(const test_store *s, size_t steps)
+static void runs(const test_store *s, size_t steps, bool back)
 {
     ms_log_desc log = s->log;
     ms_store *store;
@@ -939,6 +1113,7 @@ static void runs(const test_store *s, size_t steps)
     ms_request_desc ask = ask_of(store, ms_str_of(the->location), "anthropic");
     ask.opts.compact_at = DUE;
     ask.opts.thinking = MS_THINKING_ON;
+    if (back) goes_back(&ask);
     while (steps-- > 0) step(&ask);
     ms_close(store);
 }
@@ -958,7 +1133,7 @@ TEST(long_run_stays_within_its_context)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            runs(&s, 25);
+            runs(&s, 25, round % 4 == 2);
             _exit(0);
         }
         if (round % 2 == 1) {

@@ -576,6 +576,63 @@ TEST(a_copy_leaves_out_notes_of_messages_that_were_dropped)
     ms_close(source);
 }
 
+/* How many turns a request has; *missing: what a compaction keeps and is not there. */
+static unsigned turns_asked(ms_store *store, uint64_t *compaction, uint64_t *missing)
+{
+    ms_arena arena;
+    ms_project_report report = {0};
+    ms_request_desc ask = {.profile = ms_profile_find(MS_STR("openai")), .store = store,
+                           .location = MS_STR("x"), .opts.model = MS_STR("m")};
+    unsigned n = 0;
+    test_arena_init(&arena, NULL);
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_result code = ms_request(&ask, ms_buf_write, &out, &report, NULL);
+    ms_str body = ms_buf_text(&out);
+    for (unsigned i = 0; i < 16; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "question-%u.", i);
+        n += code == MS_OK && has_text(body, text);
+    }
+    if (code != MS_OK) assert_int_equal(code, MS_E_NOT_FOUND); /* all are dropped */
+    if (report.compaction_seq != 0) assert_true(has_text(body, "SUMMARY"));
+    *compaction = report.compaction_seq;
+    *missing = report.compaction_missing;
+    ms_arena_deinit(&arena);
+    return n;
+}
+
+/* Another location pushes a compacted conversation out of the ring, turn by turn. */
+TEST(a_compaction_counts_what_a_ring_dropped_of_it)
+{
+    ms_store *store = open_ring(buffer, 16384);
+    ms_request_desc ask = {.profile = ms_profile_find(MS_STR("openai")), .store = store,
+                           .location = MS_STR("x"), .opts.model = MS_STR("m")};
+    ms_compaction c = {.summary = MS_STR("SUMMARY")};
+    uint64_t compaction, seq, missing, seen = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        char text[400];
+        memset(text, 'w', sizeof text);
+        text[snprintf(text, 30, "question-%u.", i)] = ' ';
+        ms_envelope m = ms_user_message(ms_text_n(ms_str_n(text, sizeof text)));
+        assert_int_equal(ms_append(store, MS_STR("x"), &m, &seq, NULL), MS_OK);
+        if (i == 3) c.upto = seq;
+    }
+    assert_int_equal(ms_compact(&ask, &c, &seq, NULL), MS_OK);
+    assert_int_equal(turns_asked(store, &compaction, &missing), 12);
+    assert_int_equal(missing, 0);
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(append_long(store, "y", MS_T_FINAL, 60, NULL), MS_OK);
+        unsigned n = turns_asked(store, &compaction, &missing);
+        if (compaction == 0) break;
+        assert_int_equal(compaction, seq);
+        assert_int_equal(n + missing, 12);
+        if (missing > seen) seen = missing;
+    }
+    assert_int_equal(compaction, 0);
+    assert_true(seen > 0);
+    ms_close(store);
+}
+
 TEST(a_ring_needs_a_buffer_of_twice_the_least_size)
 {
     ms_mem_desc desc = ring_desc(NULL, 0);

@@ -51,15 +51,19 @@ def _compaction(message: Message) -> Optional[_Compaction]:
     """Returns what a compaction has for a session: items of Responses, or a summary."""
     made, signed = (value if isinstance(value, dict) else {} for value in
                     (message.get("compaction"), message.get("signed")))
+    keep = made.get("keep")
     if "agent_key" in message or message.get("outcome") == "interrupted":
         return None
+    if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+        return None  # it does not say what it covers
     found, text = made.get("items"), text_of(message.content)
     if not isinstance(found, list) or signed.get("provider") != PROVIDER:
         if not text.strip():
             return None
-        text = f"<conversation_summary>\n{text}\n</conversation_summary>"
+        if made.get("plain") is not True:
+            text = f"<conversation_summary>\n{text}\n</conversation_summary>"
         found = [{"role": "user", "content": text}]
-    return _Compaction(message.seq, made.get("keep") or 0, found, signed.get("model"))
+    return _Compaction(message.seq, keep, found, signed.get("model"))
 
 
 class MsgstoreSession:
