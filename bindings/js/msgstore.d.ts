@@ -88,6 +88,10 @@ export interface RequestOptions {
   compactAt?: number;
   /** No compaction is read: all messages are sent. */
   full?: boolean;
+  /** How long anthropic and bedrock cache what a request shares with the next one. */
+  cache?: "off" | "5m" | "1h";
+  /** Of requests that begin alike, for openai and openai-responses. */
+  cacheKey?: string;
   /** Further members of the request, such as max_tokens. */
   [member: string]: unknown;
 }
@@ -100,6 +104,8 @@ export interface Report {
   compaction_seq: number;
   compaction_unusable: number;
   compaction_due: boolean;
+  /* Marks of `cache`; 0: the provider has none. */
+  breakpoints: number;
   [count: string]: number | boolean;
 }
 
