@@ -653,7 +653,8 @@ static void lint_unanswered(lint *l, const char *format)
 
 
 /* ---- openai and chat-strict: the shape of a message ----
- * Places of messages: o openai, s chat-strict. Places of parts: u in a user message, a in
+ * Places of messages: o openai, d the same with thinking in reasoning_content (DeepSeek,
+ * GLM, OpenRouter), s chat-strict. Places of parts: u in a user message, a in
  * an assistant's, t in all others. */
 
 /* Checks what is in a file: f a document of chat completions, with data and a name or
@@ -819,12 +820,12 @@ static const lint_member lint_strict_assistant_members[] = {
 
 /* Developer is no role of the templates. */
 static const lint_shape lint_chat_messages[] = {
-    {"system", "os", lint_chat_other, NULL},
-    {"developer", "o", lint_chat_other, NULL},
-    {"user", "os", lint_chat_user, NULL},
+    {"system", "ods", lint_chat_other, NULL},
+    {"developer", "od", lint_chat_other, NULL},
+    {"user", "ods", lint_chat_user, NULL},
     {"assistant", "o", lint_chat_assistant_members, lint_chat_assistant},
-    {"assistant", "s", lint_strict_assistant_members, lint_chat_assistant},
-    {"tool", "os", lint_chat_tool, NULL},
+    {"assistant", "ds", lint_strict_assistant_members, lint_chat_assistant},
+    {"tool", "ods", lint_chat_tool, NULL},
 };
 
 static const lint_choice lint_chat_message = {"role", lint_chat_messages,
@@ -1007,7 +1008,7 @@ static void lint_chat(lint *l, char place)
     }
     lint_each(l, &at, l->json, of, place, place);
     lint_chat_pairs(l, &at, l->json);
-    if (place != 'o') lint_strict_roles(l, &at, l->json);
+    if (place != 'o' && place != 'd') lint_strict_roles(l, &at, l->json);
 }
 
 
@@ -3092,9 +3093,9 @@ static const struct lint_provider {
     {"gemini", lint_gemini, 0, lint_of_gemini, false, 40},
     {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false, 40},
     {"ollama", lint_chat, 'l', lint_of_chat, false, 40},
-    {"deepseek", lint_chat, 'o', lint_of_chat, false, 40},
-    {"glm", lint_chat, 'o', lint_of_chat, false, 40},
-    {"openrouter", lint_chat, 'o', lint_of_chat, false, 64},
+    {"deepseek", lint_chat, 'd', lint_of_chat, false, 40},
+    {"glm", lint_chat, 'd', lint_of_chat, false, 40},
+    {"openrouter", lint_chat, 'd', lint_of_chat, false, 64},
     {"openai-responses", lint_responses, 's', lint_of_responses, false, 40},
     {"bedrock", lint_bedrock, 0, lint_of_bedrock, true, 40},
     {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true, 40},

@@ -249,7 +249,7 @@ static inline void print_history(const history *h)
     print_text("history", ms_buf_text(&out));
 }
 
-/* A list without a member of DeepSeek's, in `work`. Absent: it has a number beyond those of
+/* A list without a member of servers that copy OpenAI, in `work`. Absent: it has a number beyond those of
  * jansson. */
 static inline ms_str without_reasoning(ms_str list)
 {
@@ -272,7 +272,8 @@ static inline ms_str without_reasoning(ms_str list)
 static inline void must_accept(const ms_profile *profile, ms_str request, const history *h)
 {
     char why[PROVIDER_LINT_TEXT];
-    bool thinks = has_text(request, "\"reasoning_content\"");
+    bool thinks = strcmp(profile->name, "openai") == 0 &&
+                  has_text(request, "\"reasoning_content\"");
     ms_str plain = thinks ? without_reasoning(request) : request;
     if (plain.ptr == NULL || provider_lint(profile->name, plain, why) == NULL) return;
     print_history(h);
