@@ -33,7 +33,8 @@ static const struct {
     {"gpt-5", FUNCTION},                                              /* responses */
     {"a-model", "[{\"toolSpec\":{\"name\":\"weather\",\"inputSchema\":{\"json\":{"
                 "\"type\":\"object\"}}}}]"},                          /* bedrock */
-    {"gemini-2.5-flash", FUNCTION}                                    /* interactions */
+    {"gemini-2.5-flash", FUNCTION},                                   /* interactions */
+    {"command-a-03-2025", CHAT}                                       /* cohere */
 };
 
 static const char searched[] =

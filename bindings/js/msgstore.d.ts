@@ -28,7 +28,7 @@ export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gem
   | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
   | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock"
-  | "gemini-interactions";
+  | "gemini-interactions" | "cohere";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
 export interface Filter {

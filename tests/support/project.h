@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 12
+#define PROFILES 13
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
@@ -44,7 +44,7 @@ static inline const ms_format *projection_format(const ms_profile *profile)
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
                                         "pydantic-ai", "openai-responses", "bedrock",
                                         "gemini-interactions"};
-    if (profile->wire == MS_WIRE_OLLAMA) return NULL;
+    if (profile->wire == MS_WIRE_OLLAMA || profile->wire == MS_WIRE_COHERE) return NULL;
     return ms_format_find(ms_str_of(names[profile->wire]));
 }
 
