@@ -1970,10 +1970,10 @@ controls()
         compaction_is_planned_asked_for_and_stored 100 \
         ms_ffi__report 'f->report.compaction_due' 'false'
     control plan_of_cohere_is_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_cohere 'm, "tool_plan"' 'm, "plan"'
     control second_call_of_cohere_is_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_cohere 'more; index++) {
         ms__answer_call' 'more;) {
         ms__answer_call'
