@@ -1972,11 +1972,6 @@ controls()
     control plan_of_cohere_is_lost gcc test_answer \
         streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_cohere 'm, "tool_plan"' 'm, "plan"'
-    control second_call_of_cohere_is_lost gcc test_answer \
-        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
-        ms__answer_cohere 'more; index++) {
-        ms__answer_call' 'more;) {
-        ms__answer_call'
     control error_of_cohere_is_no_answer gcc test_answer \
         error_of_a_provider_is_reported_when_it_answers_with_one 100 \
         ms__answer_refused '"delta.error"' '"delta.fault"'
