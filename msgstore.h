@@ -1421,7 +1421,8 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
 typedef struct ms_profile ms_profile;
 
 /* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
- * "bedrock", "gemini-interactions", "ollama", "deepseek", "glm", "openrouter". */
+ * "bedrock", "gemini-interactions", "ollama", "deepseek", "glm", "openrouter",
+ * "cohere". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 
@@ -2333,7 +2334,8 @@ MS_API ms_result ms_shorten_message(ms_envelope *m, const ms_shorten_opts *opts,
  *   gemini               pictures; PDF and sounds by data or URL
  *   bedrock              pictures, documents of offices, sounds, all by data
  *   pydantic-ai          all
- *   chat-strict, glm     pictures
+ *   chat-strict, glm,
+ *   cohere               pictures
  *   ollama               pictures by data
  *   deepseek             none
  *
@@ -3022,7 +3024,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
     MS_WIRE_RESPONSES,        /* OpenAI Responses, and all that copy them: items */
     MS_WIRE_BEDROCK,          /* Converse: the objects of the SDKs as JSON */
-    MS_WIRE_INTERACTIONS      /* Gemini Interactions: steps */
+    MS_WIRE_INTERACTIONS,     /* Gemini Interactions: steps */
+    MS_WIRE_COHERE            /* Cohere, /v2/chat */
 } ms_wire;
 
 struct ms_profile {
@@ -30521,10 +30524,9 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
     "application/vnd.ms-excel "                                                          \
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
-/* Adding a provider. One that copies a known wire needs a row here and its rules in
- * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
- * row of ms__wires, a row of ms__answer_wires with the function that reads its events,
- * and a judge in tools/lint.c. */
+/* A provider that copies a known wire is a row here. A new wire has a row in each table
+ * of the order of ms_wire, here, in [compact] and in [answer-events]. CONTRIBUTING.md has
+ * each step. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
@@ -30565,6 +30567,9 @@ static const ms_profile ms__profiles[] = {
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
+    {"cohere", MS_WIRE_COHERE, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 64, 64, true, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, MS__END_TEXT,
+     MS_THINKING_CALLS, false, 0, NULL, false, false, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -30750,6 +30755,19 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
+    {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}", NULL,
+     "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
+     NULL, "{\"type\":\"text\",\"text\":",
+     MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
+     ",\"tool_plan\":\"", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
+     NULL, NULL,
+     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     MS__OWN, "function",
+     MS__CHAT_TOOL, MS__HTTP,
+     NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* cohere */
 };
 
 /* A file is a picture, a document or a sound. */
@@ -30841,7 +30859,7 @@ static const ms__file_form *const
     ms__wire_files[sizeof ms__wires / sizeof ms__wires[0]] = {
         ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
         ms__pydantic_files, ms__responses_files, ms__bedrock_files,
-        ms__interactions_files};
+        ms__interactions_files, NULL /* cohere */};
 
 /* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
  * before the last so many bytes of the system text, the tools and a message. `prompt` is
@@ -36024,6 +36042,36 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
     ms__answer_stops(a, word);
 }
 
+/* Reads a message of Cohere, or an event, whose delta has one. In a message content,
+ * calls and citations are lists, in an event one element of a list; an event has its
+ * index. The plan of the calls is their thinking. */
+static void ms__answer_cohere(ms_answer_stream *a, ms_str event)
+{
+    ms_str m = ms__json_path(event, "message");
+    bool whole = m.ptr != NULL;
+    int64_t index = 0;
+    if (!whole) m = ms__json_path(event, "delta.message");
+    a->at_once = a->at_once || whole;
+    (void)ms_json_i64(ms__json_path(event, "index"), &index);
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, -1, MS__ANSWER_BODY, m, "tool_plan");
+    ms_str one = ms__json_path(m, "content"), call = ms__json_path(m, "tool_calls");
+    ms_json_iter it = ms_json_iterate(one);
+    for (bool more = it.object || ms_json_next(&it); more; index++) {
+        ms_str part = it.object ? one : it.value;
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, part,
+                            "thinking");
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, part, "text");
+        more = !it.object && ms_json_next(&it);
+    }
+    if (one.ptr) index = 0;
+    it = ms_json_iterate(call);
+    for (bool more = it.object || ms_json_next(&it); more; index++) {
+        ms__answer_call(a, index, it.object ? call : it.value, "function.name",
+                        "function.arguments");
+        more = !it.object && ms_json_next(&it);
+    }
+}
+
 /* The counts of tokens and nanoseconds in an answer. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
 
@@ -36086,7 +36134,15 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.total_input_tokens", "usage.total_output_tokens",
       "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
      NULL, false, true, false},
+    {ms__answer_cohere, "Cohere", NULL, NULL, false, "delta", "message", "model",
+     "finish_reason", NULL, "finish_reason",
+     {"usage.tokens.input_tokens", "usage.tokens.output_tokens", "usage.cached_tokens",
+      NULL, NULL, NULL},
+     NULL, false, false, false},
 };
+
+MS__STATIC_ASSERT(each_wire_answers, sizeof ms__answer_wires / sizeof *ms__answer_wires
+                                     == sizeof ms__wires / sizeof *ms__wires);
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
 {
@@ -36128,24 +36184,22 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
- * Mistral and vLLM have it, {"object": "error", "message": text}. False: the event is not
- * an error. */
+ * Mistral, vLLM, AWS and Cohere have it, {"message": text}. False: the event is not an
+ * error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
     ms_str error = ms__json_path(event, "error"),
                    message = ms__json_path(error, "message");
     if (!message.ptr) message = ms__json_path(event, "response.error.message");
+    if (!message.ptr) message = ms__json_path(event, "delta.error"); /* Cohere's */
     if (!message.ptr) message = error;
     ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
     if (!message.ptr && it.object && ms_json_next(&it) &&
         it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0)
         message = ms__json_path(it.value, "message");
-    if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
-        message = ms__json_path(event, "message");
-    if (!message.ptr &&
-        ms_json_string_is(ms__json_path(event, "object"), MS_STR("error")))
-        message = ms__json_path(event, "message");
+    ms_str said = ms__json_path(event, "message");
+    if (!message.ptr && ms_json_kind_of(said) == MS_JSON_STRING) message = said;
     if (!message.ptr) message = ms__json_path(event, "promptFeedback.blockReason");
     if (!message.ptr) return false;
     (void)ms_json_string(message, ms__answer_arena(a), &message);
@@ -36168,6 +36222,8 @@ static const struct ms__answer_mark {
     {"object", "interaction", "Interactions"},
     {"interaction.object", "interaction", "Interactions"}, /* an event of its stream */
     {"done", NULL, "Ollama"},
+    {"finish_reason", NULL, "Cohere"},
+    {"delta.message", NULL, "Cohere"}, /* an event of its stream */
 };
 
 /* Notes whose answer an object is, for the error of an answer that is not complete. */
@@ -36190,7 +36246,7 @@ static bool ms__stop_cuts(ms_str stop)
 {
     return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
                         "model_context_window_exceeded content_filter content_filtered "
-                        "max_messages steered budget_exceeded", stop);
+                        "max_messages steered budget_exceeded TIMEOUT ERROR", stop);
 }
 
 static bool ms__answer_cut(const ms_answer_stream *a)
@@ -36611,6 +36667,7 @@ static const struct ms__compact_form {
     {NULL, "{\"type\":\"compaction_trigger\"}"},           /* responses */
     {NULL, NULL},                                          /* bedrock */
     {NULL, NULL},                                          /* interactions */
+    {NULL, NULL},                                          /* cohere */
 };
 MS__STATIC_ASSERT(each_wire_compacts, sizeof ms__compact_forms / sizeof *ms__compact_forms
                                       == sizeof ms__wires / sizeof *ms__wires);

@@ -113,8 +113,9 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               that agent reads, with subordinates), model, system, tools: a list as the
  *               provider has it; extra: an object; newest, budget, thinking: true (as
  *               the provider wants it), "running", "calls" or "all"; text_type (of the
- *               agent's own answers), compact_at, full -> body, report: the counts of
- *               ms_project_report, and compaction_due
+ *               agent's own answers), compact_at, full; cache: "off", "5m", "1h";
+ *               cache_key -> body, report: the counts of ms_project_report, and
+ *               compaction_due
  *   pending     calls without a result. location*, agent_key (then of what that agent
  *               reads, with subordinates) -> calls: a list of seq, id, tool, args,
  *               agent_key, oldest first; unfinished, abandoned, answered
@@ -214,7 +215,7 @@ typedef struct ms_ffi__state {
     /* Arguments. */
     bool given[MS_FFI__ROWS_MAX];
     const char *path;
-    unsigned mode, sync, scope;
+    unsigned mode, sync, scope, cache;
     uint32_t sync_ms, lock_wait_ms, timeout_ms;
     uint64_t buffer_at, seq;
     bool shared, keep_unset_times, attach, lenient, by_time;
@@ -328,6 +329,8 @@ static const ms_ffi__row ms_ffi__rows[] = {
      "off on running calls all"},
     MS_FFI__ARG("compact_at", U64, ask.opts.compact_at),
     MS_FFI__ARG("full", BOOL, ask.opts.full),
+    {"cache", MS_FFI__WORD, offsetof(ms_ffi__state, cache), "off 5m 1h"},
+    MS_FFI__ARG("cache_key", TEXT, ask.opts.cache_key),
     MS_FFI__ARG("keep", U64, keep),
     MS_FFI__ARG("upto", U64, compaction.upto),
     MS_FFI__ARG("prompt", TEXT, prompt),
@@ -972,6 +975,7 @@ static ms_result ms_ffi__names(ms_ffi__state *f)
 static const ms_request_desc *ms_ffi__ask(ms_ffi__state *f)
 {
     f->memory.timeline = true;
+    f->ask.opts.cache = (ms_cache)f->cache;
     if (ms_ffi__given(f, "agent_key")) {
         f->ask.memory = &f->memory;
     } else {
@@ -998,8 +1002,9 @@ static void ms_ffi__report(ms_ffi__state *f)
         MS_FFI__R(shortened), MS_FFI__R(synthesised), MS_FFI__R(merged),
         MS_FFI__R(started), MS_FFI__R(bridged), MS_FFI__R(ended),
         MS_FFI__R(thinking_missing), MS_FFI__R(thinking_left_out),
-        MS_FFI__R(raw_left_out), MS_FFI__R(compacted), MS_FFI__R(compaction_seq),
-        MS_FFI__R(compaction_unusable), MS_FFI__R(compaction_missing),
+        MS_FFI__R(breakpoints), MS_FFI__R(raw_left_out), MS_FFI__R(compacted),
+        MS_FFI__R(compaction_seq), MS_FFI__R(compaction_unusable),
+        MS_FFI__R(compaction_missing),
         MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(newest_turn),
         MS_FFI__R(first_seq)};
 #undef MS_FFI__R
@@ -1236,7 +1241,7 @@ static ms_result ms_ffi__wait(ms_ffi__state *f)
 
 #define MS_FFI__ASK                                                               \
     "provider* location* agent_key subordinates model system tools extra newest " \
-    "budget thinking text_type compact_at full "
+    "budget thinking text_type compact_at full cache cache_key "
 
 /* The functions, each with its arguments; a star marks those that it needs. */
 typedef struct ms_ffi__function {

@@ -653,7 +653,8 @@ static void lint_unanswered(lint *l, const char *format)
 
 
 /* ---- openai and chat-strict: the shape of a message ----
- * Places of messages: o openai, s chat-strict. Places of parts: u in a user message, a in
+ * Places of messages: o openai, d the same with thinking in reasoning_content (DeepSeek,
+ * GLM, OpenRouter), s chat-strict, c cohere. Places of parts: u in a user message, a in
  * an assistant's, t in all others. */
 
 /* Checks what is in a file: f a document of chat completions, with data and a name or
@@ -817,14 +818,19 @@ static const lint_member lint_chat_assistant_members[] = {LINT_ASSISTANT, LINT_E
 static const lint_member lint_strict_assistant_members[] = {
     LINT_ASSISTANT, {"reasoning_content", LINT_STRING, NULL, 0}, LINT_END};
 
+/* Cohere's plan of the calls stands beside them. */
+static const lint_member lint_cohere_members[] = {
+    LINT_ASSISTANT, {"tool_plan", LINT_STRING, NULL, 0}, LINT_END};
+
 /* Developer is no role of the templates. */
 static const lint_shape lint_chat_messages[] = {
-    {"system", "os", lint_chat_other, NULL},
-    {"developer", "o", lint_chat_other, NULL},
-    {"user", "os", lint_chat_user, NULL},
+    {"system", "odsc", lint_chat_other, NULL},
+    {"developer", "od", lint_chat_other, NULL},
+    {"user", "odsc", lint_chat_user, NULL},
     {"assistant", "o", lint_chat_assistant_members, lint_chat_assistant},
-    {"assistant", "s", lint_strict_assistant_members, lint_chat_assistant},
-    {"tool", "os", lint_chat_tool, NULL},
+    {"assistant", "c", lint_cohere_members, lint_chat_assistant},
+    {"assistant", "ds", lint_strict_assistant_members, lint_chat_assistant},
+    {"tool", "odsc", lint_chat_tool, NULL},
 };
 
 static const lint_choice lint_chat_message = {"role", lint_chat_messages,
@@ -885,6 +891,25 @@ static void lint_strict_role(lint *l, const lint_path *message, ms_str role,
                 (!assistant && ms_json_string_is(before, MS_STR("tool"))))) {
         lint_say(l, &at, role, "roles must alternate, %v follows %v", role, before);
     }
+}
+
+/* Checks that the last message is of the user or a tool, and a system text first. */
+static void lint_cohere_roles(lint *l, const lint_path *at, ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    ms_str role = ms_str_of(NULL);
+    size_t i = 0;
+    for (; ms_json_next(&it); i++) {
+        lint_path message = lint_nth(at, i), place = lint_in(&message, "role");
+        role = lint_get(it.value, "role");
+        if (i > 0 && ms_json_string_is(role, MS_STR("system")))
+            lint_say(l, &place, role, "a system message must be the first message");
+    }
+    lint_path last = lint_nth(at, i - 1), place = lint_in(&last, "role");
+    if (i == 0) lint_say(l, at, list, "must hold a user message");
+    else if (!ms_json_string_is(role, MS_STR("user")) &&
+             !ms_json_string_is(role, MS_STR("tool")))
+        lint_say(l, &place, role, "the last message must be user or tool, is %v", role);
 }
 
 /* Checks the arguments of each call: servers parse them as an object (vLLM, SGLang). */
@@ -1007,7 +1032,8 @@ static void lint_chat(lint *l, char place)
     }
     lint_each(l, &at, l->json, of, place, place);
     lint_chat_pairs(l, &at, l->json);
-    if (place != 'o') lint_strict_roles(l, &at, l->json);
+    if (place == 'c') lint_cohere_roles(l, &at, l->json);
+    else if (place != 'o' && place != 'd') lint_strict_roles(l, &at, l->json);
 }
 
 
@@ -3092,12 +3118,13 @@ static const struct lint_provider {
     {"gemini", lint_gemini, 0, lint_of_gemini, false, 40},
     {"pydantic-ai", lint_pydantic, 'p', lint_of_chat, false, 40},
     {"ollama", lint_chat, 'l', lint_of_chat, false, 40},
-    {"deepseek", lint_chat, 'o', lint_of_chat, false, 40},
-    {"glm", lint_chat, 'o', lint_of_chat, false, 40},
-    {"openrouter", lint_chat, 'o', lint_of_chat, false, 64},
+    {"deepseek", lint_chat, 'd', lint_of_chat, false, 40},
+    {"glm", lint_chat, 'd', lint_of_chat, false, 40},
+    {"openrouter", lint_chat, 'd', lint_of_chat, false, 64},
     {"openai-responses", lint_responses, 's', lint_of_responses, false, 40},
     {"bedrock", lint_bedrock, 0, lint_of_bedrock, true, 40},
     {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true, 40},
+    {"cohere", lint_chat, 'c', lint_of_chat, false, 64},
 };
 
 static const struct lint_provider *lint_provider_of(const char *name)

@@ -28,7 +28,7 @@ export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gem
   | "envelope" | "task" | "session";
 export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
   | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock"
-  | "gemini-interactions";
+  | "gemini-interactions" | "cohere";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 
 export interface Filter {
@@ -88,6 +88,10 @@ export interface RequestOptions {
   compactAt?: number;
   /** No compaction is read: all messages are sent. */
   full?: boolean;
+  /** How long anthropic and bedrock cache what a request shares with the next one. */
+  cache?: "off" | "5m" | "1h";
+  /** Of requests that begin alike, for openai and openai-responses. */
+  cacheKey?: string;
   /** Further members of the request, such as max_tokens. */
   [member: string]: unknown;
 }
@@ -102,6 +106,8 @@ export interface Report {
   compaction_missing: number;
   compaction_unusable: number;
   compaction_due: boolean;
+  /* Marks of `cache`; 0: the provider has none. */
+  breakpoints: number;
   [count: string]: number | boolean;
 }
 

@@ -153,7 +153,7 @@ const names = {
   teamLimit: "team_limit", globalLimit: "global_limit", previousPhase: "previous_phase",
   exactCase: "exact_case", oldestFirst: "oldest_first", textType: "text_type",
   compactAt: "compact_at", tokensBefore: "tokens_before", tokensAfter: "tokens_after",
-  forAll: "all",
+  forAll: "all", cacheKey: "cache_key",
 };
 
 /* Checks the options of a call and returns them. */
@@ -283,7 +283,7 @@ export class Store {
    * body. */
   #ask(name, location, provider, options, more) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
-      textType, compactAt, full, ...extra } = checked(options);
+      textType, compactAt, full, cache, cacheKey, ...extra } = checked(options);
     const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
     if (wrong) refuse(`the option ${wrong} is written in camelCase, such as agentKey`);
     const tool = tools?.findIndex?.((t) => t === null || typeof t !== "object") ?? -1;
@@ -292,7 +292,7 @@ export class Store {
     }
     return this.#call(name, {
       location, provider, model, system, tools, agentKey, subordinates, newest, budget,
-      thinking, textType, compactAt, full, ...more,
+      thinking, textType, compactAt, full, cache, cacheKey, ...more,
       extra: Object.keys(extra).length > 0 ? extra : undefined,
     });
   }

@@ -621,6 +621,36 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
     ms__answer_stops(a, word);
 }
 
+/* Reads a message of Cohere, or an event, whose delta has one. In a message content,
+ * calls and citations are lists, in an event one element of a list; an event has its
+ * index. The plan of the calls is their thinking. */
+static void ms__answer_cohere(ms_answer_stream *a, ms_str event)
+{
+    ms_str m = ms__json_path(event, "message");
+    bool whole = m.ptr != NULL;
+    int64_t index = 0;
+    if (!whole) m = ms__json_path(event, "delta.message");
+    a->at_once = a->at_once || whole;
+    (void)ms_json_i64(ms__json_path(event, "index"), &index);
+    ms__answer_part_put(a, MS__ANSWER_THOUGHT, -1, MS__ANSWER_BODY, m, "tool_plan");
+    ms_str one = ms__json_path(m, "content"), call = ms__json_path(m, "tool_calls");
+    ms_json_iter it = ms_json_iterate(one);
+    for (bool more = it.object || ms_json_next(&it); more; index++) {
+        ms_str part = it.object ? one : it.value;
+        ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, part,
+                            "thinking");
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, part, "text");
+        more = !it.object && ms_json_next(&it);
+    }
+    if (one.ptr) index = 0;
+    it = ms_json_iterate(call);
+    for (bool more = it.object || ms_json_next(&it); more; index++) {
+        ms__answer_call(a, index, it.object ? call : it.value, "function.name",
+                        "function.arguments");
+        more = !it.object && ms_json_next(&it);
+    }
+}
+
 /* The counts of tokens and nanoseconds in an answer. */
 enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
 
@@ -683,7 +713,15 @@ static const ms__answer_wire ms__answer_wires[] = {
      {"usage.total_input_tokens", "usage.total_output_tokens",
       "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
      NULL, false, true, false},
+    {ms__answer_cohere, "Cohere", NULL, NULL, false, "delta", "message", "model",
+     "finish_reason", NULL, "finish_reason",
+     {"usage.tokens.input_tokens", "usage.tokens.output_tokens", "usage.cached_tokens",
+      NULL, NULL, NULL},
+     NULL, false, false, false},
 };
+
+MS__STATIC_ASSERT(each_wire_answers, sizeof ms__answer_wires / sizeof *ms__answer_wires
+                                     == sizeof ms__wires / sizeof *ms__wires);
 
 static const ms__answer_wire *ms__answer_wire_of(const ms_answer_stream *a)
 {
@@ -725,24 +763,22 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
- * Mistral and vLLM have it, {"object": "error", "message": text}. False: the event is not
- * an error. */
+ * Mistral, vLLM, AWS and Cohere have it, {"message": text}. False: the event is not an
+ * error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
     ms_str error = ms__json_path(event, "error"),
                    message = ms__json_path(error, "message");
     if (!message.ptr) message = ms__json_path(event, "response.error.message");
+    if (!message.ptr) message = ms__json_path(event, "delta.error"); /* Cohere's */
     if (!message.ptr) message = error;
     ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
     if (!message.ptr && it.object && ms_json_next(&it) &&
         it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0)
         message = ms__json_path(it.value, "message");
-    if (!message.ptr && ms_json_string_is(ms__json_path(event, "type"), MS_STR("error")))
-        message = ms__json_path(event, "message");
-    if (!message.ptr &&
-        ms_json_string_is(ms__json_path(event, "object"), MS_STR("error")))
-        message = ms__json_path(event, "message");
+    ms_str said = ms__json_path(event, "message");
+    if (!message.ptr && ms_json_kind_of(said) == MS_JSON_STRING) message = said;
     if (!message.ptr) message = ms__json_path(event, "promptFeedback.blockReason");
     if (!message.ptr) return false;
     (void)ms_json_string(message, ms__answer_arena(a), &message);
@@ -765,6 +801,8 @@ static const struct ms__answer_mark {
     {"object", "interaction", "Interactions"},
     {"interaction.object", "interaction", "Interactions"}, /* an event of its stream */
     {"done", NULL, "Ollama"},
+    {"finish_reason", NULL, "Cohere"},
+    {"delta.message", NULL, "Cohere"}, /* an event of its stream */
 };
 
 /* Notes whose answer an object is, for the error of an answer that is not complete. */
@@ -787,7 +825,7 @@ static bool ms__stop_cuts(ms_str stop)
 {
     return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
                         "model_context_window_exceeded content_filter content_filtered "
-                        "max_messages steered budget_exceeded", stop);
+                        "max_messages steered budget_exceeded TIMEOUT ERROR", stop);
 }
 
 static bool ms__answer_cut(const ms_answer_stream *a)

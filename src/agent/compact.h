@@ -25,6 +25,7 @@ static const struct ms__compact_form {
     {NULL, "{\"type\":\"compaction_trigger\"}"},           /* responses */
     {NULL, NULL},                                          /* bedrock */
     {NULL, NULL},                                          /* interactions */
+    {NULL, NULL},                                          /* cohere */
 };
 MS__STATIC_ASSERT(each_wire_compacts, sizeof ms__compact_forms / sizeof *ms__compact_forms
                                       == sizeof ms__wires / sizeof *ms__wires);

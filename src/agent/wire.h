@@ -29,10 +29,9 @@
     "application/vnd.ms-excel "                                                          \
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
-/* Adding a provider. One that copies a known wire needs a row here and its rules in
- * tests/tables/project.jsonl. A new wire also needs, in this order: a value of ms_wire, a
- * row of ms__wires, a row of ms__answer_wires with the function that reads its events,
- * and a judge in tools/lint.c. */
+/* A provider that copies a known wire is a row here. A new wire has a row in each table
+ * of the order of ms_wire, here, in [compact] and in [answer-events]. CONTRIBUTING.md has
+ * each step. */
 static const ms_profile ms__profiles[] = {
     {"openai", MS_WIRE_CHAT, MS_SYSTEM_ANYWHERE, MS_IDS_ANY, 1, 40, 64, false, false,
      MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
@@ -73,6 +72,9 @@ static const ms_profile ms__profiles[] = {
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF " audio/aiff " MS__SOUNDS, true, true, false},
+    {"cohere", MS_WIRE_COHERE, MS_SYSTEM_FIRST, MS_IDS_WORD, 1, 64, 64, true, false,
+     MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, MS__END_TEXT,
+     MS_THINKING_CALLS, false, 0, NULL, false, false, false},
 };
 
 /* How a wire spells lists and requests. The templates are filled by ms__out_form, which
@@ -258,6 +260,19 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
+    {"{\"role\":\"system\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}", NULL,
+     "{\"role\":\"assistant\",\"content\":%T", NULL, NULL,
+     NULL, "{\"type\":\"text\",\"text\":",
+     MS__CHAT_URL "data:%m;base64,%d\"}}", MS__CHAT_URL "%d\"}}",
+     ",\"tool_plan\":\"", NULL,
+     "{\"id\":%i,\"type\":\"function\",\"function\":{\"name\":%n,\"arguments\":%x}}",
+     NULL, NULL,
+     NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
+     "\"model\":%s,", NULL, "\"messages\":",
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     MS__OWN, "function",
+     MS__CHAT_TOOL, MS__HTTP,
+     NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* cohere */
 };
 
 /* A file is a picture, a document or a sound. */
@@ -349,7 +364,7 @@ static const ms__file_form *const
     ms__wire_files[sizeof ms__wires / sizeof ms__wires[0]] = {
         ms__chat_files,     NULL, /* ollama */    ms__anthropic_files, ms__gemini_files,
         ms__pydantic_files, ms__responses_files, ms__bedrock_files,
-        ms__interactions_files};
+        ms__interactions_files, NULL /* cohere */};
 
 /* How a wire marks that all before can be cached: `mark` (for an hour: `hour`) stands
  * before the last so many bytes of the system text, the tools and a message. `prompt` is

@@ -23,7 +23,8 @@ typedef enum ms_wire {        /* how messages, requests and answers are written 
     MS_WIRE_PYDANTIC,         /* ModelMessagesTypeAdapter: a list only, no request */
     MS_WIRE_RESPONSES,        /* OpenAI Responses, and all that copy them: items */
     MS_WIRE_BEDROCK,          /* Converse: the objects of the SDKs as JSON */
-    MS_WIRE_INTERACTIONS      /* Gemini Interactions: steps */
+    MS_WIRE_INTERACTIONS,     /* Gemini Interactions: steps */
+    MS_WIRE_COHERE            /* Cohere, /v2/chat */
 } ms_wire;
 
 struct ms_profile {

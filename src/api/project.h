@@ -59,7 +59,8 @@
  *   gemini               pictures; PDF and sounds by data or URL
  *   bedrock              pictures, documents of offices, sounds, all by data
  *   pydantic-ai          all
- *   chat-strict, glm     pictures
+ *   chat-strict, glm,
+ *   cohere               pictures
  *   ollama               pictures by data
  *   deepseek             none
  *

@@ -27,7 +27,8 @@ typedef const ms_msg *(*ms_next_fn)(void *ctx);
 typedef struct ms_profile ms_profile;
 
 /* "openai", "openai-responses", "chat-strict", "anthropic", "gemini", "pydantic-ai",
- * "bedrock", "gemini-interactions", "ollama", "deepseek", "glm", "openrouter". */
+ * "bedrock", "gemini-interactions", "ollama", "deepseek", "glm", "openrouter",
+ * "cohere". */
 MS_API const ms_profile *ms_profile_find(ms_str name);     /* NULL: unknown */
 MS_API const ms_profile *ms_profile_at(size_t index);      /* NULL after the last */
 

@@ -1997,6 +1997,15 @@ controls()
     control due_compaction_is_not_told gcc test_ffi \
         compaction_is_planned_asked_for_and_stored 100 \
         ms_ffi__report 'f->report.compaction_due' 'false'
+    control plan_of_cohere_is_lost gcc test_answer \
+        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
+        ms__answer_cohere 'm, "tool_plan"' 'm, "plan"'
+    control error_of_cohere_is_no_answer gcc test_answer \
+        error_of_a_provider_is_reported_when_it_answers_with_one 100 \
+        ms__answer_refused '"delta.error"' '"delta.fault"'
+    control cache_of_the_flat_interface_is_lost gcc test_ffi \
+        request_has_cache_breakpoints_and_a_key 100 \
+        ms_ffi__ask 'f->ask.opts.cache = (ms_cache)f->cache;' ''
     control empty_list_widens_a_query gcc test_ffi \
         query_returns_nothing_when_a_list_is_empty 100 \
         ms_ffi__select '&& q->views == 0;' '&& false;'

@@ -10,8 +10,8 @@
 # the body of a function behind the usual declarations (see prologue below), or, where it
 # cannot be that, declarations at file scope, which are only compiled.
 #
-# Each request that a snippet of README.md, docs/ or [api-ten] writes is judged by the linter
-# (tests/support/linted_request.c), and a snippet that calls ms_request must write one.
+# Each request that a snippet of README.md, docs/ or [api-ten], or examples/providers.c writes
+# is judged by the linter (tests/support/linted_request.c), and a snippet that calls ms_request must write one.
 #
 # The manual's program has the implementation in itself, in C and, with MS_TEST_SCALE from
 # 100 on, in C++. The snippets of the others are linked to one object, with the
@@ -305,6 +305,17 @@ END
     fi
 }
 
+# examples/providers.c writes the request of each profile but pydantic-ai, which has none.
+providers()
+{
+    local wanted
+    # shellcheck disable=SC2086
+    program providers $cc $c99 $linked examples/providers.c $object
+    wanted=$(grep -c '^    {"[a-z-]*", MS_WIRE_' src/agent/wire.h)
+    [ "$(wc -l <"$out/providers.dir/requests")" -eq "$((wanted - 1))" ] ||
+        bad providers "it writes no request for one of $wanted profiles"
+}
+
 # The manual's program has the implementation in itself, so nothing is linked to it.
 document msgstore.h '^ \* ---- A COMPLETE PROGRAM' '^ \* ---- GUARANTEES' >"$out/manual.md"
 doc=manual object=
@@ -341,6 +352,7 @@ else
     # shellcheck disable=SC2086
     program ten_cpp $cxx -std=c++11 $warn $linked -x c++ "$out/ten_1.c" -x none $object
     notices_a_wrong_request
+    providers
     document bindings/msgstore_ffi.h '^ \* ---- A COMPLETE PROGRAM' \
         '^ \* ---- GUARANTEES' >"$out/ffi.md"
     doc=ffi

@@ -8,7 +8,7 @@
 #include "table.h"
 #include "traces.h"
 
-#define PROFILES 12
+#define PROFILES 13
 #define NEVER "No result: the call was interrupted."
 #define FORTY "aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd"
 
@@ -44,7 +44,7 @@ static inline const ms_format *projection_format(const ms_profile *profile)
     static const char *const names[] = {"openai", "openai", "anthropic", "gemini",
                                         "pydantic-ai", "openai-responses", "bedrock",
                                         "gemini-interactions"};
-    if (profile->wire == MS_WIRE_OLLAMA) return NULL;
+    if (profile->wire == MS_WIRE_OLLAMA || profile->wire == MS_WIRE_COHERE) return NULL;
     return ms_format_find(ms_str_of(names[profile->wire]));
 }
 
@@ -249,7 +249,7 @@ static inline void print_history(const history *h)
     print_text("history", ms_buf_text(&out));
 }
 
-/* A list without a member of DeepSeek's, in `work`. Absent: it has a number beyond those of
+/* A list without a member of servers that copy OpenAI, in `work`. Absent: it has a number beyond those of
  * jansson. */
 static inline ms_str without_reasoning(ms_str list)
 {
@@ -272,7 +272,8 @@ static inline ms_str without_reasoning(ms_str list)
 static inline void must_accept(const ms_profile *profile, ms_str request, const history *h)
 {
     char why[PROVIDER_LINT_TEXT];
-    bool thinks = has_text(request, "\"reasoning_content\"");
+    bool thinks = strcmp(profile->name, "openai") == 0 &&
+                  has_text(request, "\"reasoning_content\"");
     ms_str plain = thinks ? without_reasoning(request) : request;
     if (plain.ptr == NULL || provider_lint(profile->name, plain, why) == NULL) return;
     print_history(h);

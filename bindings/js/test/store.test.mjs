@@ -194,6 +194,25 @@ test("a compaction is of its agent or of all", async () => {
   assert.deepEqual(questions(store.request("l", "openai", bob)), [2]);
 });
 
+test("a request has cache breakpoints and a key", async () => {
+  const store = await fresh();
+  talk(store, 2);
+  const how = { model: "m", system: "be brief" };
+  const body = store.request("l", "anthropic", { ...how, cache: "1h", cacheKey: "k" });
+  const mark = { type: "ephemeral", ttl: "1h" };
+  assert.deepEqual(body.system, [{ type: "text", text: "be brief", cache_control: mark }]);
+  const marks = (b) => JSON.stringify(b).split("cache_control").length - 1;
+  assert.equal(marks(body), 3);
+  assert.equal(body.report.breakpoints, 3);
+  assert.ok(!("cache" in body) && !("cacheKey" in body));
+  const other = store.request("l", "openai", { ...how, cache: "1h", cacheKey: "k" });
+  assert.equal(other.prompt_cache_key, "k");
+  assert.equal(other.report.breakpoints, 0);
+  assert.equal(marks(store.request("l", "anthropic", how)), 0);
+  assert.throws(() => store.request("l", "anthropic", { ...how, cache: "2h" }),
+    { code: "E_ARGUMENT" });
+});
+
 test("a compaction of nothing is refused", async () => {
   const store = await fresh();
   talk(store, 2);

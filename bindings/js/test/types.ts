@@ -23,8 +23,11 @@ export function shorten(store: Store, answer: string): boolean {
   const seq: number = store.compact("l", "openai", plan.upto, { body: answer, forAll: true });
   // @ts-expect-error: options of compact are known
   store.compact("l", "openai", seq, { sumary: "s" });
-  const report = store.request("l", "openai", { model: "m", full: true }).report;
-  return body.messages.length > 0 && report.compaction_due;
+  const report = store.request("l", "openai", { model: "m", full: true, cache: "1h",
+    cacheKey: "k" }).report;
+  // @ts-expect-error: the times of a cache are known
+  store.request("l", "anthropic", { model: "m", cache: "2h" });
+  return body.messages.length > 0 && report.compaction_due && report.breakpoints === 0;
 }
 
 export function tidy(store: Store): void {

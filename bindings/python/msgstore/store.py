@@ -302,6 +302,7 @@ class Store:
                 newest: Optional[int] = None, budget: Optional[int] = None,
                 thinking: Union[bool, str] = False, text_type: Optional[str] = None,
                 compact_at: Optional[int] = None, full: bool = False,
+                cache: Optional[str] = None, cache_key: Optional[str] = None,
                 **extra: Any) -> Request:
         """Returns the body of the next request: a history that the provider accepts.
 
@@ -311,11 +312,17 @@ class Store:
         as the provider wants it), "running", "calls" or "all". The newest compaction is
         sent instead of what it covers, unless ``full``; ``report["compaction_due"]`` says
         that the history costs more than ``compact_at`` tokens.
+
+        ``cache`` is "5m" or "1h": how long anthropic and bedrock cache what a request
+        shares with the next; ``report["breakpoints"]`` counts their marks, 0 for others,
+        which cache by themselves. ``cache_key`` is of requests that begin alike, for openai
+        and openai-responses.
         """
         return self._request("request", {}, location, provider, model=model, system=system,
                              tools=tools, agent_key=agent_key, subordinates=subordinates,
                              newest=newest, budget=budget, thinking=thinking,
-                             text_type=text_type, compact_at=compact_at, full=full, **extra)
+                             text_type=text_type, compact_at=compact_at, full=full,
+                             cache=cache, cache_key=cache_key, **extra)
 
     def _request(self, op: str, more: Dict[str, Any], location: str, provider: str, *,
                  model: Optional[str] = None, system: Optional[str] = None,
@@ -323,11 +330,12 @@ class Store:
                  subordinates: Sequence[str] = (), newest: Optional[int] = None,
                  budget: Optional[int] = None, thinking: Union[bool, str] = False,
                  text_type: Optional[str] = None, compact_at: Optional[int] = None,
-                 full: bool = False, **extra: Any) -> Any:
+                 full: bool = False, cache: Optional[str] = None,
+                 cache_key: Optional[str] = None, **extra: Any) -> Any:
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,
                       thinking=thinking, text_type=text_type, compact_at=compact_at,
-                      full=full, **more)
+                      full=full, cache=cache, cache_key=cache_key, **more)
         if tools is not None:
             args["tools"] = list(tools)
             for i, tool in enumerate(args["tools"]):

@@ -183,6 +183,21 @@ def test_a_compaction_is_of_its_agent_or_of_all(store):
     assert questions(store.request("l", "openai", model="m", agent_key="bob")) == [2]
 
 
+def test_a_request_has_cache_breakpoints_and_a_key(store):
+    talk(store, 2)
+    how = {"model": "m", "system": "be brief"}
+    body = store.request("l", "anthropic", cache="1h", cache_key="k", **how)
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    assert body["system"] == [{"type": "text", "text": "be brief", "cache_control": mark}]
+    assert json.dumps(body).count("cache_control") == body.report["breakpoints"] == 3
+    assert "cache" not in body and "cache_key" not in json.dumps(body)
+    body = store.request("l", "openai", cache="1h", cache_key="k", **how)
+    assert body["prompt_cache_key"] == "k" and body.report["breakpoints"] == 0
+    assert "cache_control" not in json.dumps(store.request("l", "anthropic", **how))
+    with pytest.raises(msgstore.ArgumentError, match="cache"):
+        store.request("l", "anthropic", cache="2h", **how)
+
+
 def test_a_compaction_of_nothing_is_refused(store):
     talk(store, 2)
     for wrong in ({}, {"body": b""}, {"summary": " "}, {"items": {}}, {"body": 3},

@@ -77,6 +77,19 @@ def judge_ollama():
     return lambda line: ChatRequest(model="m", messages=line["messages"]).model_dump()
 
 
+def judge_cohere():
+    from cohere import types
+    roles = {"system": types.SystemChatMessageV2, "user": types.UserChatMessageV2,
+             "assistant": types.AssistantChatMessageV2, "tool": types.ToolChatMessageV2}
+
+    def judge(line):
+        for message in line["messages"]:
+            taken = roles[message["role"]].model_validate(message)
+            if taken.model_extra:
+                raise ValueError(f"unknown members: {taken.model_extra}")
+    return judge
+
+
 def asks(line):
     """Returns the list up to where an answer is due; None without such a place."""
     messages = line["messages"]
@@ -187,6 +200,7 @@ JUDGES = [
     ("google-genai", judge_gemini, ("gemini",)),
     ("pydantic-ai", judge_pydantic_ai, ("pydantic-ai",)),
     ("ollama", judge_ollama, ("ollama",)),
+    ("cohere", judge_cohere, ("cohere",)),
     ("mistral-common validator v3", mistral_validator(3), ("mistral",)),
     ("mistral-common validator v5", mistral_validator(5), ("mistral",)),
     ("mistral-common validator v15", mistral_validator(15), ("mistral",)),
@@ -284,11 +298,22 @@ def response_ollama():
     return ChatResponse.model_validate, ChatResponse.model_validate, judge_ollama()
 
 
+@response
+def response_cohere():
+    from cohere.v2 import types
+
+    def event(each):
+        word = "".join(part.capitalize() for part in each["type"].split("-"))
+        getattr(types, f"{word}V2ChatStreamResponse").model_validate(each)
+    return types.V2ChatResponse.model_validate, event, judge_cohere()
+
+
 RESPONSES = [
     ("answers, openai", response_openai, ("openai",)),
     ("answers, anthropic", response_anthropic, ("anthropic",)),
     ("answers, google-genai", response_gemini, ("gemini",)),
     ("answers, ollama", response_ollama, ("ollama",)),
+    ("answers, cohere", response_cohere, ("cohere",)),
 ]
 
 run(JUDGES, "projections.jsonl")

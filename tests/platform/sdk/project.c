@@ -16,7 +16,7 @@
 #include "answers.h"
 #include "traces.h"
 
-#define PROFILES 13
+#define PROFILES 14
 #define SHORT 8       /* messages: every window */
 #define WINDOWS 12    /* of a longer history, at 100 percent */
 

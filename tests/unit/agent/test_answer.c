@@ -1134,6 +1134,12 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
                                 "\"error\"}", "answered: busy", MS_E_REFUSED},
         {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"in_progress\"}",
          "has no interaction.completed", MS_E_MISSING},
+        {"cohere", "{\"type\":\"message-end\",\"delta\":{\"error\":\"no room\","
+                   "\"finish_reason\":\"ERROR\"}}", "cohere answered: no room", MS_E_REFUSED},
+        {"cohere", "{\"message\":\"invalid api token\"}", "answered: invalid api token",
+         MS_E_REFUSED},
+        {"openai", "{\"message\":{\"content\":[]},\"finish_reason\":\"COMPLETE\"}",
+         "an answer of Cohere", MS_E_MISSING},
         {"openai", "{\"object\":\"interaction\",\"status\":\"completed\",\"steps\":[]}",
          "an answer of Interactions", MS_E_MISSING},
     };
@@ -1159,7 +1165,7 @@ TEST(answer_is_refused_when_its_description_is_wrong)
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("nobody");
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
-    odd.wire = (ms_wire)(MS_WIRE_INTERACTIONS + 1);
+    odd.wire = (ms_wire)(MS_WIRE_COHERE + 1);
     desc.profile = &odd;
     assert_int_equal(ms_answer(&desc, MS_STR("{}"), NULL, NULL), MS_E_ARGUMENT);
     desc = desc_of("openai");

@@ -149,6 +149,7 @@ TEST(requests_begin_with_the_request_before)
         {"deepseek", 1000, 1000, 920},   {"glm", 1000, 1000, 920},
         {"openrouter", 1000, 1000, 920}, {"openai-responses", 1000, 1000, 920},
         {"bedrock", 995, 995, 920},      {"gemini-interactions", 1000, 1000, 920},
+        {"cohere", 1000, 980, 870},
     };
     assert_int_equal(COUNT(floors), PROFILES);
     for (size_t k = 0; k < PROFILES; k++) {

@@ -219,7 +219,7 @@ static test_store heap(void)
 
 static const char *const providers[] = {
     "openai", "chat-strict", "anthropic", "gemini", "ollama", "deepseek", "glm",
-    "openrouter", "openai-responses", "bedrock"};
+    "openrouter", "openai-responses", "bedrock", "cohere"};
 
 /* The request for the summary has what is covered, and the prompt last. */
 TEST(summary_is_asked_of_each_provider)

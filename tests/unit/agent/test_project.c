@@ -257,7 +257,7 @@ TEST(profile_is_refused_when_it_contradicts_itself)
     odd.id_max = 7;
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
     odd = *profile_of("openai");
-    odd.wire = (ms_wire)(MS_WIRE_INTERACTIONS + 1);
+    odd.wire = (ms_wire)(MS_WIRE_COHERE + 1);
     assert_int_equal(code_of(&odd, &work), MS_E_ARGUMENT);
 }
 
@@ -509,7 +509,7 @@ TEST(parts_that_are_made_go_where_they_are_taken)
         {"gemini", "11111100"},     {"pydantic-ai", "11111100"}, {"ollama", "10000000"},
         {"deepseek", "00000000"},   {"glm", "11000000"},         {"openrouter", "11111000"},
         {"openai-responses", "11110010"}, {"bedrock", "10101000"},
-        {"gemini-interactions", "11111100"},
+        {"gemini-interactions", "11111100"}, {"cohere", "11000000"},
     };
     assert_int_equal(COUNT(wanted), PROFILES);
     for (size_t k = 0; k < PROFILES; k++) {

@@ -130,6 +130,14 @@ static const struct {
      "\"{\\\"by\\\":\\\"%2$s\\\"}\"}}}}\n",
      "{\"messageStop\":{\"stopReason\":\"end_turn\"}}\n"
      "{\"metadata\":{\"usage\":{\"inputTokens\":0,\"outputTokens\":0}}}\n"},
+    {MS_WIRE_COHERE,
+     "data: {\"type\":\"message-start\",\"model\":\"m\",\"delta\":{\"message\":{\"content\":[]}}}\n\n"
+     "data: {\"type\":\"tool-plan-delta\",\"delta\":{\"message\":{\"tool_plan\":\"%s\"}}}\n\n",
+     "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"%s\"}}}}\n\n",
+     "data: {\"type\":\"tool-call-start\",\"index\":%3$s,\"delta\":{\"message\":{\"tool_calls\":{"
+     "\"id\":\"%1$s\",\"function\":{\"name\":\"delegate\",\"arguments\":"
+     "\"{\\\"by\\\":\\\"%2$s\\\"}\"}}}}}\n\n",
+     "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n"},
     {MS_WIRE_INTERACTIONS,
      "data: {\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"in_progress\"},"
      "\"event_type\":\"interaction.created\"}\n\n"
