@@ -189,6 +189,35 @@ static bool ms__is_own(const ms__projector *p, const ms_envelope *m)
     return ms__signed(p, m).ptr != NULL;
 }
 
+/* Notes of which response of the server a message is. The first message of a response has
+ * what its request had, see [previous]. */
+static void ms__response_note(ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, kept, id;
+    ms__response *r = &p->previous;
+    p->response = 0;
+    if (!p->opts.previous || ms__is_anothers(p, m)) return;
+    all = ms__signed(p, m);
+    if (!all.ptr || !ms_json_member(all, MS_STR("response"), &kept) ||
+        !ms_json_member(kept, MS_STR("id"), &id))
+        return;
+    uint64_t of = 0;
+    if (ms__member_u64(kept, MS_STR("of"), &of)) {
+        r->number++;
+        r->id = id;
+        r->seq = m->seq;
+        r->sent.of = of;
+        r->sent.read = r->messages = r->sum = r->found = r->sum_found = 0;
+        (void)ms__member_u64(kept, MS_STR("read"), &r->sent.read);
+        (void)ms__member_u64(kept, MS_STR("messages"), &r->messages);
+        (void)ms__member_u64(kept, MS_STR("sum"), &r->sum);
+    }
+    if (r->number == 0 || !ms_str_equal(id, r->id)) return;
+    r->found++;
+    r->sum_found = ms__answer_sum(r->sum_found, m);
+    p->response = r->number;
+}
+
 /* Makes an item of a provider's blocks as they are. For another provider, or model, only
  * the texts among them remain. */
 static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -502,6 +531,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->read = p->report.read;
+    item->response = p->response;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -1075,6 +1105,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     p->report.read++;
     if (p->report.read == 1) p->where = m->location;
     p->several = p->several || !ms_str_equal(p->where, m->location);
+    ms__response_note(p, m);
     if (m->type == MS_T_COMPACTION) {
         p->answer = NULL;
         ms__compaction_add(p, m);

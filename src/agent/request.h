@@ -237,9 +237,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
+    if (p->held) {
+        ms__out(p, ",\"");
+        ms__json_bytes(&p->json, p->wire->previous, strcspn(p->wire->previous, " "));
+        ms__out(p, "\":");
+        ms__out_value(p, p->previous.id, true);
+    }
     for (const char *name = p->wire->always; name && *name;) {
         const char *given = name + strlen(name) + 1;
-        if (!desc->extra.ptr || !ms_json_member(desc->extra, ms_str_of(name), &value)) {
+        if (ms__keeps_responses(p) && strcmp(name, "store") == 0)
+            ms__out(p, ",\"store\":true");
+        else if (!ms__has_member(desc->extra, name)) {
             ms__out(p, ",\"");
             ms__out(p, name);
             ms__out(p, "\":");
@@ -322,6 +330,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole && calls && !desc->tools.ptr && ms__has_rule(p->wire, MS__TOOLS_NEEDED))
         return ms__fail_at(err, MS_E_ARGUMENT, "tools", "the history has calls: this "
                            "provider refuses them in a request without tools");
+    if (whole && ms__keeps_responses(p)) ms__previous_use(p);
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
@@ -496,10 +505,16 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
-    while (desc->extra.ptr && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && ms__has_word(wire->own, name))
+    while (desc->extra.ptr && ms_json_next(&it)) {
+        if (!ms__string_between(it.key, &name)) continue;
+        if (ms__has_word(wire->own, name))
             return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
                             "extra must not have it", MS__V(name));
+        if (desc->opts.previous && wire->previous &&
+            (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
+            return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
+                               "%v by itself, extra must not have it", MS__V(name));
+    }
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));

@@ -97,6 +97,8 @@ typedef struct ms__wire {
     const char *tools, *most;       /* after them: the tools, max_tokens */
     const char *always;             /* members that stand in it unless extra has them:
                                        names, each with its value after it */
+    const char *previous;           /* the member that names a response of the server,
+                                       then others that do; NULL: it keeps none */
     const char *own;                /* members that extra must not have */
     const char *tool_members;       /* one tells that a tool has this wire's form */
     const char *tool;               /* this form, for errors */
@@ -145,7 +147,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
@@ -156,7 +158,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
@@ -173,7 +175,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
      NULL, "signature", "citations caller toolset_name", 'a',
@@ -190,7 +192,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
@@ -210,7 +212,7 @@ static const ms__wire ms__wires[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_SOUNDS | MS__RESULT_OUTCOME}, /* pydantic-ai */
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
@@ -224,6 +226,7 @@ static const ms__wire ms__wires[] = {
      "\"model\":%s,", "\"instructions\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"max_output_tokens\":%j",
      "store\0false\0include\0[\"reasoning.encrypted_content\"]\0",
+     "previous_response_id conversation",
      "model instructions input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
@@ -239,6 +242,7 @@ static const ms__wire ms__wires[] = {
      "{\"toolResult\":{\"toolUseId\":%i,\"content\":[%l]%E}}", ",%b",
      NULL, "\"system\":[{\"text\":%s}],", "\"messages\":",
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
+     NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
      NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST |
@@ -254,7 +258,8 @@ static const ms__wire ms__wires[] = {
      "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
      "\"model\":%s,", "\"system_instruction\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"generation_config\":{\"max_output_tokens\":%j}",
-     "store\0false\0", "model system_instruction input tools", "parameters",
+     "store\0false\0", "previous_interaction_id",
+     "model system_instruction input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */

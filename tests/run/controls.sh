@@ -958,6 +958,41 @@ controls()
         ms__tools_end ' && !ms__has_member(last, "defer_loading")' ''
     control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
         ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
+    control response_named_after_an_edit gcc test_previous \
+        request_sends_all_when_the_server_has_something_else 100 \
+        ms__previous_use 'ms__list_sum(p, last) != r->sent.of ||' ''
+    control response_named_without_a_part gcc test_previous \
+        request_sends_all_when_the_server_has_something_else 100 \
+        ms__previous_use 'r->found != r->messages || r->sum_found != r->sum ||' ''
+    control messages_before_the_response_are_lost gcc test_previous \
+        request_has_what_others_wrote_before_the_response_came 100 \
+        ms__previous_last 'g->first->read > p->previous.sent.read' \
+        'g->first->response == p->previous.number'
+    control items_of_the_response_sent_again gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__is_held 'p->held != 0' 'false'
+    control comma_before_the_first_item gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__emit_run '!p->held ||' 'true ||'
+    control response_named_with_nothing_new gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__previous_fits 'return some;' 'return true;'
+    control response_of_another_model_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__response_note 'all = ms__signed(p, m);' \
+        'if (!ms_json_member(m->extra, MS_STR("signed"), &all)) return;'
+    control response_that_was_cut_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__answer_messages 'if (!a->whole || ms__answer_cut(a)) a->response.len = 0;' ''
+    control response_that_is_not_kept_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__answer_kept 'MS_JSON_FALSE' 'MS_JSON_ARRAY'
+    control store_of_the_caller_beside_previous gcc test_previous \
+        request_that_names_a_response_by_itself_is_refused 100 \
+        ms__request_check '|| ms_str_equal(name, MS_STR("store"))' ''
+    control server_is_not_asked_to_keep gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__request_tail 'ms__keeps_responses(p) && strcmp(name, "store") == 0' 'false'
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
