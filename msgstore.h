@@ -29412,6 +29412,15 @@ static bool ms__is_client_search(ms_str item)
              ms_json_string_is(by, MS_STR("server")));
 }
 
+/* Returns whether the server answers a custom call itself: xAI does, for tools of its own,
+ * whose calls have ids of that form. */
+static bool ms__is_server_call(ms_str item)
+{
+    ms_str id, text;
+    return ms_json_member(item, MS_STR("call_id"), &id) && ms__string_between(id, &text) &&
+           ms__starts_with(text, MS_STR("xs_call_"));
+}
+
 /* ---- Values. */
 
 /* Reads content that is one value: a string, or a list of the user's that has pictures
@@ -29628,6 +29637,9 @@ static const ms__object_form *ms__item_form(ms_str item)
     case 'k':
         i += !ms_json_member(item, MS_STR("action"), &value) ||
              ms_json_kind_of(value) != MS_JSON_OBJECT;
+        break;
+    case 'C':
+        if (ms__is_server_call(item)) return NULL;
         break;
     case 'f':
     case 'F':
@@ -35695,6 +35707,8 @@ static const struct ms__answer_call_type {
     {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
+#define MS__CUSTOM_CALL 1 /* its row */
+
 /* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
 static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
 {
@@ -35704,7 +35718,8 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
         if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
     bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
                   ms__starts_with(word, MS_STR("container")); /* the server answers it */
-    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item));
+    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item)) ||
+             (*i == MS__CUSTOM_CALL && ms__is_server_call(item));
     if (*i < n && !hosted) return MS__ANSWER_CALL;
     if (ms_json_string_is(type, MS_STR("message")) ||
         ms_json_string_is(type, MS_STR("model_output")))
@@ -35781,7 +35796,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_put(a, &part->bufs[MS__ANSWER_ITEM], item);
     if (kind == MS__ANSWER_CALL) {
         const struct ms__answer_call_type *t = &ms__answer_call_types[i];
-        part->custom = i == 1;
+        part->custom = i == MS__CUSTOM_CALL;
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);

@@ -2932,13 +2932,16 @@ enum {
 };
 
 /* Returns whether the provider answers a call itself: a shell of its own, a search, a
- * program and the calls that it makes. */
+ * program and the calls that it makes, and a custom call of xAI's own tools. */
 static bool lint_item_is_hosted(ms_str item)
 {
     ms_str environment = lint_get(item, "environment");
     bool local = environment.ptr == NULL || lint_kind(environment) == LINT_NULL ||
                  lint_is(environment, "type", "local");
-    return !local || lint_is(item, "type", "program") ||
+    ms_str id = lint_get(item, "call_id");
+    bool own = lint_is(item, "type", "custom_tool_call") && id.len > 9 &&
+               memcmp(id.ptr, "\"xs_call_", 9) == 0;
+    return !local || own || lint_is(item, "type", "program") ||
            lint_is(item, "execution", "server") ||
            lint_is(lint_get(item, "caller"), "type", "program");
 }
