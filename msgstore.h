@@ -1573,7 +1573,7 @@ typedef struct ms_request_desc {
 /* The counts of a projection: messages of the history, or where marked with a star,
  * written items. */
 typedef struct ms_project_report {
-    ms_str system;            /* MS_SYSTEM_SEPARATE: the system text of the request, in
+    ms_str system;            /* MS_SYSTEM_SEPARATE, _INSIDE: the system text, in
                                  the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
@@ -3025,13 +3025,18 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
     MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_SEPARATE        /* a member of the request; later ones are user text */
+    MS_SYSTEM_SEPARATE,       /* a member of the request; later ones are user text */
+    MS_SYSTEM_INSIDE          /* a member of the request; later ones are messages where
+                                 they stand: for anthropic with models that take them
+                                 (Claude Opus 4.8 and later), which is after a user's
+                                 message or results, else user text */
 } ms_system_place;
 
 typedef enum ms_call_ids {
     MS_IDS_ANY,               /* any text */
     MS_IDS_WORD,              /* letters, digits, '_' and '-' */
-    MS_IDS_ALNUM              /* letters and digits */
+    MS_IDS_ALNUM,             /* letters and digits */
+    MS_IDS_DOTTED             /* letters, digits, '_', '-', '.' and ':' */
 } ms_call_ids;
 
 typedef enum ms_wire {        /* how messages, requests and answers are written */
@@ -29412,13 +29417,13 @@ static bool ms__is_client_search(ms_str item)
              ms_json_string_is(by, MS_STR("server")));
 }
 
-/* Returns whether the server answers a custom call itself: xAI does, for tools of its own,
- * whose calls have ids of that form. */
+/* Returns whether the server answers a custom call itself: xAI does, for tools of its
+ * own, whose calls have ids of that form. */
 static bool ms__is_server_call(ms_str item)
 {
     ms_str id, text;
-    return ms_json_member(item, MS_STR("call_id"), &id) && ms__string_between(id, &text) &&
-           ms__starts_with(text, MS_STR("xs_call_"));
+    return ms_json_member(item, MS_STR("call_id"), &id) &&
+           ms__string_between(id, &text) && ms__starts_with(text, MS_STR("xs_call_"));
 }
 
 /* ---- Values. */
@@ -30356,8 +30361,8 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
-    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_DOTTED, 1, 64, 64, true,
+     false, MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -30417,6 +30422,7 @@ enum ms__wire_rule {
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__SYSTEM_AFTER = 262144,      /* system text stands only after a user's message */
     MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
 };
 
@@ -30451,7 +30457,7 @@ static const ms__wire ms__wires[] = {
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
-    {NULL, "{\"role\":\"user\",\"content\":%c}",
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
@@ -30470,7 +30476,7 @@ static const ms__wire ms__wires[] = {
      NULL, "signature", "citations caller toolset_name", 'a',
      MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
-     MS__TOOLS_TYPED}, /* anthropic */
+     MS__TOOLS_TYPED | MS__SYSTEM_AFTER}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -30691,6 +30697,12 @@ static const struct ms__item_type {
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
 {
     return (wire->rules & (unsigned)rule) != 0;
+}
+
+/* Returns whether the first system text is a member of the request. */
+static bool ms__system_apart(const ms_profile *profile)
+{
+    return profile->system == MS_SYSTEM_SEPARATE || profile->system == MS_SYSTEM_INSIDE;
 }
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
@@ -32158,17 +32170,24 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     *text = ms__concat3(p, source, *text, ms__absent());
 }
 
+/* Makes user text of system text. */
+static void ms__system_wrap(ms__projector *p, ms__item *item)
+{
+    ms_str *text = &item->text.text;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    *text = ms__concat3(p, MS_STR("<context>\n"), *text, MS_STR("\n</context>"));
+}
+
 /* Makes system text, or user text where the profile allows no system text. */
 static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
     if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
-        ms__is_blank(text))
+        p->profile->system == MS_SYSTEM_INSIDE || ms__is_blank(text))
         return;
-    item->kind = MS__ITEM_USER;
-    p->report.wrapped++;
-    item->text.text = ms__concat3(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+    ms__system_wrap(p, item);
 }
 
 /* Makes text of the assistant, shortened on request. */
@@ -32312,8 +32331,9 @@ static bool ms__thought_holds(const ms__item *thought)
 static bool ms__id_char(const ms_profile *profile, char c)
 {
     if (profile->ids == MS_IDS_ANY) return true;
+    if (c == '.' || c == ':') return profile->ids == MS_IDS_DOTTED;
     return ms__is_word_char(c) &&
-           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+           (profile->ids != MS_IDS_ALNUM || (c != '_' && c != '-'));
 }
 
 static bool ms__id_fits(const ms_profile *profile, ms_str id)
@@ -33258,6 +33278,20 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
 
+/* Makes user text of system text that stands after neither a user's message nor
+ * results. */
+static void ms__system_settle(ms__projector *p)
+{
+    const ms__group *before = NULL;
+    for (ms__group *g = p->first; g; before = g, g = g->next) {
+        bool after = before && (before->has_calls || before->kind != MS__ITEM_ASSISTANT);
+        if (g->kind != MS__ITEM_SYSTEM || after) continue;
+        g->kind = MS__ITEM_USER;
+        for (ms__item *item = g->first; item; item = item->next)
+            ms__system_wrap(p, item);
+    }
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -33266,10 +33300,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (p->summary) p->summary->next = start;
     if (p->summary) start = p->summary;
-    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
+    bool apart = ms__system_apart(profile);
+    if (p->pinned && !apart) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
-    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (!apart && *at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
     bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
     if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
@@ -33298,6 +33333,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (apart && ms__has_rule(p->wire, MS__SYSTEM_AFTER)) ms__system_settle(p);
 }
 
 /* ---- Texts and files. */
@@ -34323,7 +34359,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
+    if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
@@ -34379,12 +34415,17 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
     const ms__wire *wire = &ms__wires[profile->wire];
-    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+    bool inside = profile->system == MS_SYSTEM_INSIDE;
+    if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
+    else if (inside && (!wire->system || !wire->prompt))
+        field = "profile.system", why = "this wire has no system text both in a member "
+                                        "of its own and in its list";
+    else if (!ms__system_apart(profile) &&
+             (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
         field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
@@ -34509,7 +34550,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
+    if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));

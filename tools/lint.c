@@ -1221,6 +1221,7 @@ static const lint_member lint_anthropic_last[] = {
 
 static const lint_shape lint_anthropic_shapes[] = {
     {"user", "ml", lint_anthropic_user, NULL},
+    {"system", "ml", lint_anthropic_user, NULL},
     {"assistant", "m", lint_anthropic_assistant, NULL},
     {"assistant", "l", lint_anthropic_last, NULL},
 };
@@ -1309,7 +1310,11 @@ static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char 
         message = lint_nth(at, i);
         lint_path content = lint_in(&message, "content");
         lint_path role = lint_in(&message, "role");
+        bool after = lint_is(last, "role", "user") || lint_is(last, "role", "system");
         last = it.value;
+        if (lint_is(last, "role", "system") && !after)
+            lint_say(l, &role, lint_get(last, "role"),
+                     "a system message must follow a user message");
         if (i == 0 && lint_is(last, "role", "assistant") && !lint_compacts(last))
             lint_say(l, &role, lint_get(last, "role"), "the first message must be user");
         lint_anthropic_blocks(l, &content, i, lint_get(last, "content"));

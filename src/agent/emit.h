@@ -411,6 +411,20 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
 
+/* Makes user text of system text that stands after neither a user's message nor
+ * results. */
+static void ms__system_settle(ms__projector *p)
+{
+    const ms__group *before = NULL;
+    for (ms__group *g = p->first; g; before = g, g = g->next) {
+        bool after = before && (before->has_calls || before->kind != MS__ITEM_ASSISTANT);
+        if (g->kind != MS__ITEM_SYSTEM || after) continue;
+        g->kind = MS__ITEM_USER;
+        for (ms__item *item = g->first; item; item = item->next)
+            ms__system_wrap(p, item);
+    }
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -419,10 +433,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (p->summary) p->summary->next = start;
     if (p->summary) start = p->summary;
-    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
+    bool apart = ms__system_apart(profile);
+    if (p->pinned && !apart) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
-    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (!apart && *at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
     bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
     if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
@@ -451,6 +466,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (apart && ms__has_rule(p->wire, MS__SYSTEM_AFTER)) ms__system_settle(p);
 }
 
 /* ---- Texts and files. */

@@ -481,17 +481,24 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     *text = ms__concat3(p, source, *text, ms__absent());
 }
 
+/* Makes user text of system text. */
+static void ms__system_wrap(ms__projector *p, ms__item *item)
+{
+    ms_str *text = &item->text.text;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    *text = ms__concat3(p, MS_STR("<context>\n"), *text, MS_STR("\n</context>"));
+}
+
 /* Makes system text, or user text where the profile allows no system text. */
 static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
     if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
-        ms__is_blank(text))
+        p->profile->system == MS_SYSTEM_INSIDE || ms__is_blank(text))
         return;
-    item->kind = MS__ITEM_USER;
-    p->report.wrapped++;
-    item->text.text = ms__concat3(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+    ms__system_wrap(p, item);
 }
 
 /* Makes text of the assistant, shortened on request. */
@@ -635,8 +642,9 @@ static bool ms__thought_holds(const ms__item *thought)
 static bool ms__id_char(const ms_profile *profile, char c)
 {
     if (profile->ids == MS_IDS_ANY) return true;
+    if (c == '.' || c == ':') return profile->ids == MS_IDS_DOTTED;
     return ms__is_word_char(c) &&
-           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+           (profile->ids != MS_IDS_ALNUM || (c != '_' && c != '-'));
 }
 
 static bool ms__id_fits(const ms_profile *profile, ms_str id)

@@ -313,7 +313,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
+    if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
@@ -369,12 +369,17 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
     const ms__wire *wire = &ms__wires[profile->wire];
-    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+    bool inside = profile->system == MS_SYSTEM_INSIDE;
+    if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
+    else if (inside && (!wire->system || !wire->prompt))
+        field = "profile.system", why = "this wire has no system text both in a member "
+                                        "of its own and in its list";
+    else if (!ms__system_apart(profile) &&
+             (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
         field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
@@ -499,7 +504,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
+    if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));

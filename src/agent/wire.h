@@ -67,8 +67,8 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
-    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_DOTTED, 1, 64, 64, true,
+     false, MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -128,6 +128,7 @@ enum ms__wire_rule {
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__SYSTEM_AFTER = 262144,      /* system text stands only after a user's message */
     MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
 };
 
@@ -162,7 +163,7 @@ static const ms__wire ms__wires[] = {
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
-    {NULL, "{\"role\":\"user\",\"content\":%c}",
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
@@ -181,7 +182,7 @@ static const ms__wire ms__wires[] = {
      NULL, "signature", "citations caller toolset_name", 'a',
      MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
-     MS__TOOLS_TYPED}, /* anthropic */
+     MS__TOOLS_TYPED | MS__SYSTEM_AFTER}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -402,6 +403,12 @@ static const struct ms__item_type {
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
 {
     return (wire->rules & (unsigned)rule) != 0;
+}
+
+/* Returns whether the first system text is a member of the request. */
+static bool ms__system_apart(const ms_profile *profile)
+{
+    return profile->system == MS_SYSTEM_SEPARATE || profile->system == MS_SYSTEM_INSIDE;
 }
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)

@@ -179,7 +179,7 @@ typedef struct ms_request_desc {
 /* The counts of a projection: messages of the history, or where marked with a star,
  * written items. */
 typedef struct ms_project_report {
-    ms_str system;            /* MS_SYSTEM_SEPARATE: the system text of the request, in
+    ms_str system;            /* MS_SYSTEM_SEPARATE, _INSIDE: the system text, in
                                  the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */

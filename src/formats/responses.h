@@ -38,13 +38,13 @@ static bool ms__is_client_search(ms_str item)
              ms_json_string_is(by, MS_STR("server")));
 }
 
-/* Returns whether the server answers a custom call itself: xAI does, for tools of its own,
- * whose calls have ids of that form. */
+/* Returns whether the server answers a custom call itself: xAI does, for tools of its
+ * own, whose calls have ids of that form. */
 static bool ms__is_server_call(ms_str item)
 {
     ms_str id, text;
-    return ms_json_member(item, MS_STR("call_id"), &id) && ms__string_between(id, &text) &&
-           ms__starts_with(text, MS_STR("xs_call_"));
+    return ms_json_member(item, MS_STR("call_id"), &id) &&
+           ms__string_between(id, &text) && ms__starts_with(text, MS_STR("xs_call_"));
 }
 
 /* ---- Values. */

@@ -958,6 +958,21 @@ controls()
         ms__tools_end ' && !ms__has_member(last, "defer_loading")' ''
     control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
         ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
+    control custom_call_of_the_server_is_open gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        ms__answer_item_kind 'ms__is_server_call(item)' 'false'
+    control custom_call_of_the_server_is_read_as_a_call gcc test_formats \
+        openai-responses/custom_call_that_the_server_answers_is_kept_whole 100 \
+        ms__item_form 'if (ms__is_server_call(item)) return NULL;' ''
+    control system_text_after_assistant_text_stays gcc test_request \
+        system_text_stays_inside_of_a_list_when_the_profile_has_it_there 100 \
+        ms__system_settle '|| after)' '|| true)'
+    control system_text_begins_a_window gcc test_request \
+        system_text_stays_inside_of_a_list_when_the_profile_has_it_there 100 \
+        ms__list_make '!apart && *at' '*at'
+    control dots_of_ids_are_renamed gcc test_project \
+        ids_differ_and_keep_the_rule_of_any_profile 100 \
+        ms__id_char 'return profile->ids == MS_IDS_DOTTED;' 'return false;'
     control response_named_after_an_edit gcc test_previous \
         request_sends_all_when_the_server_has_something_else 100 \
         ms__previous_use 'ms__list_sum(p, last) != r->sent.of ||' ''
