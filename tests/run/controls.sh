@@ -959,7 +959,7 @@ controls()
     control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
         ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
     control custom_call_of_the_server_is_open gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_item_kind 'ms__is_server_call(item)' 'false'
     control custom_call_of_the_server_is_read_as_a_call gcc test_formats \
         openai-responses/custom_call_that_the_server_answers_is_kept_whole 100 \
@@ -1802,10 +1802,10 @@ controls()
         block_of_another_kind_is_kept_when_it_comes 100 \
         ms__item_as_raw 'p->report.raw_left_out++;' ''
     control citations_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_part_cited 'if (list->len == 0) return;' 'return;'
     control members_of_a_block_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_keeps 'ms__answer_has_more(block, held)' 'false'
     control first_attempt_stays gcc test_answer \
         answer_begins_anew_when_a_second_message_starts 100 \
@@ -1856,10 +1856,10 @@ controls()
         ms__answer_step_ends 'if (parsed) ms__answer_put(a, &all, args);' \
         'ms__answer_put(a, &all, MS_STR("{}"));'
     control steps_of_the_client_come_again gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_interactions '!ms_json_string_is(of, MS_STR("user_input")) &&' ''
     control annotations_of_a_stream_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_contents 'ms__answer_put(a, &notes, each.value);' 'notes.len = 0;'
     control pictures_of_a_step_are_not_counted gcc test_answer \
         pictures_in_a_step_are_counted_for_another_provider 100 \
@@ -1874,13 +1874,13 @@ controls()
         item_that_was_read_is_made_anew_when_it_was_edited 100 \
         ms__item_read '(ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED))' 'false'
     control items_of_responses_are_made_anew gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__item_whole 'item->raw = whole;' ''
     control items_that_are_done_come_twice gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_item 'part->bufs[MS__ANSWER_BODY].len = 0;' ''
     control result_of_a_shell_is_that_of_a_function gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__item_whole 'item->reply = t->reply,' ''
     control calls_without_ids_have_none gcc test_request \
         results_find_calls_without_ids_in_any_order 100 \

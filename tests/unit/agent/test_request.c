@@ -385,7 +385,7 @@ TEST(system_text_stays_inside_of_a_list_when_the_profile_has_it_there)
             "'tool_result','tool_use_id':'x','content':'r'}]},{'role':'system','content':"
             "'work\\n\\nfast'}],'max_tokens':4096}");
     assert_int_equal(report.wrapped, 0);
-    desc.opts.newest = 4; /* the window begins with it */
+    desc.opts.newest = 5; /* the window begins with it */
     assert_true(has_text(body_of(&desc, &report), "[{\"role\":\"user\",\"content\":\"(The "));
     desc.opts.newest = 0;
     add(ms_assistant_message(ms_text("a")));
