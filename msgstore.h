@@ -30428,7 +30428,11 @@ enum ms__wire_rule {
 
 #define MS__OWN "model system systemInstruction messages contents tools"
 #define MS__HTTP "https:// http://"
-#define MS__INPUT_IMAGE "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":\""
+#define MS__INPUT_IMAGE(by)                                                              \
+    "{\"type\":\"input_image\",\"detail\":\"auto\",\"" by "\":\""
+#define MS__STEP_DATA(type)                                                              \
+    "{\"type\":\"" type "\",\"data\":\"%d\",\"mime_type\":\"%m\"}"
+#define MS__STEP_URI(type) "{\"type\":\"" type "\",\"uri\":\"%d\"}"
 #define MS__CHAT_TOOL                                                                    \
     "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -30513,7 +30517,8 @@ static const ms__wire ms__wires[] = {
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
      NULL, "", "", NULL,
      "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
-     MS__INPUT_IMAGE "data:%m;base64,%d\"}", MS__INPUT_IMAGE "%d\"}",
+     MS__INPUT_IMAGE("image_url") "data:%m;base64,%d\"}",
+     MS__INPUT_IMAGE("image_url") "%d\"}",
      "%s", NULL,
      "{\"type\":\"function_call\",\"call_id\":%i,\"name\":%n,\"arguments\":%x}", NULL,
      "{\"type\":\"custom_tool_call\",\"call_id\":%i,\"name\":%n,\"input\":%x}",
@@ -30546,8 +30551,7 @@ static const ms__wire ms__wires[] = {
     {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
      "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
      "{\"type\":\"text\",\"text\":",
-     "{\"type\":\"image\",\"data\":\"%d\",\"mime_type\":\"%m\"}",
-     "{\"type\":\"image\",\"uri\":\"%d\"}", "%s", NULL,
+     MS__STEP_DATA("image"), MS__STEP_URI("image"), "%s", NULL,
      "{\"type\":\"function_call\",\"id\":%i,\"name\":%n,\"arguments\":%o}", NULL, NULL,
      NULL,
      "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
@@ -30623,8 +30627,7 @@ static const ms__file_form ms__responses_files[] = {
      MS__INPUT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}"},
     {MS__FILE_DOCUMENT, 'u', MS__INPUT_FILE "\"file_url\":\"%d\"}"},
     {MS__FILE_DOCUMENT, 'o', MS__INPUT_FILE "\"file_id\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'o',
-     "{\"type\":\"input_image\",\"detail\":\"auto\",\"file_id\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'o', MS__INPUT_IMAGE("file_id") "%d\"}"},
     MS__FILE_END};
 static const ms__file_form ms__bedrock_files[] = {
     {MS__FILE_DOCUMENT, 'd',
@@ -30634,14 +30637,13 @@ static const ms__file_form ms__bedrock_files[] = {
      "{\"audio\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}"},
     MS__FILE_END};
 static const ms__file_form ms__interactions_files[] = {
-    {MS__FILE_DOCUMENT, 'd',
-     "{\"type\":\"document\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_SOUND, 'd', "{\"type\":\"audio\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_DOCUMENT, 'u', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'u', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_DOCUMENT, 'g', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'g', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'g', "{\"type\":\"image\",\"uri\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'd', MS__STEP_DATA("document")},
+    {MS__FILE_SOUND, 'd', MS__STEP_DATA("audio")},
+    {MS__FILE_DOCUMENT, 'u', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'u', MS__STEP_URI("audio")},
+    {MS__FILE_DOCUMENT, 'g', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'g', MS__STEP_URI("audio")},
+    {MS__FILE_PICTURE, 'g', MS__STEP_URI("image")},
     MS__FILE_END};
 
 /* Of each wire, in their order. */
