@@ -330,7 +330,8 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
         return;
     }
     ms__answer_part_begins(a, part);
-    ms__answer_part_open(a, part);
+    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
+        ms__answer_part_open(a, part); /* it holds when it is whole */
 }
 
 /* Returns whether a stream began an item that was not done. */

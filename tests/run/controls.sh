@@ -1776,13 +1776,13 @@ controls()
         ms__request_empty 'memory && ms_next(it)' 'false'
     control profile_without_a_place_for_system_text gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__profile_check 'profile->system != MS_SYSTEM_SEPARATE && !wire->system' 'false'
+        ms__profile_check '!ms__system_apart(profile) &&' 'false &&'
     control profile_with_pictures_by_url gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
         ms__profile_check 'profile->images && profile->image_urls && !wire->url' 'false'
     control system_member_that_a_wire_has_not gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__request_check 'MS_SYSTEM_SEPARATE && !wire->prompt' 'false'
+        ms__request_check 'ms__system_apart(desc->profile) && !wire->prompt' 'false'
     control assistant_text_stays_last gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
         ms__text_ends '!p->profile->end_text ||' 'true ||'
@@ -1839,6 +1839,10 @@ controls()
         'bool all = true;'
     control compaction_of_a_stream_is_empty gcc test_answer compaction_of_a_stream_is_whole 100 \
         ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
+    control compaction_begins_as_a_block gcc test_answer \
+        compaction_of_a_stream_is_one_when_it_is_done 100 \
+        ms__answer_item_begins '!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction"))' \
+        'true'
     control content_of_a_failed_compaction_is_gone gcc test_answer \
         compaction_of_a_stream_is_whole 100 \
         ms__answer_part_later 'if (!values[i].ptr)' 'if (false)'
