@@ -109,7 +109,7 @@
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
  *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
  *                   [format-table] [shorten]
- *                   [wire] [items] [parts] [project] [emit] [request]
+ *                   [wire] [items] [parts] [project] [emit] [previous] [request]
  *                   [answer-parts] [answer-events] [answer] [compact] [task]
  *                   [session] [arrays-end]
  *
@@ -1464,6 +1464,12 @@ typedef enum ms_cache {
     MS_CACHE_1H               /* an hour; writing it costs more */
 } ms_cache;
 
+/* What a request had, for the answer to it. Zeroed: unknown. */
+typedef struct ms_sent {
+    uint64_t read;            /* messages of the history */
+    uint64_t of;              /* hash of its list; 0: opts.previous was not set */
+} ms_sent;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -1506,6 +1512,15 @@ typedef struct ms_project_opts {
     ms_str cache_key;         /* of requests that begin alike, for openai and
                                  openai-responses: their prompt_cache_key, unless extra
                                  has one; absent: none */
+    bool previous;            /* of ms_request, for openai-responses and
+                                 gemini-interactions: the server keeps its responses
+                                 (store is true), and the request names the newest one
+                                 of the history and has only what neither that one nor
+                                 its own request had. All is sent where the list does
+                                 not begin as that request did: report->
+                                 previous_unusable. Set desc.sent for ms_answer. If the
+                                 server has lost the response, repeat without it. Other
+                                 providers get all */
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
     bool shorten;             /* shortens assistant text as ms_shorten_message does */
@@ -1543,6 +1558,8 @@ typedef struct ms_request_desc {
                                  replaces that of the profile */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
+    ms_sent sent;              /* report->sent of its own request: a later one can name
+                                  the response then. Zeroed: none does */
     ms_type text_type;         /* of its texts, which says for whom they are.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
@@ -1558,7 +1575,7 @@ typedef struct ms_request_desc {
 /* The counts of a projection: messages of the history, or where marked with a star,
  * written items. */
 typedef struct ms_project_report {
-    ms_str system;            /* MS_SYSTEM_SEPARATE: the system text of the request, in
+    ms_str system;            /* MS_SYSTEM_SEPARATE, _INSIDE: the system text, in
                                  the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
@@ -1596,14 +1613,23 @@ typedef struct ms_project_report {
     uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
+    uint64_t previous_seq;    /* of the first message of the response that the request
+                                 names; 0: none */
+    uint64_t held;            /* not sent, since the server has them with that response */
+    uint64_t previous_unusable; /* 1: a response is there, but all is sent: what its
+                                 request had was edited, hidden, compacted or answered
+                                 since, the window moved, a message of it is not as it
+                                 came, or nothing is new */
+    ms_sent sent;             /* with opts.previous: for ms_answer */
 } ms_project_report;
 
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
  * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
  * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
  * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
- * another provider's form, extra has a member of the request's own, thinking takes all of
- * max_tokens, or a profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
+ * another provider's form, extra has a member of the request's own, or with opts.previous
+ * names a response, a conversation or store, thinking takes all of max_tokens, or a
+ * profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
  * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
  * must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
@@ -3007,13 +3033,18 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
     MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_SEPARATE        /* a member of the request; later ones are user text */
+    MS_SYSTEM_SEPARATE,       /* a member of the request; later ones are user text */
+    MS_SYSTEM_INSIDE          /* a member of the request; later ones are messages where
+                                 they stand: for anthropic with models that take them
+                                 (Claude Opus 4.8 and later), which is after a user's
+                                 message or results, else user text */
 } ms_system_place;
 
 typedef enum ms_call_ids {
     MS_IDS_ANY,               /* any text */
     MS_IDS_WORD,              /* letters, digits, '_' and '-' */
-    MS_IDS_ALNUM              /* letters and digits */
+    MS_IDS_ALNUM,             /* letters and digits */
+    MS_IDS_DOTTED             /* letters, digits, '_', '-', '.' and ':' */
 } ms_call_ids;
 
 typedef enum ms_wire {        /* how messages, requests and answers are written */
@@ -3294,6 +3325,8 @@ struct ms_answer_stream {
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
+    ms_buf response;           /* the id of the response; empty: the server keeps none */
+    uint64_t sum;              /* hash of all messages */
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
     bool in_line, in_comment, begun, at_once;
@@ -29630,6 +29663,15 @@ static bool ms__is_client_search(ms_str item)
              ms_json_string_is(by, MS_STR("server")));
 }
 
+/* Returns whether the server answers a custom call itself: xAI does, for tools of its
+ * own, whose calls have ids of that form. */
+static bool ms__is_server_call(ms_str item)
+{
+    ms_str id, text;
+    return ms_json_member(item, MS_STR("call_id"), &id) &&
+           ms__string_between(id, &text) && ms__starts_with(text, MS_STR("xs_call_"));
+}
+
 /* ---- Values. */
 
 /* Reads content that is one value: a string, or a list of the user's that has pictures
@@ -29846,6 +29888,9 @@ static const ms__object_form *ms__item_form(ms_str item)
     case 'k':
         i += !ms_json_member(item, MS_STR("action"), &value) ||
              ms_json_kind_of(value) != MS_JSON_OBJECT;
+        break;
+    case 'C':
+        if (ms__is_server_call(item)) return NULL;
         break;
     case 'f':
     case 'F':
@@ -30561,8 +30606,8 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
-    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_DOTTED, 1, 64, 64, true,
+     false, MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -30594,6 +30639,8 @@ typedef struct ms__wire {
     const char *tools, *most;       /* after them: the tools, max_tokens */
     const char *always;             /* members that stand in it unless extra has them:
                                        names, each with its value after it */
+    const char *previous;           /* the member that names a response of the server,
+                                       then others that do; NULL: it keeps none */
     const char *own;                /* members that extra must not have */
     const char *tool_members;       /* one tells that a tool has this wire's form */
     const char *tool;               /* this form, for errors */
@@ -30623,12 +30670,17 @@ enum ms__wire_rule {
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__SYSTEM_AFTER = 262144,      /* system text stands only after a user's message */
     MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
 };
 
 #define MS__OWN "model system systemInstruction messages contents tools"
 #define MS__HTTP "https:// http://"
-#define MS__INPUT_IMAGE "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":\""
+#define MS__INPUT_IMAGE(by)                                                              \
+    "{\"type\":\"input_image\",\"detail\":\"auto\",\"" by "\":\""
+#define MS__STEP_DATA(type)                                                              \
+    "{\"type\":\"" type "\",\"data\":\"%d\",\"mime_type\":\"%m\"}"
+#define MS__STEP_URI(type) "{\"type\":\"" type "\",\"uri\":\"%d\"}"
 #define MS__CHAT_TOOL                                                                    \
     "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -30642,7 +30694,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
@@ -30653,11 +30705,11 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
-    {NULL, "{\"role\":\"user\",\"content\":%c}",
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
@@ -30670,13 +30722,13 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
      NULL, "signature", "citations caller toolset_name", 'a',
      MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
-     MS__TOOLS_TYPED}, /* anthropic */
+     MS__TOOLS_TYPED | MS__SYSTEM_AFTER}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -30687,7 +30739,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
@@ -30707,13 +30759,14 @@ static const ms__wire ms__wires[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_SOUNDS | MS__RESULT_OUTCOME}, /* pydantic-ai */
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
      NULL, "", "", NULL,
      "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
-     MS__INPUT_IMAGE "data:%m;base64,%d\"}", MS__INPUT_IMAGE "%d\"}",
+     MS__INPUT_IMAGE("image_url") "data:%m;base64,%d\"}",
+     MS__INPUT_IMAGE("image_url") "%d\"}",
      "%s", NULL,
      "{\"type\":\"function_call\",\"call_id\":%i,\"name\":%n,\"arguments\":%x}", NULL,
      "{\"type\":\"custom_tool_call\",\"call_id\":%i,\"name\":%n,\"input\":%x}",
@@ -30721,6 +30774,7 @@ static const ms__wire ms__wires[] = {
      "\"model\":%s,", "\"instructions\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"max_output_tokens\":%j",
      "store\0false\0include\0[\"reasoning.encrypted_content\"]\0",
+     "previous_response_id conversation",
      "model instructions input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
@@ -30736,6 +30790,7 @@ static const ms__wire ms__wires[] = {
      "{\"toolResult\":{\"toolUseId\":%i,\"content\":[%l]%E}}", ",%b",
      NULL, "\"system\":[{\"text\":%s}],", "\"messages\":",
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
+     NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
      NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST |
@@ -30744,14 +30799,14 @@ static const ms__wire ms__wires[] = {
     {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
      "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
      "{\"type\":\"text\",\"text\":",
-     "{\"type\":\"image\",\"data\":\"%d\",\"mime_type\":\"%m\"}",
-     "{\"type\":\"image\",\"uri\":\"%d\"}", "%s", NULL,
+     MS__STEP_DATA("image"), MS__STEP_URI("image"), "%s", NULL,
      "{\"type\":\"function_call\",\"id\":%i,\"name\":%n,\"arguments\":%o}", NULL, NULL,
      NULL,
      "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
      "\"model\":%s,", "\"system_instruction\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"generation_config\":{\"max_output_tokens\":%j}",
-     "store\0false\0", "model system_instruction input tools", "parameters",
+     "store\0false\0", "previous_interaction_id",
+     "model system_instruction input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
@@ -30764,7 +30819,7 @@ static const ms__wire ms__wires[] = {
      NULL, NULL,
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* cohere */
@@ -30833,8 +30888,7 @@ static const ms__file_form ms__responses_files[] = {
      MS__INPUT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}"},
     {MS__FILE_DOCUMENT, 'u', MS__INPUT_FILE "\"file_url\":\"%d\"}"},
     {MS__FILE_DOCUMENT, 'o', MS__INPUT_FILE "\"file_id\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'o',
-     "{\"type\":\"input_image\",\"detail\":\"auto\",\"file_id\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'o', MS__INPUT_IMAGE("file_id") "%d\"}"},
     MS__FILE_END};
 static const ms__file_form ms__bedrock_files[] = {
     {MS__FILE_DOCUMENT, 'd',
@@ -30844,14 +30898,13 @@ static const ms__file_form ms__bedrock_files[] = {
      "{\"audio\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}"},
     MS__FILE_END};
 static const ms__file_form ms__interactions_files[] = {
-    {MS__FILE_DOCUMENT, 'd',
-     "{\"type\":\"document\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_SOUND, 'd', "{\"type\":\"audio\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_DOCUMENT, 'u', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'u', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_DOCUMENT, 'g', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'g', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'g', "{\"type\":\"image\",\"uri\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'd', MS__STEP_DATA("document")},
+    {MS__FILE_SOUND, 'd', MS__STEP_DATA("audio")},
+    {MS__FILE_DOCUMENT, 'u', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'u', MS__STEP_URI("audio")},
+    {MS__FILE_DOCUMENT, 'g', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'g', MS__STEP_URI("audio")},
+    {MS__FILE_PICTURE, 'g', MS__STEP_URI("image")},
     MS__FILE_END};
 
 /* Of each wire, in their order. */
@@ -30907,6 +30960,12 @@ static const struct ms__item_type {
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
 {
     return (wire->rules & (unsigned)rule) != 0;
+}
+
+/* Returns whether the first system text is a member of the request. */
+static bool ms__system_apart(const ms_profile *profile)
+{
+    return profile->system == MS_SYSTEM_SEPARATE || profile->system == MS_SYSTEM_INSIDE;
 }
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)
@@ -30974,7 +31033,8 @@ typedef struct ms__item {
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
-    uint64_t read;            /* its message is the n-th that was read */
+    uint64_t read;            /* its message is the n-th that was read; 0: made up */
+    unsigned response;        /* its message is of that ms__response; 0: of none */
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
@@ -31019,6 +31079,16 @@ typedef struct ms__compaction {
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;
+
+/* The newest response that the server keeps, of those in the history. */
+typedef struct ms__response {
+    ms_str id;                /* a JSON string */
+    unsigned number;          /* the n-th in the history; 0: there is none */
+    ms_sent sent;             /* what its request had */
+    uint64_t messages, sum;   /* as they came: how many, and their hash */
+    uint64_t found, sum_found; /* as they are now */
+    uint64_t seq;             /* of the first one */
+} ms__response;
 
 enum {
     MS__NAME_ID,
@@ -31083,6 +31153,9 @@ typedef struct ms__projector {
     ms_str where;               /* of the first message that was read */
     bool several;               /* messages of several locations were read */
     const char *asked_member;   /* of a request for a compaction: its own member */
+    ms__response previous;      /* see [previous] */
+    unsigned response;          /* that of the message which is being read; 0: none */
+    unsigned held;              /* the response whose items the server has; 0: none */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */
@@ -32068,6 +32141,35 @@ static bool ms__is_own(const ms__projector *p, const ms_envelope *m)
     return ms__signed(p, m).ptr != NULL;
 }
 
+/* Notes of which response of the server a message is. The first message of a response has
+ * what its request had, see [previous]. */
+static void ms__response_note(ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, kept, id;
+    ms__response *r = &p->previous;
+    p->response = 0;
+    if (!p->opts.previous || ms__is_anothers(p, m)) return;
+    all = ms__signed(p, m);
+    if (!all.ptr || !ms_json_member(all, MS_STR("response"), &kept) ||
+        !ms_json_member(kept, MS_STR("id"), &id))
+        return;
+    uint64_t of = 0;
+    if (ms__member_u64(kept, MS_STR("of"), &of)) {
+        r->number++;
+        r->id = id;
+        r->seq = m->seq;
+        r->sent.of = of;
+        r->sent.read = r->messages = r->sum = r->found = r->sum_found = 0;
+        (void)ms__member_u64(kept, MS_STR("read"), &r->sent.read);
+        (void)ms__member_u64(kept, MS_STR("messages"), &r->messages);
+        (void)ms__member_u64(kept, MS_STR("sum"), &r->sum);
+    }
+    if (r->number == 0 || !ms_str_equal(id, r->id)) return;
+    r->found++;
+    r->sum_found = ms__answer_sum(r->sum_found, m);
+    p->response = r->number;
+}
+
 /* Makes an item of a provider's blocks as they are. For another provider, or model, only
  * the texts among them remain. */
 static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -32330,17 +32432,24 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     *text = ms__concat3(p, source, *text, ms__absent());
 }
 
+/* Makes user text of system text. */
+static void ms__system_wrap(ms__projector *p, ms__item *item)
+{
+    ms_str *text = &item->text.text;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    *text = ms__concat3(p, MS_STR("<context>\n"), *text, MS_STR("\n</context>"));
+}
+
 /* Makes system text, or user text where the profile allows no system text. */
 static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
     if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
-        ms__is_blank(text))
+        p->profile->system == MS_SYSTEM_INSIDE || ms__is_blank(text))
         return;
-    item->kind = MS__ITEM_USER;
-    p->report.wrapped++;
-    item->text.text = ms__concat3(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+    ms__system_wrap(p, item);
 }
 
 /* Makes text of the assistant, shortened on request. */
@@ -32380,6 +32489,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->read = p->report.read;
+    item->response = p->response;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -32483,8 +32593,9 @@ static bool ms__thought_holds(const ms__item *thought)
 static bool ms__id_char(const ms_profile *profile, char c)
 {
     if (profile->ids == MS_IDS_ANY) return true;
+    if (c == '.' || c == ':') return profile->ids == MS_IDS_DOTTED;
     return ms__is_word_char(c) &&
-           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+           (profile->ids != MS_IDS_ALNUM || (c != '_' && c != '-'));
 }
 
 static bool ms__id_fits(const ms_profile *profile, ms_str id)
@@ -32954,6 +33065,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     p->report.read++;
     if (p->report.read == 1) p->where = m->location;
     p->several = p->several || !ms_str_equal(p->where, m->location);
+    ms__response_note(p, m);
     if (m->type == MS_T_COMPACTION) {
         p->answer = NULL;
         ms__compaction_add(p, m);
@@ -33429,6 +33541,20 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
 
+/* Makes user text of system text that stands after neither a user's message nor
+ * results. */
+static void ms__system_settle(ms__projector *p)
+{
+    const ms__group *before = NULL;
+    for (ms__group *g = p->first; g; before = g, g = g->next) {
+        bool after = before && (before->has_calls || before->kind != MS__ITEM_ASSISTANT);
+        if (g->kind != MS__ITEM_SYSTEM || after) continue;
+        g->kind = MS__ITEM_USER;
+        for (ms__item *item = g->first; item; item = item->next)
+            ms__system_wrap(p, item);
+    }
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -33437,10 +33563,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (p->summary) p->summary->next = start;
     if (p->summary) start = p->summary;
-    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
+    bool apart = ms__system_apart(profile);
+    if (p->pinned && !apart) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
-    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (!apart && *at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
     bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
     if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
@@ -33469,6 +33596,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (apart && ms__has_rule(p->wire, MS__SYSTEM_AFTER)) ms__system_settle(p);
 }
 
 /* ---- Texts and files. */
@@ -33508,15 +33636,19 @@ static void ms__out_each(ms__projector *p, ms_str values)
 /* Adds the text or the parts of an item to the message that is being written. */
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
-    ms__element *x = item->parts;
-    if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
-    if (!x) return;
-    if (!item->parts) x->text = item->text.text;
-    if (!item->parts) x->glued = item->glued;
+    const ms__element *part = item->parts;
     if (p->parts) p->report.merged++;
     else p->parts_end = &p->parts;
-    *p->parts_end = x;
-    while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
+    do { /* copies: a list may be written more than once */
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+        if (!x) return;
+        if (part) *x = *part;
+        else x->text = item->text.text, x->glued = item->glued;
+        if (part) part = part->next;
+        x->next = NULL;
+        *p->parts_end = x;
+        p->parts_end = &x->next;
+    } while (part);
 }
 
 /* Returns the item after one of a run whose last group is `last`, or NULL. */
@@ -33862,6 +33994,24 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Step 8: runs become messages. */
 
+/* Returns whether the server has an item, with the response that the request names. */
+static bool ms__is_held(const ms__projector *p, const ms__item *item)
+{
+    return p->held != 0 && item->response == p->held;
+}
+
+/* Returns whether a run of the assistant has something to write, of what is not a
+ * result. */
+static bool ms__run_says(const ms__projector *p, const ms__group *from,
+                         const ms__group *last)
+{
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (!ms__is_held(p, item) &&
+            (item->kind != MS__ITEM_THOUGHT || ms__thought_goes(p, item)))
+            return true;
+    return false;
+}
+
 /* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
  * has to be there: where that is left out, so is the id. */
 static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
@@ -33901,6 +34051,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         const char *form = wire->call;
+        if (ms__is_held(p, item)) continue;
         if (item->kind == MS__ITEM_CALL) {
             if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
                 form = wire->sibling;
@@ -34005,7 +34156,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 {
     const ms__group *last = ms__run_last(from);
     ms__gather(p, from, last);
-    ms__message_begin(p);
+    if (!p->held || from->kind != MS__ITEM_ASSISTANT || ms__run_says(p, from, last))
+        ms__message_begin(p);
     if (from->kind == MS__ITEM_ASSISTANT) {
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;
@@ -34048,6 +34200,112 @@ static void ms__emit_list(ms__projector *p)
         if (marked) ms__mark_end(p, p->mark->message_tail);
     }
     ms__out(p, "]");
+}
+
+/* ==== [previous] the request names the response before it ==========================
+ * Some servers keep their responses: a request that names one has only what is new. What
+ * the server knows then is the list of the request before, and its response. ms_request
+ * reports how many messages it has read, and a hash of the list that a server without a
+ * memory would get. ms_answer stores both with the id of the response, in `signed` of
+ * each message:
+ *     "response": {"id": "resp_1"}, of the first one also
+ *     {"read": 7, "of": hash of the list, "messages": 3, "sum": hash of the messages}
+ *
+ *   messages read   1 2 3 4 | 5       6 7       8
+ *   of the list     request | other   response  result
+ *   sent next                 other             result
+ *
+ * The request before had the first `read` messages of the history: what others have
+ * appended before the response came stands after them, and is sent. It names the
+ * newest response of its provider and model.
+ * (PV1) A response is named only if the first `read` messages make the same bytes as
+ *       they did, and all messages of the response are as they came. So an edit, a
+ *       rewind, a compaction, a late result or another window start sends all.
+ * (PV2) Of all messages that are read, those are left out that the whole list leaves out,
+ *       the first `read` ones, and those of the response. No other is.
+ * Cost: with opts.previous the list is made three times.
+ * ================================================================================== */
+
+/* Returns whether the request asks its server to keep responses. */
+static bool ms__keeps_responses(const ms__projector *p)
+{
+    return p->opts.previous && p->wire->previous;
+}
+
+/* Adds bytes to a hash, which does not depend on how they are divided: FNV-1a. */
+static ms_result ms__sum_write(void *ctx, const char *bytes, size_t len)
+{
+    uint64_t *sum = (uint64_t *)ctx;
+    for (size_t i = 0; i < len; i++)
+        *sum = (*sum ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    return MS_OK;
+}
+
+/* Returns the hash of the list up to a group; `last` NULL: of all. */
+static uint64_t ms__list_sum(ms__projector *p, ms__group *last)
+{
+    uint64_t sum = 0xCBF29CE484222325u, merged = p->report.merged;
+    ms__group *rest = last ? last->next : NULL;
+    if (last) last->next = NULL;
+    ms_json_init(&p->json, ms__sum_write, &sum, false);
+    ms__emit_list(p);
+    (void)ms_json_finish(&p->json);
+    if (last) last->next = rest;
+    p->comma = false;
+    p->report.merged = merged;
+    return sum ? sum : 1;
+}
+
+/* Returns the last group of what the request of the response had; NULL: none. Made-up
+ * groups follow the one for which they were made. */
+static ms__group *ms__previous_last(const ms__projector *p)
+{
+    ms__group *last = NULL;
+    for (ms__group *g = p->first; g; last = g, g = g->next)
+        if (g->first->read > p->previous.sent.read) break;
+    return last;
+}
+
+/* Returns whether the groups after the last one have what the server lacks, and calls of
+ * the response have the ids and the form that it knows. */
+static bool ms__previous_fits(const ms__projector *p, const ms__group *last)
+{
+    bool some = false;
+    for (const ms__group *g = last->next; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next) {
+            bool its = item->response == p->previous.number;
+            if (its && item->kind == MS__ITEM_CALL && !item->raw.ptr) return false;
+            bool silent = item->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, item);
+            some = some || item->result || (!its && !silent);
+        }
+    return some;
+}
+
+/* Counts messages that are not sent, since the server has them. */
+static void ms__previous_count(ms__projector *p, const ms__group *last)
+{
+    const ms__group *g = p->first;
+    for (; g != last->next; g = g->next) p->report.held += g->count;
+    p->report.held += p->previous.found;
+}
+
+/* Notes what the request has, and takes from it what the server has. */
+static MS__NOINLINE void ms__previous_use(ms__projector *p)
+{
+    const ms__response *r = &p->previous;
+    p->report.sent.read = p->report.read;
+    p->report.sent.of = ms__list_sum(p, NULL);
+    if (r->number == 0) return;
+    ms__group *last = ms__previous_last(p);
+    p->report.previous_unusable = 1;
+    if (!last || r->found != r->messages || r->sum_found != r->sum ||
+        ms__list_sum(p, last) != r->sent.of || !ms__previous_fits(p, last))
+        return;
+    ms__previous_count(p, last);
+    p->report.previous_unusable = 0;
+    p->report.previous_seq = r->seq;
+    p->held = r->number;
+    p->first = last->next;
 }
 
 /* ==== [request] a list of messages, or a whole request ===============================
@@ -34291,9 +34549,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
+    if (p->held) {
+        ms__out(p, ",\"");
+        ms__json_bytes(&p->json, p->wire->previous, strcspn(p->wire->previous, " "));
+        ms__out(p, "\":");
+        ms__out_value(p, p->previous.id, true);
+    }
     for (const char *name = p->wire->always; name && *name;) {
         const char *given = name + strlen(name) + 1;
-        if (!desc->extra.ptr || !ms_json_member(desc->extra, ms_str_of(name), &value)) {
+        if (ms__keeps_responses(p) && strcmp(name, "store") == 0)
+            ms__out(p, ",\"store\":true");
+        else if (!ms__has_member(desc->extra, name)) {
             ms__out(p, ",\"");
             ms__out(p, name);
             ms__out(p, "\":");
@@ -34359,7 +34625,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
+    if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
@@ -34376,6 +34642,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole && calls && !desc->tools.ptr && ms__has_rule(p->wire, MS__TOOLS_NEEDED))
         return ms__fail_at(err, MS_E_ARGUMENT, "tools", "the history has calls: this "
                            "provider refuses them in a request without tools");
+    if (whole && ms__keeps_responses(p)) ms__previous_use(p);
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
@@ -34414,12 +34681,17 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
     const ms__wire *wire = &ms__wires[profile->wire];
-    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+    bool inside = profile->system == MS_SYSTEM_INSIDE;
+    if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
+    else if (inside && (!wire->system || !wire->prompt))
+        field = "profile.system", why = "this wire has no system text both in a member "
+                                        "of its own and in its list";
+    else if (!ms__system_apart(profile) &&
+             (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
         field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
@@ -34544,16 +34816,22 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
+    if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
-    while (desc->extra.ptr && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && ms__has_word(wire->own, name))
+    while (desc->extra.ptr && ms_json_next(&it)) {
+        if (!ms__string_between(it.key, &name)) continue;
+        if (ms__has_word(wire->own, name))
             return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
                             "extra must not have it", MS__V(name));
+        if (desc->opts.previous && wire->previous &&
+            (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
+            return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
+                               "%v by itself, extra must not have it", MS__V(name));
+    }
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));
@@ -35135,6 +35413,27 @@ static bool ms__answer_part_compacts(const ms__answer_part *part)
            ms_json_string_is(type, MS_STR("compaction"));
 }
 
+/* Writes of which response a part is; the first one has what its request had, see
+ * [previous]. */
+static void ms__answer_part_response(const ms_answer_stream *a,
+                                     const ms__answer_part *part, ms_json_writer *w)
+{
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("id"));
+    ms_json_put_string(w, ms_buf_text(&a->response));
+    if (part == a->parts) {
+        ms_json_key(w, MS_STR("read"));
+        ms_json_put_u64(w, a->desc.sent.read);
+        ms_json_key(w, MS_STR("of"));
+        ms_json_put_u64(w, a->desc.sent.of);
+        ms_json_key(w, MS_STR("messages"));
+        ms_json_put_u64(w, a->out.messages);
+        ms_json_key(w, MS_STR("sum"));
+        ms_json_put_u64(w, a->sum);
+    }
+    ms_json_end(w);
+}
+
 /* Returns the extra members of a part: `signed` of what only its maker takes, with the
  * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
  * number of the first message, where others wrote between. */
@@ -35163,6 +35462,10 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         const ms_buf *item = &part->bufs[MS__ANSWER_ITEM];
         if (item->len > 0) ms_json_key(&w, MS_STR("item"));
         if (item->len > 0) ms_json_put_raw(&w, ms_buf_text(item));
+        if (a->desc.sent.of != 0 && a->response.len > 0) {
+            ms_json_key(&w, MS_STR("response"));
+            ms__answer_part_response(a, part, &w);
+        }
         if (part->custom) ms_json_key(&w, MS_STR("kind"));
         if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
         if (members->len > 0) {
@@ -35711,6 +36014,8 @@ static const struct ms__answer_call_type {
     {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
+#define MS__CUSTOM_CALL 1 /* its row */
+
 /* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
 static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
 {
@@ -35720,7 +36025,8 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
         if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
     bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
                   ms__starts_with(word, MS_STR("container")); /* the server answers it */
-    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item));
+    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item)) ||
+             (*i == MS__CUSTOM_CALL && ms__is_server_call(item));
     if (*i < n && !hosted) return MS__ANSWER_CALL;
     if (ms_json_string_is(type, MS_STR("message")) ||
         ms_json_string_is(type, MS_STR("model_output")))
@@ -35748,7 +36054,8 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
         return;
     }
     ms__answer_part_begins(a, part);
-    ms__answer_part_open(a, part);
+    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
+        ms__answer_part_open(a, part); /* it holds when it is whole */
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -35797,7 +36104,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_put(a, &part->bufs[MS__ANSWER_ITEM], item);
     if (kind == MS__ANSWER_CALL) {
         const struct ms__answer_call_type *t = &ms__answer_call_types[i];
-        part->custom = i == 1;
+        part->custom = i == MS__CUSTOM_CALL;
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
@@ -36086,6 +36393,7 @@ typedef struct ms__answer_wire {
     const char *holds;        /* a member of each whole answer, for errors */
     const char *model, *stop, *stop_else;
     const char *end;          /* what ends an answer, for errors */
+    const char *kept;         /* `object` of a response that the server may keep */
     const char *counts[MS__COUNTS];
     const char *cached_else;  /* DeepSeek's place of the count of cached tokens */
     bool cached_apart;        /* the input is counted without cached tokens */
@@ -36095,47 +36403,47 @@ typedef struct ms__answer_wire {
 
 static const ms__answer_wire ms__answer_wires[] = {
     {ms__answer_chat, "chat completions", "choices", NULL, false, "x_groq", "choices",
-     "model", ".finish_reason", NULL, "finish_reason",
+     "model", ".finish_reason", NULL, "finish_reason", NULL,
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
      "usage.prompt_cache_hit_tokens", false, false, true},
     {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
-     "done_reason", NULL, "done_reason",
+     "done_reason", NULL, "done_reason", NULL,
      {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
      NULL, false, false, false},
     {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
-     "stop_reason", "delta.stop_reason", "stop_reason",
+     "stop_reason", "delta.stop_reason", "stop_reason", NULL,
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
      NULL, true, false, false},
     {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
-     "modelVersion", ".finishReason", NULL, "finishReason",
+     "modelVersion", ".finishReason", NULL, "finishReason", NULL,
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
      NULL, false, true, false},
-    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
+    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
      {NULL, NULL, NULL, NULL, NULL, NULL}, NULL, false, false,
      false}, /* pydantic-ai */
     {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
-     "model", "incomplete_details.reason", NULL, "response.completed",
+     "model", "incomplete_details.reason", NULL, "response.completed", "response",
      {"usage.input_tokens", "usage.output_tokens",
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
      NULL, false, false, false},
     {ms__answer_bedrock, "Bedrock", NULL, NULL, false, "metadata", "output", NULL,
-     "stopReason", "messageStop.stopReason", "stopReason",
+     "stopReason", "messageStop.stopReason", "stopReason", NULL,
      {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
       "usage.cacheWriteInputTokens", NULL},
      NULL, true, false, false},
     {ms__answer_interactions, "Interactions", NULL, "interaction", false, NULL, "steps",
-     "model", NULL, NULL, "interaction.completed",
+     "model", NULL, NULL, "interaction.completed", "interaction",
      {"usage.total_input_tokens", "usage.total_output_tokens",
       "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
      NULL, false, true, false},
     {ms__answer_cohere, "Cohere", NULL, NULL, false, "delta", "message", "model",
-     "finish_reason", NULL, "finish_reason",
+     "finish_reason", NULL, "finish_reason", NULL,
      {"usage.tokens.input_tokens", "usage.tokens.output_tokens", "usage.cached_tokens",
       NULL, NULL, NULL},
      NULL, false, false, false},
@@ -36166,6 +36474,17 @@ static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *pat
     return word;
 }
 
+/* Reads the id of a response that the server keeps. */
+static void ms__answer_kept(ms_answer_stream *a, ms_str event)
+{
+    const char *kept = ms__answer_wire_of(a)->kept;
+    if (!kept || !ms_json_string_is(ms__json_path(event, "object"), ms_str_of(kept)))
+        return;
+    a->response.len = 0;
+    if (ms_json_kind_of(ms__json_path(event, "store")) != MS_JSON_FALSE)
+        ms__answer_put(a, &a->response, ms__answer_word(a, event, "id"));
+}
+
 /* Reads the counts, the model and the reason to stop. */
 static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
@@ -36181,6 +36500,7 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     ms_str word = ms__answer_word(a, event, wire->stop);
     if (!word.len) word = ms__answer_word(a, event, wire->stop_else);
     if (word.len > 0) ms__answer_stops(a, word);
+    ms__answer_kept(a, event);
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
@@ -36366,6 +36686,7 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     own->arena = desc->arena;
     own->stream = desc->stream;
     own->text_type = desc->text_type;
+    own->sent = desc->sent;
     own->store = memory ? memory->store : desc->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
@@ -36505,9 +36826,12 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
+        a->sum = ms__answer_sum(a->sum, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
     a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
+    if (!a->whole || ms__answer_cut(a)) a->response.len = 0; /* no request goes on */
+    a->out.messages = n;
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
@@ -36521,7 +36845,6 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
                                              is_signed, apart);
         if (part->seq != 0) before = part->seq;
     }
-    a->out.messages = n;
     return all;
 }
 
@@ -36823,6 +37146,7 @@ static MS__NOINLINE ms_result ms__compact_write(const ms_request_desc *desc,
     MS__TRY(ms__compact_truncate(p, plan, err));
     p->compactions = NULL; /* it is in its place */
     p->opts.newest = p->opts.budget = 0;
+    p->opts.previous = false;
     MS__TRY(ms__compact_ask(p, prompt, err));
     p->asked_member = prompt.ptr ? NULL : ms__compact_forms[p->profile->wire].member;
     return ms__project_write(p, desc, true, write, ctx, err);

@@ -144,6 +144,7 @@ extern "C" {
 #include "agent/parts.h"
 #include "agent/project.h"
 #include "agent/emit.h"
+#include "agent/previous.h"
 #include "agent/request.h"
 #include "agent/answer-parts.h"
 #include "agent/answer-events.h"

@@ -1247,6 +1247,7 @@ static const lint_member lint_anthropic_last[] = {
 
 static const lint_shape lint_anthropic_shapes[] = {
     {"user", "ml", lint_anthropic_user, NULL},
+    {"system", "ml", lint_anthropic_user, NULL},
     {"assistant", "m", lint_anthropic_assistant, NULL},
     {"assistant", "l", lint_anthropic_last, NULL},
 };
@@ -1335,7 +1336,11 @@ static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char 
         message = lint_nth(at, i);
         lint_path content = lint_in(&message, "content");
         lint_path role = lint_in(&message, "role");
+        bool after = lint_is(last, "role", "user") || lint_is(last, "role", "system");
         last = it.value;
+        if (lint_is(last, "role", "system") && !after)
+            lint_say(l, &role, lint_get(last, "role"),
+                     "a system message must follow a user message");
         if (i == 0 && lint_is(last, "role", "assistant") && !lint_compacts(last))
             lint_say(l, &role, lint_get(last, "role"), "the first message must be user");
         lint_anthropic_blocks(l, &content, i, lint_get(last, "content"));
@@ -2958,13 +2963,16 @@ enum {
 };
 
 /* Returns whether the provider answers a call itself: a shell of its own, a search, a
- * program and the calls that it makes. */
+ * program and the calls that it makes, and a custom call of xAI's own tools. */
 static bool lint_item_is_hosted(ms_str item)
 {
     ms_str environment = lint_get(item, "environment");
     bool local = environment.ptr == NULL || lint_kind(environment) == LINT_NULL ||
                  lint_is(environment, "type", "local");
-    return !local || lint_is(item, "type", "program") ||
+    ms_str id = lint_get(item, "call_id");
+    bool own = lint_is(item, "type", "custom_tool_call") && id.len > 9 &&
+               memcmp(id.ptr, "\"xs_call_", 9) == 0;
+    return !local || own || lint_is(item, "type", "program") ||
            lint_is(item, "execution", "server") ||
            lint_is(lint_get(item, "caller"), "type", "program");
 }

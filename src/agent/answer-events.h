@@ -290,6 +290,8 @@ static const struct ms__answer_call_type {
     {"tool_search_call", NULL, "call_id", "arguments"},
 };
 
+#define MS__CUSTOM_CALL 1 /* its row */
+
 /* Returns the kind of an item; of a call *i is its row in ms__answer_call_types. */
 static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
 {
@@ -299,7 +301,8 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
         if (ms_json_string_is(type, ms_str_of(ms__answer_call_types[*i].type))) break;
     bool hosted = ms__string_between(ms__json_path(item, "environment.type"), &word) &&
                   ms__starts_with(word, MS_STR("container")); /* the server answers it */
-    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item));
+    hosted = hosted || (*i + 1 == n && !ms__is_client_search(item)) ||
+             (*i == MS__CUSTOM_CALL && ms__is_server_call(item));
     if (*i < n && !hosted) return MS__ANSWER_CALL;
     if (ms_json_string_is(type, MS_STR("message")) ||
         ms_json_string_is(type, MS_STR("model_output")))
@@ -327,7 +330,8 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
         return;
     }
     ms__answer_part_begins(a, part);
-    ms__answer_part_open(a, part);
+    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
+        ms__answer_part_open(a, part); /* it holds when it is whole */
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -376,7 +380,7 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
     ms__answer_put(a, &part->bufs[MS__ANSWER_ITEM], item);
     if (kind == MS__ANSWER_CALL) {
         const struct ms__answer_call_type *t = &ms__answer_call_types[i];
-        part->custom = i == 1;
+        part->custom = i == MS__CUSTOM_CALL;
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, t->id);
         ms__answer_part_put(a, kind, index, MS__ANSWER_ID, item, "id"); /* of a step */
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, item, t->input);
@@ -665,6 +669,7 @@ typedef struct ms__answer_wire {
     const char *holds;        /* a member of each whole answer, for errors */
     const char *model, *stop, *stop_else;
     const char *end;          /* what ends an answer, for errors */
+    const char *kept;         /* `object` of a response that the server may keep */
     const char *counts[MS__COUNTS];
     const char *cached_else;  /* DeepSeek's place of the count of cached tokens */
     bool cached_apart;        /* the input is counted without cached tokens */
@@ -674,47 +679,47 @@ typedef struct ms__answer_wire {
 
 static const ms__answer_wire ms__answer_wires[] = {
     {ms__answer_chat, "chat completions", "choices", NULL, false, "x_groq", "choices",
-     "model", ".finish_reason", NULL, "finish_reason",
+     "model", ".finish_reason", NULL, "finish_reason", NULL,
      {"usage.prompt_tokens", "usage.completion_tokens",
       "usage.prompt_tokens_details.cached_tokens",
       "usage.completion_tokens_details.reasoning_tokens", NULL, NULL},
      "usage.prompt_cache_hit_tokens", false, false, true},
     {ms__answer_ollama, "Ollama", NULL, NULL, false, NULL, "message", "model",
-     "done_reason", NULL, "done_reason",
+     "done_reason", NULL, "done_reason", NULL,
      {"prompt_eval_count", "eval_count", NULL, NULL, NULL, "total_duration"},
      NULL, false, false, false},
     {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
-     "stop_reason", "delta.stop_reason", "stop_reason",
+     "stop_reason", "delta.stop_reason", "stop_reason", NULL,
      {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
       "usage.cache_creation_input_tokens", NULL},
      NULL, true, false, false},
     {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
-     "modelVersion", ".finishReason", NULL, "finishReason",
+     "modelVersion", ".finishReason", NULL, "finishReason", NULL,
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
       "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
       NULL},
      NULL, false, true, false},
-    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL,
+    {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
      {NULL, NULL, NULL, NULL, NULL, NULL}, NULL, false, false,
      false}, /* pydantic-ai */
     {ms__answer_responses, "the Responses API", NULL, "response", false, NULL, "output",
-     "model", "incomplete_details.reason", NULL, "response.completed",
+     "model", "incomplete_details.reason", NULL, "response.completed", "response",
      {"usage.input_tokens", "usage.output_tokens",
       "usage.input_tokens_details.cached_tokens",
       "usage.output_tokens_details.reasoning_tokens", NULL, NULL},
      NULL, false, false, false},
     {ms__answer_bedrock, "Bedrock", NULL, NULL, false, "metadata", "output", NULL,
-     "stopReason", "messageStop.stopReason", "stopReason",
+     "stopReason", "messageStop.stopReason", "stopReason", NULL,
      {"usage.inputTokens", "usage.outputTokens", "usage.cacheReadInputTokens", NULL,
       "usage.cacheWriteInputTokens", NULL},
      NULL, true, false, false},
     {ms__answer_interactions, "Interactions", NULL, "interaction", false, NULL, "steps",
-     "model", NULL, NULL, "interaction.completed",
+     "model", NULL, NULL, "interaction.completed", "interaction",
      {"usage.total_input_tokens", "usage.total_output_tokens",
       "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
      NULL, false, true, false},
     {ms__answer_cohere, "Cohere", NULL, NULL, false, "delta", "message", "model",
-     "finish_reason", NULL, "finish_reason",
+     "finish_reason", NULL, "finish_reason", NULL,
      {"usage.tokens.input_tokens", "usage.tokens.output_tokens", "usage.cached_tokens",
       NULL, NULL, NULL},
      NULL, false, false, false},
@@ -745,6 +750,17 @@ static ms_str ms__answer_word(ms_answer_stream *a, ms_str event, const char *pat
     return word;
 }
 
+/* Reads the id of a response that the server keeps. */
+static void ms__answer_kept(ms_answer_stream *a, ms_str event)
+{
+    const char *kept = ms__answer_wire_of(a)->kept;
+    if (!kept || !ms_json_string_is(ms__json_path(event, "object"), ms_str_of(kept)))
+        return;
+    a->response.len = 0;
+    if (ms_json_kind_of(ms__json_path(event, "store")) != MS_JSON_FALSE)
+        ms__answer_put(a, &a->response, ms__answer_word(a, event, "id"));
+}
+
 /* Reads the counts, the model and the reason to stop. */
 static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 {
@@ -760,6 +776,7 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
     ms_str word = ms__answer_word(a, event, wire->stop);
     if (!word.len) word = ms__answer_word(a, event, wire->stop_else);
     if (word.len > 0) ms__answer_stops(a, word);
+    ms__answer_kept(a, event);
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as

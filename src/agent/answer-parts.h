@@ -401,6 +401,27 @@ static bool ms__answer_part_compacts(const ms__answer_part *part)
            ms_json_string_is(type, MS_STR("compaction"));
 }
 
+/* Writes of which response a part is; the first one has what its request had, see
+ * [previous]. */
+static void ms__answer_part_response(const ms_answer_stream *a,
+                                     const ms__answer_part *part, ms_json_writer *w)
+{
+    ms_json_begin(w, MS_JSON_OBJECT);
+    ms_json_key(w, MS_STR("id"));
+    ms_json_put_string(w, ms_buf_text(&a->response));
+    if (part == a->parts) {
+        ms_json_key(w, MS_STR("read"));
+        ms_json_put_u64(w, a->desc.sent.read);
+        ms_json_key(w, MS_STR("of"));
+        ms_json_put_u64(w, a->desc.sent.of);
+        ms_json_key(w, MS_STR("messages"));
+        ms_json_put_u64(w, a->out.messages);
+        ms_json_key(w, MS_STR("sum"));
+        ms_json_put_u64(w, a->sum);
+    }
+    ms_json_end(w);
+}
+
 /* Returns the extra members of a part: `signed` of what only its maker takes, with the
  * hash of the answer, or of a message with members, unless it is 0; apart: `answer`, the
  * number of the first message, where others wrote between. */
@@ -429,6 +450,10 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         const ms_buf *item = &part->bufs[MS__ANSWER_ITEM];
         if (item->len > 0) ms_json_key(&w, MS_STR("item"));
         if (item->len > 0) ms_json_put_raw(&w, ms_buf_text(item));
+        if (a->desc.sent.of != 0 && a->response.len > 0) {
+            ms_json_key(&w, MS_STR("response"));
+            ms__answer_part_response(a, part, &w);
+        }
         if (part->custom) ms_json_key(&w, MS_STR("kind"));
         if (part->custom) ms_json_put_string(&w, MS_STR("custom"));
         if (members->len > 0) {

@@ -33,6 +33,7 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     own->arena = desc->arena;
     own->stream = desc->stream;
     own->text_type = desc->text_type;
+    own->sent = desc->sent;
     own->store = memory ? memory->store : desc->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
@@ -172,9 +173,12 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
+        a->sum = ms__answer_sum(a->sum, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
     a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
+    if (!a->whole || ms__answer_cut(a)) a->response.len = 0; /* no request goes on */
+    a->out.messages = n;
     m = all;
     for (const ms__answer_part *part = a->parts; part; part = part->next, m++) {
         bool thought = part->kind == MS__ANSWER_THOUGHT;
@@ -188,7 +192,6 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
                                              is_signed, apart);
         if (part->seq != 0) before = part->seq;
     }
-    a->out.messages = n;
     return all;
 }
 

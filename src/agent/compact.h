@@ -181,6 +181,7 @@ static MS__NOINLINE ms_result ms__compact_write(const ms_request_desc *desc,
     MS__TRY(ms__compact_truncate(p, plan, err));
     p->compactions = NULL; /* it is in its place */
     p->opts.newest = p->opts.budget = 0;
+    p->opts.previous = false;
     MS__TRY(ms__compact_ask(p, prompt, err));
     p->asked_member = prompt.ptr ? NULL : ms__compact_forms[p->profile->wire].member;
     return ms__project_write(p, desc, true, write, ctx, err);

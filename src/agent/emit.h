@@ -411,6 +411,20 @@ static bool ms__text_ends(const ms__projector *p, const ms__group *g,
     return !next || (g->last->unfinished && next->kind == MS__ITEM_ASSISTANT);
 }
 
+/* Makes user text of system text that stands after neither a user's message nor
+ * results. */
+static void ms__system_settle(ms__projector *p)
+{
+    const ms__group *before = NULL;
+    for (ms__group *g = p->first; g; before = g, g = g->next) {
+        bool after = before && (before->has_calls || before->kind != MS__ITEM_ASSISTANT);
+        if (g->kind != MS__ITEM_SYSTEM || after) continue;
+        g->kind = MS__ITEM_USER;
+        for (ms__item *item = g->first; item; item = item->next)
+            ms__system_wrap(p, item);
+    }
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -419,10 +433,11 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     const ms_profile *profile = p->profile;
     if (p->summary) p->summary->next = start;
     if (p->summary) start = p->summary;
-    if (p->pinned && profile->system != MS_SYSTEM_SEPARATE) p->pinned->next = start;
+    bool apart = ms__system_apart(profile);
+    if (p->pinned && !apart) p->pinned->next = start;
     else p->first = start;
     ms__group **at = &p->first;
-    while (*at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
+    while (!apart && *at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
     while (*at && ms__is_silent(*at)) *at = (*at)->next;
     bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
     if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
@@ -451,6 +466,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
         p->report.bridged++;
         ms__text_insert(p, next, MS__ITEM_ASSISTANT, profile->bridge_text);
     }
+    if (apart && ms__has_rule(p->wire, MS__SYSTEM_AFTER)) ms__system_settle(p);
 }
 
 /* ---- Texts and files. */
@@ -490,15 +506,19 @@ static void ms__out_each(ms__projector *p, ms_str values)
 /* Adds the text or the parts of an item to the message that is being written. */
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
-    ms__element *x = item->parts;
-    if (!x) x = (ms__element *)ms__project_alloc(p, sizeof *x);
-    if (!x) return;
-    if (!item->parts) x->text = item->text.text;
-    if (!item->parts) x->glued = item->glued;
+    const ms__element *part = item->parts;
     if (p->parts) p->report.merged++;
     else p->parts_end = &p->parts;
-    *p->parts_end = x;
-    while (*p->parts_end) p->parts_end = &(*p->parts_end)->next;
+    do { /* copies: a list may be written more than once */
+        ms__element *x = (ms__element *)ms__project_alloc(p, sizeof *x);
+        if (!x) return;
+        if (part) *x = *part;
+        else x->text = item->text.text, x->glued = item->glued;
+        if (part) part = part->next;
+        x->next = NULL;
+        *p->parts_end = x;
+        p->parts_end = &x->next;
+    } while (part);
 }
 
 /* Returns the item after one of a run whose last group is `last`, or NULL. */
@@ -844,6 +864,24 @@ static void ms__message_begin(ms__projector *p)
 
 /* ---- Step 8: runs become messages. */
 
+/* Returns whether the server has an item, with the response that the request names. */
+static bool ms__is_held(const ms__projector *p, const ms__item *item)
+{
+    return p->held != 0 && item->response == p->held;
+}
+
+/* Returns whether a run of the assistant has something to write, of what is not a
+ * result. */
+static bool ms__run_says(const ms__projector *p, const ms__group *from,
+                         const ms__group *last)
+{
+    for (const ms__item *item = from->first; item; item = ms__item_after(item, last))
+        if (!ms__is_held(p, item) &&
+            (item->kind != MS__ITEM_THOUGHT || ms__thought_goes(p, item)))
+            return true;
+    return false;
+}
+
 /* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
  * has to be there: where that is left out, so is the id. */
 static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
@@ -883,6 +921,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
     bool first = true;
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         const char *form = wire->call;
+        if (ms__is_held(p, item)) continue;
         if (item->kind == MS__ITEM_CALL) {
             if (ms__has_rule(wire, MS__CALL_SIGNED) && !first && !item->beside.ptr)
                 form = wire->sibling;
@@ -987,7 +1026,8 @@ static const ms__group *ms__emit_run(ms__projector *p, const ms__group *from)
 {
     const ms__group *last = ms__run_last(from);
     ms__gather(p, from, last);
-    ms__message_begin(p);
+    if (!p->held || from->kind != MS__ITEM_ASSISTANT || ms__run_says(p, from, last))
+        ms__message_begin(p);
     if (from->kind == MS__ITEM_ASSISTANT) {
         ms__emit_turns(p, from, last);
         return last->has_calls ? ms__emit_results(p, last) : last->next;

@@ -50,7 +50,8 @@ typedef struct ms__item {
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
-    uint64_t read;            /* its message is the n-th that was read */
+    uint64_t read;            /* its message is the n-th that was read; 0: made up */
+    unsigned response;        /* its message is of that ms__response; 0: of none */
     struct ms__group *group;
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
@@ -95,6 +96,16 @@ typedef struct ms__compaction {
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;
+
+/* The newest response that the server keeps, of those in the history. */
+typedef struct ms__response {
+    ms_str id;                /* a JSON string */
+    unsigned number;          /* the n-th in the history; 0: there is none */
+    ms_sent sent;             /* what its request had */
+    uint64_t messages, sum;   /* as they came: how many, and their hash */
+    uint64_t found, sum_found; /* as they are now */
+    uint64_t seq;             /* of the first one */
+} ms__response;
 
 enum {
     MS__NAME_ID,
@@ -159,6 +170,9 @@ typedef struct ms__projector {
     ms_str where;               /* of the first message that was read */
     bool several;               /* messages of several locations were read */
     const char *asked_member;   /* of a request for a compaction: its own member */
+    ms__response previous;      /* see [previous] */
+    unsigned response;          /* that of the message which is being read; 0: none */
+    unsigned held;              /* the response whose items the server has; 0: none */
     /* [emit] */
     ms_json_writer json;
     bool comma;                 /* a message was written before */

@@ -189,6 +189,35 @@ static bool ms__is_own(const ms__projector *p, const ms_envelope *m)
     return ms__signed(p, m).ptr != NULL;
 }
 
+/* Notes of which response of the server a message is. The first message of a response has
+ * what its request had, see [previous]. */
+static void ms__response_note(ms__projector *p, const ms_envelope *m)
+{
+    ms_str all, kept, id;
+    ms__response *r = &p->previous;
+    p->response = 0;
+    if (!p->opts.previous || ms__is_anothers(p, m)) return;
+    all = ms__signed(p, m);
+    if (!all.ptr || !ms_json_member(all, MS_STR("response"), &kept) ||
+        !ms_json_member(kept, MS_STR("id"), &id))
+        return;
+    uint64_t of = 0;
+    if (ms__member_u64(kept, MS_STR("of"), &of)) {
+        r->number++;
+        r->id = id;
+        r->seq = m->seq;
+        r->sent.of = of;
+        r->sent.read = r->messages = r->sum = r->found = r->sum_found = 0;
+        (void)ms__member_u64(kept, MS_STR("read"), &r->sent.read);
+        (void)ms__member_u64(kept, MS_STR("messages"), &r->messages);
+        (void)ms__member_u64(kept, MS_STR("sum"), &r->sum);
+    }
+    if (r->number == 0 || !ms_str_equal(id, r->id)) return;
+    r->found++;
+    r->sum_found = ms__answer_sum(r->sum_found, m);
+    p->response = r->number;
+}
+
 /* Makes an item of a provider's blocks as they are. For another provider, or model, only
  * the texts among them remain. */
 static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
@@ -451,17 +480,24 @@ static void ms__item_as_sourced(ms__projector *p, const ms_envelope *m, ms__item
     *text = ms__concat3(p, source, *text, ms__absent());
 }
 
+/* Makes user text of system text. */
+static void ms__system_wrap(ms__projector *p, ms__item *item)
+{
+    ms_str *text = &item->text.text;
+    item->kind = MS__ITEM_USER;
+    p->report.wrapped++;
+    *text = ms__concat3(p, MS_STR("<context>\n"), *text, MS_STR("\n</context>"));
+}
+
 /* Makes system text, or user text where the profile allows no system text. */
 static void ms__item_as_system(ms__projector *p, ms__item *item)
 {
     ms_str text = item->text.text;
     item->kind = MS__ITEM_SYSTEM;
     if (p->pinned == p->last || p->profile->system == MS_SYSTEM_ANYWHERE ||
-        ms__is_blank(text))
+        p->profile->system == MS_SYSTEM_INSIDE || ms__is_blank(text))
         return;
-    item->kind = MS__ITEM_USER;
-    p->report.wrapped++;
-    item->text.text = ms__concat3(p, MS_STR("<context>\n"), text, MS_STR("\n</context>"));
+    ms__system_wrap(p, item);
 }
 
 /* Makes text of the assistant, shortened on request. */
@@ -501,6 +537,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->kind = kind;
     item->seq = m->seq;
     item->read = p->report.read;
+    item->response = p->response;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -604,8 +641,9 @@ static bool ms__thought_holds(const ms__item *thought)
 static bool ms__id_char(const ms_profile *profile, char c)
 {
     if (profile->ids == MS_IDS_ANY) return true;
+    if (c == '.' || c == ':') return profile->ids == MS_IDS_DOTTED;
     return ms__is_word_char(c) &&
-           (profile->ids == MS_IDS_WORD || (c != '_' && c != '-'));
+           (profile->ids != MS_IDS_ALNUM || (c != '_' && c != '-'));
 }
 
 static bool ms__id_fits(const ms_profile *profile, ms_str id)
@@ -1075,6 +1113,7 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     p->report.read++;
     if (p->report.read == 1) p->where = m->location;
     p->several = p->several || !ms_str_equal(p->where, m->location);
+    ms__response_note(p, m);
     if (m->type == MS_T_COMPACTION) {
         p->answer = NULL;
         ms__compaction_add(p, m);

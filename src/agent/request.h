@@ -240,9 +240,17 @@ static void ms__request_tail(ms__projector *p, const ms_request_desc *desc)
     }
     if (p->profile->max_tokens > 0 && !ms__extra_max_tokens(desc, &value))
         ms__out_member(p, p->wire->most, ms_str_n(number, len));
+    if (p->held) {
+        ms__out(p, ",\"");
+        ms__json_bytes(&p->json, p->wire->previous, strcspn(p->wire->previous, " "));
+        ms__out(p, "\":");
+        ms__out_value(p, p->previous.id, true);
+    }
     for (const char *name = p->wire->always; name && *name;) {
         const char *given = name + strlen(name) + 1;
-        if (!desc->extra.ptr || !ms_json_member(desc->extra, ms_str_of(name), &value)) {
+        if (ms__keeps_responses(p) && strcmp(name, "store") == 0)
+            ms__out(p, ",\"store\":true");
+        else if (!ms__has_member(desc->extra, name)) {
             ms__out(p, ",\"");
             ms__out(p, name);
             ms__out(p, "\":");
@@ -308,7 +316,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
-    if (p->pinned && p->profile->system == MS_SYSTEM_SEPARATE) {
+    if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
         if (!ms__keep_copy(p->arena, &p->report.system)) /* it may be opts.system */
@@ -325,6 +333,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole && calls && !desc->tools.ptr && ms__has_rule(p->wire, MS__TOOLS_NEEDED))
         return ms__fail_at(err, MS_E_ARGUMENT, "tools", "the history has calls: this "
                            "provider refuses them in a request without tools");
+    if (whole && ms__keeps_responses(p)) ms__previous_use(p);
     ms_json_init(&p->json, write, ctx, false);
     if (whole) ms__request_head(p);
     ms__emit_list(p);
@@ -363,12 +372,17 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
                            (uint64_t)profile->wire);
     const ms__wire *wire = &ms__wires[profile->wire];
-    if ((unsigned)profile->system > MS_SYSTEM_SEPARATE)
+    bool inside = profile->system == MS_SYSTEM_INSIDE;
+    if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
         field = "profile.system", why = "the place of system text is unknown";
-    else if (profile->system != MS_SYSTEM_SEPARATE && !wire->system)
+    else if (inside && (!wire->system || !wire->prompt))
+        field = "profile.system", why = "this wire has no system text both in a member "
+                                        "of its own and in its list";
+    else if (!ms__system_apart(profile) &&
+             (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_ALNUM)
+    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
         field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
@@ -493,16 +507,22 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
-    if (desc->profile->system == MS_SYSTEM_SEPARATE && !wire->prompt)
+    if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
     MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
-    while (desc->extra.ptr && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && ms__has_word(wire->own, name))
+    while (desc->extra.ptr && ms_json_next(&it)) {
+        if (!ms__string_between(it.key, &name)) continue;
+        if (ms__has_word(wire->own, name))
             return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
                             "extra must not have it", MS__V(name));
+        if (desc->opts.previous && wire->previous &&
+            (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
+            return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
+                               "%v by itself, extra must not have it", MS__V(name));
+    }
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));

@@ -66,8 +66,8 @@ static const ms_profile ms__profiles[] = {
     {"openai-responses", MS_WIRE_RESPONSES, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64, 64,
      false, false, MS__IMAGES, true, MS__START, MS__NO_RESULT, MS__FAILED, NULL, NULL,
      MS_THINKING_ALL, false, 0, MS__PDF, true, true, true},
-    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_WORD, 1, 64, 64, true, false,
-     MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
+    {"bedrock", MS_WIRE_BEDROCK, MS_SYSTEM_SEPARATE, MS_IDS_DOTTED, 1, 64, 64, true,
+     false, MS__IMAGES, false, MS__START, MS__NO_RESULT, NULL, NULL, MS__END_TEXT,
      MS_THINKING_ALL, false, 0, MS__OFFICE " " MS__SOUNDS, false, false, false},
     {"gemini-interactions", MS_WIRE_INTERACTIONS, MS_SYSTEM_SEPARATE, MS_IDS_ANY, 1, 64,
      64, true, false, MS__GEMINI_IMAGES, true, MS__START, MS__NO_RESULT, NULL, NULL, NULL,
@@ -99,6 +99,8 @@ typedef struct ms__wire {
     const char *tools, *most;       /* after them: the tools, max_tokens */
     const char *always;             /* members that stand in it unless extra has them:
                                        names, each with its value after it */
+    const char *previous;           /* the member that names a response of the server,
+                                       then others that do; NULL: it keeps none */
     const char *own;                /* members that extra must not have */
     const char *tool_members;       /* one tells that a tool has this wire's form */
     const char *tool;               /* this form, for errors */
@@ -128,12 +130,17 @@ enum ms__wire_rule {
     MS__RESULT_OUTCOME = 128,       /* it has the member outcome */
     MS__ERROR_TEXTS = 256,          /* a failed one has only texts, none of them empty */
     MS__MOST_NEEDED = 512,          /* a request needs max_tokens */
+    MS__SYSTEM_AFTER = 262144,      /* system text stands only after a user's message */
     MS__TOOLS_TYPED = 1024          /* a tool of the provider's own has a type */
 };
 
 #define MS__OWN "model system systemInstruction messages contents tools"
 #define MS__HTTP "https:// http://"
-#define MS__INPUT_IMAGE "{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":\""
+#define MS__INPUT_IMAGE(by)                                                              \
+    "{\"type\":\"input_image\",\"detail\":\"auto\",\"" by "\":\""
+#define MS__STEP_DATA(type)                                                              \
+    "{\"type\":\"" type "\",\"data\":\"%d\",\"mime_type\":\"%m\"}"
+#define MS__STEP_URI(type) "{\"type\":\"" type "\",\"uri\":\"%d\"}"
 #define MS__CHAT_TOOL                                                                    \
     "{\"type\":\"function\",\"function\":{\"name\":...,\"parameters\":...}}"
 #define MS__CHAT_URL "{\"type\":\"image_url\",\"image_url\":{\"url\":\""
@@ -147,7 +154,7 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"id\":%i,\"type\":\"custom\",\"custom\":{\"name\":%n,\"input\":%x}}",
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      "reasoning_content", NULL, NULL, 0, MS__TOOLS_TYPED}, /* chat */
@@ -158,11 +165,11 @@ static const ms__wire ms__wires[] = {
      NULL, "{\"role\":\"tool\",\"tool_name\":%n,\"tool_call_id\":%i,\"content\":%r}",
      NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, NULL,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* ollama */
-    {NULL, "{\"role\":\"user\",\"content\":%c}",
+    {"{\"role\":\"system\",\"content\":%c}", "{\"role\":\"user\",\"content\":%c}",
      "{\"role\":\"assistant\",\"content\":%t}",
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"type\":\"text\",\"text\":%x%+}", "{\"type\":\"text\",\"text\":",
@@ -175,13 +182,13 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"content\":[",
      "{\"type\":\"tool_result\",\"tool_use_id\":%i,\"content\":%r%e}", ",%b",
      "\"model\":%s,", "\"system\":%s,", "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "input_schema",
      "{\"name\":...,\"input_schema\":...}", MS__HTTP,
      NULL, "signature", "citations caller toolset_name", 'a',
      MS__THOUGHT_SIGNED | MS__THOUGHT_FIRST | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
      MS__RESULT_PICTURES | MS__ERROR_TEXTS | MS__MOST_NEEDED |
-     MS__TOOLS_TYPED}, /* anthropic */
+     MS__TOOLS_TYPED | MS__SYSTEM_AFTER}, /* anthropic */
     {NULL, "{\"role\":\"user\",\"parts\":[%b]}", NULL,
      "{\"role\":\"model\",\"parts\":[", "]}", "%b", "{\"text\":%x%+}", "{\"text\":",
      "{\"inlineData\":{\"mimeType\":\"%m\",\"data\":\"%d\"}}",
@@ -192,7 +199,7 @@ static const ms__wire ms__wires[] = {
      "{\"role\":\"user\",\"parts\":[",
      "{\"functionResponse\":{\"name\":%n,\"response\":%r,\"id\":%i}}", NULL,
      NULL, "\"systemInstruction\":{\"parts\":[{\"text\":%s}]},", "\"contents\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "functionDeclarations function_declarations",
      "{\"functionDeclarations\":[{\"name\":...,\"parameters\":...}]}",
      "https:// http:// gs://",
@@ -212,13 +219,14 @@ static const ms__wire ms__wires[] = {
      "{\"part_kind\":\"tool-return\",\"tool_name\":%n,\"content\":%r,"
      "\"tool_call_id\":%i%f}",
      ",{\"part_kind\":\"user-prompt\",\"content\":%c}",
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__ARGS_ANY | MS__RESULT_JSON | MS__RESULT_PICTURES |
      MS__RESULT_SOUNDS | MS__RESULT_OUTCOME}, /* pydantic-ai */
     {"{\"role\":\"developer\",\"content\":%t}", "{\"role\":\"user\",\"content\":%c}",
      NULL, "", "", NULL,
      "{\"role\":\"assistant\",\"content\":%x}", "{\"type\":\"input_text\",\"text\":",
-     MS__INPUT_IMAGE "data:%m;base64,%d\"}", MS__INPUT_IMAGE "%d\"}",
+     MS__INPUT_IMAGE("image_url") "data:%m;base64,%d\"}",
+     MS__INPUT_IMAGE("image_url") "%d\"}",
      "%s", NULL,
      "{\"type\":\"function_call\",\"call_id\":%i,\"name\":%n,\"arguments\":%x}", NULL,
      "{\"type\":\"custom_tool_call\",\"call_id\":%i,\"name\":%n,\"input\":%x}",
@@ -226,6 +234,7 @@ static const ms__wire ms__wires[] = {
      "\"model\":%s,", "\"instructions\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"max_output_tokens\":%j",
      "store\0false\0include\0[\"reasoning.encrypted_content\"]\0",
+     "previous_response_id conversation",
      "model instructions input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
@@ -241,6 +250,7 @@ static const ms__wire ms__wires[] = {
      "{\"toolResult\":{\"toolUseId\":%i,\"content\":[%l]%E}}", ",%b",
      NULL, "\"system\":[{\"text\":%s}],", "\"messages\":",
      ",\"toolConfig\":{\"tools\":%j}", ",\"inferenceConfig\":{\"maxTokens\":%j}", NULL,
+     NULL,
      "modelId system messages toolConfig", "toolSpec",
      "{\"toolSpec\":{\"name\":...,\"inputSchema\":{\"json\":...}}}", NULL,
      NULL, "signature", NULL, 'b', MS__THOUGHT_FIRST |
@@ -249,14 +259,14 @@ static const ms__wire ms__wires[] = {
     {NULL, "{\"type\":\"user_input\",\"content\":[%b]}", NULL, "", "", NULL,
      "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":%x}]}",
      "{\"type\":\"text\",\"text\":",
-     "{\"type\":\"image\",\"data\":\"%d\",\"mime_type\":\"%m\"}",
-     "{\"type\":\"image\",\"uri\":\"%d\"}", "%s", NULL,
+     MS__STEP_DATA("image"), MS__STEP_URI("image"), "%s", NULL,
      "{\"type\":\"function_call\",\"id\":%i,\"name\":%n,\"arguments\":%o}", NULL, NULL,
      NULL,
      "{\"type\":\"function_result\",\"call_id\":%i,\"name\":%n,\"result\":%r%e}", NULL,
      "\"model\":%s,", "\"system_instruction\":%s,", "\"input\":",
      ",\"tools\":%j", ",\"generation_config\":{\"max_output_tokens\":%j}",
-     "store\0false\0", "model system_instruction input tools", "parameters",
+     "store\0false\0", "previous_interaction_id",
+     "model system_instruction input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", "https:// http:// gs://",
      NULL, NULL, NULL, 'i', MS__THOUGHT_SIGNED | MS__RAW_BLOCKS | MS__RESULT_PICTURES |
      MS__TOOLS_TYPED | MS__ITEMS}, /* gemini-interactions */
@@ -269,7 +279,7 @@ static const ms__wire ms__wires[] = {
      NULL, NULL,
      NULL, "{\"role\":\"tool\",\"tool_call_id\":%i,\"content\":%r}", NULL,
      "\"model\":%s,", NULL, "\"messages\":",
-     ",\"tools\":%j", ",\"max_tokens\":%j", NULL,
+     ",\"tools\":%j", ",\"max_tokens\":%j", NULL, NULL,
      MS__OWN, "function",
      MS__CHAT_TOOL, MS__HTTP,
      NULL, NULL, NULL, 0, MS__TOOLS_TYPED}, /* cohere */
@@ -338,8 +348,7 @@ static const ms__file_form ms__responses_files[] = {
      MS__INPUT_FILE "\"filename\":\"%n\",\"file_data\":\"data:%m;base64,%d\"}"},
     {MS__FILE_DOCUMENT, 'u', MS__INPUT_FILE "\"file_url\":\"%d\"}"},
     {MS__FILE_DOCUMENT, 'o', MS__INPUT_FILE "\"file_id\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'o',
-     "{\"type\":\"input_image\",\"detail\":\"auto\",\"file_id\":\"%d\"}"},
+    {MS__FILE_PICTURE, 'o', MS__INPUT_IMAGE("file_id") "%d\"}"},
     MS__FILE_END};
 static const ms__file_form ms__bedrock_files[] = {
     {MS__FILE_DOCUMENT, 'd',
@@ -349,14 +358,13 @@ static const ms__file_form ms__bedrock_files[] = {
      "{\"audio\":{\"format\":\"%f\",\"source\":{\"bytes\":\"%d\"}}}"},
     MS__FILE_END};
 static const ms__file_form ms__interactions_files[] = {
-    {MS__FILE_DOCUMENT, 'd',
-     "{\"type\":\"document\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_SOUND, 'd', "{\"type\":\"audio\",\"data\":\"%d\",\"mime_type\":\"%m\"}"},
-    {MS__FILE_DOCUMENT, 'u', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'u', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_DOCUMENT, 'g', "{\"type\":\"document\",\"uri\":\"%d\"}"},
-    {MS__FILE_SOUND, 'g', "{\"type\":\"audio\",\"uri\":\"%d\"}"},
-    {MS__FILE_PICTURE, 'g', "{\"type\":\"image\",\"uri\":\"%d\"}"},
+    {MS__FILE_DOCUMENT, 'd', MS__STEP_DATA("document")},
+    {MS__FILE_SOUND, 'd', MS__STEP_DATA("audio")},
+    {MS__FILE_DOCUMENT, 'u', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'u', MS__STEP_URI("audio")},
+    {MS__FILE_DOCUMENT, 'g', MS__STEP_URI("document")},
+    {MS__FILE_SOUND, 'g', MS__STEP_URI("audio")},
+    {MS__FILE_PICTURE, 'g', MS__STEP_URI("image")},
     MS__FILE_END};
 
 /* Of each wire, in their order. */
@@ -412,6 +420,12 @@ static const struct ms__item_type {
 static bool ms__has_rule(const ms__wire *wire, enum ms__wire_rule rule)
 {
     return (wire->rules & (unsigned)rule) != 0;
+}
+
+/* Returns whether the first system text is a member of the request. */
+static bool ms__system_apart(const ms_profile *profile)
+{
+    return profile->system == MS_SYSTEM_SEPARATE || profile->system == MS_SYSTEM_INSIDE;
 }
 
 MS_API MS__RARE const ms_profile *ms_profile_at(size_t index)

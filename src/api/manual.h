@@ -109,7 +109,7 @@
  *                   [fmt-blocks] [fmt-anthropic] [fmt-gemini] [fmt-bedrock]
  *                   [fmt-interactions] [fmt-pydantic] [fmt-responses]
  *                   [format-table] [shorten]
- *                   [wire] [items] [parts] [project] [emit] [request]
+ *                   [wire] [items] [parts] [project] [emit] [previous] [request]
  *                   [answer-parts] [answer-events] [answer] [compact] [task]
  *                   [session] [arrays-end]
  *

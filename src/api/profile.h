@@ -6,13 +6,18 @@
 typedef enum ms_system_place {
     MS_SYSTEM_ANYWHERE,       /* a message wherever it stands */
     MS_SYSTEM_FIRST,          /* one message, the first; later ones are user text */
-    MS_SYSTEM_SEPARATE        /* a member of the request; later ones are user text */
+    MS_SYSTEM_SEPARATE,       /* a member of the request; later ones are user text */
+    MS_SYSTEM_INSIDE          /* a member of the request; later ones are messages where
+                                 they stand: for anthropic with models that take them
+                                 (Claude Opus 4.8 and later), which is after a user's
+                                 message or results, else user text */
 } ms_system_place;
 
 typedef enum ms_call_ids {
     MS_IDS_ANY,               /* any text */
     MS_IDS_WORD,              /* letters, digits, '_' and '-' */
-    MS_IDS_ALNUM              /* letters and digits */
+    MS_IDS_ALNUM,             /* letters and digits */
+    MS_IDS_DOTTED             /* letters, digits, '_', '-', '.' and ':' */
 } ms_call_ids;
 
 typedef enum ms_wire {        /* how messages, requests and answers are written */

@@ -70,6 +70,12 @@ typedef enum ms_cache {
     MS_CACHE_1H               /* an hour; writing it costs more */
 } ms_cache;
 
+/* What a request had, for the answer to it. Zeroed: unknown. */
+typedef struct ms_sent {
+    uint64_t read;            /* messages of the history */
+    uint64_t of;              /* hash of its list; 0: opts.previous was not set */
+} ms_sent;
+
 /* Which messages a request has, and in which form. Zeroed: all of them, in full. */
 typedef struct ms_project_opts {
     ms_str agent_key;         /* of the reading agent: what other agents said and did
@@ -112,6 +118,15 @@ typedef struct ms_project_opts {
     ms_str cache_key;         /* of requests that begin alike, for openai and
                                  openai-responses: their prompt_cache_key, unless extra
                                  has one; absent: none */
+    bool previous;            /* of ms_request, for openai-responses and
+                                 gemini-interactions: the server keeps its responses
+                                 (store is true), and the request names the newest one
+                                 of the history and has only what neither that one nor
+                                 its own request had. All is sent where the list does
+                                 not begin as that request did: report->
+                                 previous_unusable. Set desc.sent for ms_answer. If the
+                                 server has lost the response, repeat without it. Other
+                                 providers get all */
     bool stable;              /* messages of `next` stay valid until ms_project returns
                                  (an arena store, a log): none is copied */
     bool shorten;             /* shortens assistant text as ms_shorten_message does */
@@ -149,6 +164,8 @@ typedef struct ms_request_desc {
                                  replaces that of the profile */
     /* Of an answer: */
     ms_str turn_id;            /* of its messages */
+    ms_sent sent;              /* report->sent of its own request: a later one can name
+                                  the response then. Zeroed: none does */
     ms_type text_type;         /* of its texts, which says for whom they are.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
@@ -164,7 +181,7 @@ typedef struct ms_request_desc {
 /* The counts of a projection: messages of the history, or where marked with a star,
  * written items. */
 typedef struct ms_project_report {
-    ms_str system;            /* MS_SYSTEM_SEPARATE: the system text of the request, in
+    ms_str system;            /* MS_SYSTEM_SEPARATE, _INSIDE: the system text, in
                                  the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
@@ -202,14 +219,23 @@ typedef struct ms_project_report {
     uint64_t over;            /* what of that is over the budget */
     uint64_t newest_turn;     /* cost of its newest turn alone, with the system text */
     uint64_t first_seq;       /* of the first message in the window; 0: none */
+    uint64_t previous_seq;    /* of the first message of the response that the request
+                                 names; 0: none */
+    uint64_t held;            /* not sent, since the server has them with that response */
+    uint64_t previous_unusable; /* 1: a response is there, but all is sent: what its
+                                 request had was edited, hidden, compacted or answered
+                                 since, the window moved, a message of it is not as it
+                                 came, or nothing is new */
+    ms_sent sent;             /* with opts.previous: for ms_answer */
 } ms_project_report;
 
 /* Writes the body of a request: model (gemini has it in its URL), system text, messages,
  * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
  * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
  * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
- * another provider's form, extra has a member of the request's own, thinking takes all of
- * max_tokens, or a profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
+ * another provider's form, extra has a member of the request's own, or with opts.previous
+ * names a response, a conversation or store, thinking takes all of max_tokens, or a
+ * profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
  * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
  * must be. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,

@@ -227,6 +227,8 @@ struct ms_answer_stream {
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
+    ms_buf response;           /* the id of the response; empty: the server keeps none */
+    uint64_t sum;              /* hash of all messages */
     uint64_t counts[6];
     bool in_string, escaped, streams, whole;
     bool in_line, in_comment, begun, at_once;

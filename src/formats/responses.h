@@ -38,6 +38,15 @@ static bool ms__is_client_search(ms_str item)
              ms_json_string_is(by, MS_STR("server")));
 }
 
+/* Returns whether the server answers a custom call itself: xAI does, for tools of its
+ * own, whose calls have ids of that form. */
+static bool ms__is_server_call(ms_str item)
+{
+    ms_str id, text;
+    return ms_json_member(item, MS_STR("call_id"), &id) &&
+           ms__string_between(id, &text) && ms__starts_with(text, MS_STR("xs_call_"));
+}
+
 /* ---- Values. */
 
 /* Reads content that is one value: a string, or a list of the user's that has pictures
@@ -254,6 +263,9 @@ static const ms__object_form *ms__item_form(ms_str item)
     case 'k':
         i += !ms_json_member(item, MS_STR("action"), &value) ||
              ms_json_kind_of(value) != MS_JSON_OBJECT;
+        break;
+    case 'C':
+        if (ms__is_server_call(item)) return NULL;
         break;
     case 'f':
     case 'F':

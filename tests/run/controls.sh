@@ -973,6 +973,56 @@ controls()
         ms__tools_end ' && !ms__has_member(last, "defer_loading")' ''
     control cache_key_sent_twice gcc test_cache cache_options_change_nothing_elsewhere 100 \
         ms__request_tail '!ms__has_member(desc->extra, "prompt_cache_key")' 'true'
+    control custom_call_of_the_server_is_open gcc test_answer \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
+        ms__answer_item_kind 'ms__is_server_call(item)' 'false'
+    control custom_call_of_the_server_is_read_as_a_call gcc test_formats \
+        openai-responses/custom_call_that_the_server_answers_is_kept_whole 100 \
+        ms__item_form 'if (ms__is_server_call(item)) return NULL;' ''
+    control system_text_after_assistant_text_stays gcc test_request \
+        system_text_stays_inside_of_a_list_when_the_profile_has_it_there 100 \
+        ms__system_settle '|| after)' '|| true)'
+    control system_text_begins_a_window gcc test_request \
+        system_text_stays_inside_of_a_list_when_the_profile_has_it_there 100 \
+        ms__list_make '!apart && *at' '*at'
+    control dots_of_ids_are_renamed gcc test_project \
+        ids_differ_and_keep_the_rule_of_any_profile 100 \
+        ms__id_char 'return profile->ids == MS_IDS_DOTTED;' 'return false;'
+    control response_named_after_an_edit gcc test_previous \
+        request_sends_all_when_the_server_has_something_else 100 \
+        ms__previous_use 'ms__list_sum(p, last) != r->sent.of ||' ''
+    control response_named_without_a_part gcc test_previous \
+        request_sends_all_when_the_server_has_something_else 100 \
+        ms__previous_use 'r->found != r->messages || r->sum_found != r->sum ||' ''
+    control messages_before_the_response_are_lost gcc test_previous \
+        request_has_what_others_wrote_before_the_response_came 100 \
+        ms__previous_last 'g->first->read > p->previous.sent.read' \
+        'g->first->response == p->previous.number'
+    control items_of_the_response_sent_again gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__is_held 'p->held != 0' 'false'
+    control comma_before_the_first_item gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__emit_run '!p->held ||' 'true ||'
+    control response_named_with_nothing_new gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__previous_fits 'return some;' 'return true;'
+    control response_of_another_model_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__response_note 'all = ms__signed(p, m);' \
+        'if (!ms_json_member(m->extra, MS_STR("signed"), &all)) return;'
+    control response_that_was_cut_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__answer_messages 'if (!a->whole || ms__answer_cut(a)) a->response.len = 0;' ''
+    control response_that_is_not_kept_named gcc test_previous \
+        request_sends_all_when_the_response_is_no_place_to_go_on 100 \
+        ms__answer_kept 'MS_JSON_FALSE' 'MS_JSON_ARRAY'
+    control store_of_the_caller_beside_previous gcc test_previous \
+        request_that_names_a_response_by_itself_is_refused 100 \
+        ms__request_check '|| ms_str_equal(name, MS_STR("store"))' ''
+    control server_is_not_asked_to_keep gcc test_previous \
+        request_has_only_what_came_after_the_response_it_names 100 \
+        ms__request_tail 'ms__keeps_responses(p) && strcmp(name, "store") == 0' 'false'
     control words_of_another_agent_as_one_s_own gcc test_project \
         what_another_agent_said_is_user_text 100 \
         ms__is_anothers 'return ms__chat_role(m) == MS_ROLE_ASSISTANT;' 'return false;'
@@ -1741,13 +1791,13 @@ controls()
         ms__request_empty 'memory && ms_next(it)' 'false'
     control profile_without_a_place_for_system_text gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__profile_check 'profile->system != MS_SYSTEM_SEPARATE && !wire->system' 'false'
+        ms__profile_check '!ms__system_apart(profile) &&' 'false &&'
     control profile_with_pictures_by_url gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
         ms__profile_check 'profile->images && profile->image_urls && !wire->url' 'false'
     control system_member_that_a_wire_has_not gcc test_request \
         request_of_any_profile_is_written_or_refused 100 \
-        ms__request_check 'MS_SYSTEM_SEPARATE && !wire->prompt' 'false'
+        ms__request_check 'ms__system_apart(desc->profile) && !wire->prompt' 'false'
     control assistant_text_stays_last gcc test_request \
         request_ends_with_the_user_when_a_profile_has_an_end_text 100 \
         ms__text_ends '!p->profile->end_text ||' 'true ||'
@@ -1767,10 +1817,10 @@ controls()
         block_of_another_kind_is_kept_when_it_comes 100 \
         ms__item_as_raw 'p->report.raw_left_out++;' ''
     control citations_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_part_cited 'if (list->len == 0) return;' 'return;'
     control members_of_a_block_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_keeps 'ms__answer_has_more(block, held)' 'false'
     control first_attempt_stays gcc test_answer \
         answer_begins_anew_when_a_second_message_starts 100 \
@@ -1804,6 +1854,10 @@ controls()
         'bool all = true;'
     control compaction_of_a_stream_is_empty gcc test_answer compaction_of_a_stream_is_whole 100 \
         ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
+    control compaction_begins_as_a_block gcc test_answer \
+        compaction_of_a_stream_is_one_when_it_is_done 100 \
+        ms__answer_item_begins '!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction"))' \
+        'true'
     control content_of_a_failed_compaction_is_gone gcc test_answer \
         compaction_of_a_stream_is_whole 100 \
         ms__answer_part_later 'if (!values[i].ptr)' 'if (false)'
@@ -1821,10 +1875,10 @@ controls()
         ms__answer_step_ends 'if (parsed) ms__answer_put(a, &all, args);' \
         'ms__answer_put(a, &all, MS_STR("{}"));'
     control steps_of_the_client_come_again gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_interactions '!ms_json_string_is(of, MS_STR("user_input")) &&' ''
     control annotations_of_a_stream_are_lost gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_contents 'ms__answer_put(a, &notes, each.value);' 'notes.len = 0;'
     control pictures_of_a_step_are_not_counted gcc test_answer \
         pictures_in_a_step_are_counted_for_another_provider 100 \
@@ -1839,13 +1893,13 @@ controls()
         item_that_was_read_is_made_anew_when_it_was_edited 100 \
         ms__item_read '(ms_flags(msg) & (MS_FLAG_AMENDED | MS_FLAG_REDACTED))' 'false'
     control items_of_responses_are_made_anew gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__item_whole 'item->raw = whole;' ''
     control items_that_are_done_come_twice gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__answer_item 'part->bufs[MS__ANSWER_BODY].len = 0;' ''
     control result_of_a_shell_is_that_of_a_function gcc test_answer \
-        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 100 \
+        answer_is_sent_back_when_it_was_stored_whole_or_cut_anywhere 4 \
         ms__item_whole 'item->reply = t->reply,' ''
     control calls_without_ids_have_none gcc test_request \
         results_find_calls_without_ids_in_any_order 100 \

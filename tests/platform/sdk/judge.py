@@ -67,6 +67,25 @@ def judge_gemini():
     return judge
 
 
+def judge_interactions():
+    """The package keeps a step or a content of a type that it does not know: that is
+    refused here."""
+    from google.genai.interactions import Step
+    from pydantic import BaseModel, TypeAdapter
+    steps = TypeAdapter(list[Step])
+
+    def known(value):
+        if getattr(value, "is_unknown", False):
+            raise ValueError(f"of no type that the package has: {value.raw!r:.300}")
+        if isinstance(value, BaseModel):
+            value = {name: getattr(value, name) for name in type(value).model_fields}
+        if isinstance(value, dict):
+            value = list(value.values())
+        for each in value if isinstance(value, (list, tuple)) else ():
+            known(each)
+    return lambda line: known(steps.validate_python(line["messages"]))
+
+
 def judge_pydantic_ai():
     from pydantic_ai.messages import ModelMessagesTypeAdapter
     return lambda line: ModelMessagesTypeAdapter.validate_json(json.dumps(line["messages"]))
@@ -198,6 +217,7 @@ JUDGES = [
     ("openai, responses", judge_openai_responses, ("openai-responses",)),
     ("anthropic", judge_anthropic, ("anthropic",)),
     ("google-genai", judge_gemini, ("gemini",)),
+    ("google-genai, interactions", judge_interactions, ("gemini-interactions",)),
     ("pydantic-ai", judge_pydantic_ai, ("pydantic-ai",)),
     ("ollama", judge_ollama, ("ollama",)),
     ("cohere", judge_cohere, ("cohere",)),

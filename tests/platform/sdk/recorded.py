@@ -7,42 +7,13 @@ A cassette is one of VCR: pairs of a request and a response.
 """
 
 import json
-import subprocess
 import sys
 
 import yaml
+from recordings import LOADER, files, json_of, recorded
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # members of a request that the lint looks at
 RESPONSES = ("instructions", "store", "previous_response_id", "conversation", "input")
-
-
-def files(repository):
-    """Names and bytes of the files that may hold recordings."""
-    names = subprocess.run(["git", "-C", repository, "ls-tree", "-r", "-z", "--name-only",
-                            "HEAD"], capture_output=True, check=True).stdout
-    wanted = [name for name in names.decode().split("\0")
-              if ("/cassettes/" in name and name.endswith(".yaml"))
-              or ("/__fixtures__/" in name and name.endswith(".json"))]
-    with subprocess.Popen(["git", "-C", repository, "cat-file", "--batch"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as git:
-        for name in wanted:
-            git.stdin.write(f"HEAD:{name}\n".encode())
-            git.stdin.flush()
-            head = git.stdout.readline().split()
-            if len(head) != 3:
-                continue
-            data = git.stdout.read(int(head[2]))
-            git.stdout.read(1)
-            yield name, data
-        git.stdin.close()
-
-
-def json_of(text):
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return None
 
 
 def pairs(data):
@@ -91,7 +62,7 @@ def responses(name, url, body, answer):
 
 
 for repository in sys.argv[1:]:
-    for name, data in files(repository):
+    for name, data in files(repository, recorded(".json")):
         if name.endswith(".json"):
             outputs(name, json_of(data))
         elif b"/responses" in data:

@@ -10,10 +10,10 @@ copied. recorded_lists.c judges the lines.
 
 import json
 import os
-import subprocess
 import sys
 
 import yaml
+from recordings import files
 
 # Requests that the service accepted and the judge refuses, with the reason.
 REFUSED = {
@@ -23,17 +23,6 @@ REFUSED = {
     "test_bedrock_cache_write_and_read.yaml#1": "has a text that is a line feed",
     "test_video_url_input.yaml#1": "has the format video/mp4, edited by hand",
 }
-
-
-def files(folder, wanted):
-    """The path and the bytes of each file of the newest commit that is wanted and stored."""
-    git = ["git", "-C", folder]
-    names = subprocess.check_output(git + ["ls-tree", "-r", "-z", "--name-only", "HEAD"])
-    for name in names.decode().split("\0"):
-        if wanted(name):
-            shown = subprocess.run(git + ["show", "HEAD:" + name], capture_output=True)
-            if shown.returncode == 0:
-                yield name, shown.stdout
 
 
 def print_line(form, name, items, request, accepted, refused=False):

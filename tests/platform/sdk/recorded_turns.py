@@ -19,37 +19,10 @@ from collections import Counter, defaultdict
 from urllib.parse import urlparse
 
 import yaml
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from recordings import LOADER, files, json_of, recorded
 
 
 # ---- Recordings.
-
-def files(repository):
-    names = subprocess.run(["git", "-C", repository, "ls-tree", "-r", "-z", "--name-only",
-                            "HEAD"], capture_output=True, check=True).stdout
-    wanted = [name for name in names.decode().split("\0")
-              if ("/cassettes/" in name and name.endswith(".yaml"))
-              or ("/__fixtures__/" in name and name.endswith((".json", ".txt", ".sse")))]
-    with subprocess.Popen(["git", "-C", repository, "cat-file", "--batch"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as git:
-        for name in wanted:
-            git.stdin.write(f"HEAD:{name}\n".encode())
-            git.stdin.flush()
-            head = git.stdout.readline().split()
-            if len(head) == 3:
-                data = git.stdout.read(int(head[2]))
-                git.stdout.read(1)
-                yield name, data
-        git.stdin.close()
-
-
-def json_of(text):
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return None
-
 
 def frames(data):
     """The events of Bedrock's binary frames, as the SDKs hand them out."""
@@ -473,7 +446,7 @@ BEDROCK_TOOLS = '[{"toolSpec":{"name":"t","inputSchema":{"json":{"type":"object"
 
 def answers(repository):
     """Name, provider, host and body of each answer."""
-    for name, data in files(repository):
+    for name, data in files(repository, recorded(".json", ".txt", ".sse")):
         if not name.endswith(".yaml"):
             folder = name.split("/")[1]
             yield name, folder, folder, data.decode("utf-8", "replace")

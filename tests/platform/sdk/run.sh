@@ -3,6 +3,8 @@
 #
 #   tests/platform/sdk/run.sh            all judges
 #   MS_TEST_SCALE=n             percent of the windows of long traces (100)
+#   MS_SDK=FOLDER               where the packages are, of FOLDER/versions.txt (build/sdk, of
+#                               the list here). renew.sh makes a list of newer ones
 #   MS_RECORDED='FOLDER ...'    git repositories with recordings, instead of those that git
 #                               gets from GitHub
 #
@@ -19,11 +21,13 @@
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 . tests/support/packages.sh
-out=build/sdk
+out=${MS_SDK:-build/sdk}
+versions=tests/platform/sdk/versions.txt
+[ -z "${MS_SDK:-}" ] || versions=$out/versions.txt
 shared=${MS_SHARED:-../shared}
 mkdir -p $out
 
-install $out tests/platform/sdk/versions.txt
+install "$out" $versions
 
 # The traces that other formats read go into a log, one location a file.
 make -s build/msgstore build/sdk/project build/sdk/recorded_lists || exit 1

@@ -106,6 +106,7 @@ static void row_becomes_its_request(void **state)
 /* ---- ids and names that do not fit ---- */
 
 #define ALNUM "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define DOTTED ALNUM "_-.:"
 
 static const char *const awkward_ids[] = {
     FORTY, FORTY "x", FORTY "y", FORTY FORTY FORTY, "call|fc_1", "call:fc_1",
@@ -142,7 +143,10 @@ static void ids_must_fit(ms_str body, const ms_profile *rule, const char *const 
         assert_string_equal(text_at(result, "tool_call_id"), id);
         assert_in_range(strlen(id), least, rule->id_max ? rule->id_max : 1000);
         if (rule->ids == MS_IDS_ALNUM) assert_int_equal(strspn(id, ALNUM), strlen(id));
-        bool first = true, fits = rule->ids == MS_IDS_ANY && strlen(ids[i]) >= rule->id_min &&
+        if (rule->ids == MS_IDS_DOTTED) assert_int_equal(strspn(id, DOTTED), strlen(id));
+        bool may = rule->ids == MS_IDS_ANY || (rule->ids == MS_IDS_DOTTED && ids[i][0] != 0 &&
+                                               strspn(ids[i], DOTTED) == strlen(ids[i]));
+        bool first = true, fits = may && strlen(ids[i]) >= rule->id_min &&
                                   (rule->id_max == 0 || strlen(ids[i]) <= rule->id_max);
         for (size_t k = 0; k < i; k++) {
             assert_string_not_equal(id, text_at(json_array_get(calls, k), "id"));
@@ -163,6 +167,7 @@ TEST(ids_differ_and_keep_the_rule_of_any_profile)
         {MS_IDS_ALNUM, 9, 9},  {MS_IDS_ALNUM, 12, 0}, {MS_IDS_ALNUM, 30, 40},
         {MS_IDS_ALNUM, 0, 8},  {MS_IDS_WORD, 0, 8},   {MS_IDS_WORD, 30, 0},
         {MS_IDS_ANY, 0, 0},    {MS_IDS_ANY, 16, 16},  {MS_IDS_ALNUM, 0, 0},
+        {MS_IDS_DOTTED, 1, 64},
     };
     static const char *same[200];
     for (size_t i = 0; i < COUNT(same); i++) same[i] = "x y";

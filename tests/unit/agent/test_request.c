@@ -317,15 +317,15 @@ TEST(request_of_any_profile_is_written_or_refused)
     add(m);
     add(ms_user_message(ms_text("u")));
     add(ms_assistant_message(ms_text("a")));
-    for (unsigned way = 0; way < 5 * 4 * 32; way++) {
+    for (unsigned way = 0; way < 5 * 5 * 32; way++) {
         ms_profile own = *ms_profile_at(way % 5 == 4 ? 5 : way % 5);
         ms_request_desc desc = desc_of("openai");
         ms_project_report report;
         ms_buf out = {&arena, NULL, 0, 0};
         ms_error err;
-        unsigned bits = way / 20;
+        unsigned bits = way / 25;
         own.name = "own";
-        own.system = (ms_system_place)(way / 5 % 4);
+        own.system = (ms_system_place)(way / 5 % 5);
         own.image_urls = bits & 1;
         own.start_user = bits & 2;
         own.bridge_text = bits & 4 ? "bridge" : NULL;
@@ -351,8 +351,60 @@ TEST(request_of_any_profile_is_written_or_refused)
         }
         ms_arena_reset(&arena);
     }
-    assert_int_equal(written + refused, 5 * 4 * 32);
-    assert_int_equal(written, 2 * 2 * 32 + 2 * 32 + 2 * 16); /* chat; apart; ollama */
+    assert_int_equal(written + refused, 5 * 5 * 32);
+    assert_int_equal(written, 2 * 2 * 32 + 3 * 32 + 2 * 16); /* chat; apart; ollama */
+}
+
+/* Where the model takes it; after assistant text, and by default, it is the user's. */
+TEST(system_text_stays_inside_of_a_list_when_the_profile_has_it_there)
+{
+    ms_request_desc desc = desc_of("anthropic");
+    ms_project_report report;
+    ms_profile own = *desc.profile;
+    own.system = MS_SYSTEM_INSIDE;
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("be kind")));
+    add(ms_user_message(ms_text("u")));
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("plan")));
+    add(call("x", "f"));
+    add(ms_observation(ms_text("r"), MS_STR("x")));
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("work")));
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("fast")));
+    must_be(body_of(&desc, &report),
+            "{'model':'m','system':'be kind','messages':[{'role':'user','content':"
+            "'u\\n\\n<context>\\nplan\\n</context>'},{'role':'assistant','content':[{'type':"
+            "'tool_use','id':'x','name':'f','input':{}}]},{'role':'user','content':[{'type':"
+            "'tool_result','tool_use_id':'x','content':'r'},{'type':'text','text':'<context>"
+            "\\nwork\\n</context>\\n\\n<context>\\nfast\\n</context>'}]}],'max_tokens':4096}");
+    assert_int_equal(report.wrapped, 3);
+    desc.profile = &own;
+    ms_str body = body_of(&desc, &report);
+    must_be(body,
+            "{'model':'m','system':'be kind','messages':[{'role':'user','content':'u'},"
+            "{'role':'system','content':'plan'},{'role':'assistant','content':[{'type':"
+            "'tool_use','id':'x','name':'f','input':{}}]},{'role':'user','content':[{'type':"
+            "'tool_result','tool_use_id':'x','content':'r'}]},{'role':'system','content':"
+            "'work\\n\\nfast'}],'max_tokens':4096}");
+    assert_int_equal(report.wrapped, 0);
+    desc.opts.newest = 5; /* the window begins with it */
+    assert_true(has_text(body_of(&desc, &report), "[{\"role\":\"user\",\"content\":\"(The "));
+    desc.opts.newest = 0;
+    add(ms_assistant_message(ms_text("a")));
+    ms_str before = body_of(&desc, &report);
+    add(ms_message(MS_T_DIRECTOR_CONTEXT, ms_text("stop")));
+    ms_str now = body_of(&desc, &report);
+    assert_true(has_text(now, "{\"role\":\"user\",\"content\":\"<context>\\nstop\\n</context>\"}"));
+    assert_int_equal(report.wrapped, 1);
+    size_t same = 0; /* the beginning stays, up to the text that ended the list */
+    while (same < now.len && same < before.len && now.ptr[same] == before.ptr[same]) same++;
+    assert_true(has_text(ms_str_n(now.ptr, same), "work\\n\\nfast") &&
+                has_text(ms_str_n(now.ptr, same), "\"a\""));
+    static const char *const others[] = {"openai", "gemini", "ollama", "bedrock"};
+    for (size_t i = 0; i < COUNT(others); i++) {
+        own = *ms_profile_find(ms_str_of(others[i]));
+        own.system = MS_SYSTEM_INSIDE;
+        desc.opts.model = MS_STR("m");
+        must_refuse(&desc, MS_E_ARGUMENT, "profile.system", "both in a member");
+    }
 }
 
 /* Assistant text is not last where the provider refuses to go on with it. */
