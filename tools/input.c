@@ -316,6 +316,24 @@ static size_t offset_of(const reader *r, ms_str part)
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
 }
 
+/* Sets a time that is too far off for seconds, which are the unit of the formats: some
+ * programs write milliseconds, microseconds or nanoseconds. 1e11 seconds are the year
+ * 5138, as milliseconds 1973. */
+static void mend_time(ms_envelope *m, ms_str object)
+{
+    static const char *const names[] = {"timestamp", "created_at", "time"};
+    if (!m->has_time || m->time_ns < INT64_MAX) return;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        ms_str value = member(object, names[i]);
+        double time = is_kind(value, MS_JSON_NUMBER) ? number_of(value) : 0;
+        double unit = time < 1e11 ? 0 : time < 1e14 ? 1e3 : time < 1e17 ? 1e6 : 1e9;
+        if (unit <= 0 || time / unit >= 9e9) continue;
+        int64_t us = (int64_t)(time / unit * 1e6 + 0.5);
+        m->time_ns = us * 1000;
+        return;
+    }
+}
+
 /* Passes the messages of an object to the sink. */
 static int deliver(reader *r, const ms_format *format, conversation *talk, taken *t)
 {
@@ -323,6 +341,7 @@ static int deliver(reader *r, const ms_format *format, conversation *talk, taken
     for (size_t i = 0; i < t->list.count; i++) {
         int code = complete(r, chat, talk, &t->list.items[i]);
         if (code != FINE) return code;
+        mend_time(&t->list.items[i], t->json);
     }
     r->source.messages += t->list.count;
     return r->sink->take(r->sink->ctx, t);

@@ -128,7 +128,7 @@ $ total output_tokens $log => ^88376$
 usage $log --by day => [ ]2026-05-11$
 usage $log --by tool => [ ]Bash$
 usage $log --by agent => [ ]claude-code/aac57f5$
-usage $log --prices $tmp/prices => [ ]0\.23  claude-opus-4-6$ => ^no price: gpt-5.5
+usage $log --prices $tmp/prices => [ ]0\.23  claude-opus-4-6$ => ^no price: gemini-3
 usage $log --prices $dag -> 1 prices by model
 
 == sync_takes_what_is_new_when_a_file_grows_or_moves
