@@ -1,5 +1,4 @@
-/* msgstore usage: tokens and costs, by day, week, month, session, project, model, agent or
- * tool. */
+/* msgstore usage: tokens and costs, by day, session, project, model, agent or tool. */
 
 #define _GNU_SOURCE
 #include "commands.h"
@@ -269,8 +268,8 @@ static int run_usage(job *j)
 }
 
 static const option_row usage_rows[] = {
-    {OPT_BY, "day, week, month, session, project (its folder), model (the default), agent "
-             "or tool"},
+    {OPT_BY, "day, week, month, session, project (its folder), model (the default), "
+             "agent or tool"},
     {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json), above the "
                  "tool's own prices; costs that transcripts have stay"},
     {OPT_TIMEZONE, "of days, and of T: Europe/Berlin, UTC, +02:00; else the machine's"},
@@ -296,9 +295,9 @@ const command usage_command = {
     "output. Each answer of a model counts once, with the last report of it; what a\n"
     "subagent or a fork repeats of its parent does not count again.\n"
     "\n"
-    "A cost is that of the transcript, else tokens times the price of --prices, else of\n"
-    "the tool's table, whose day is printed. Tokens that stay in a cache for an hour have\n"
-    "their own price, and so have requests above a model's limit. Where a model has no\n"
-    "price the cost is -, in JSON null, and does not count in sums.\n",
+    "A cost is that of the transcript, else tokens times the price of --prices, else\n"
+    "of the tool's table, whose day is printed. Tokens that stay in a cache for an\n"
+    "hour have their own price, and so have requests above a model's limit. Where a\n"
+    "model has no price the cost is -, in JSON null, and does not count in sums.\n",
     false,
 };

@@ -46,11 +46,10 @@ static ms_str shared_text(tally *names, ms_str text)
     return row != NULL ? row->text : ms_str_n(NULL, 0);
 }
 
-/* Returns the seconds of a time; programs note milliseconds, too. 1e11 seconds are the
- * year 5138, 1e11 milliseconds 1973. */
+/* Returns the seconds of a time; programs note milliseconds of this century, too. */
 static double seconds_of(double time)
 {
-    return time > 1e11 ? time / 1000 : time;
+    return time >= 946684800e3 && time < 4102444800e3 ? time / 1000 : time;
 }
 
 static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_row *row,
@@ -164,7 +163,8 @@ static double weight_of(const cost_row *row, bool priced)
 
 /* Shares what answers cost together among those without a cost of their own: by their
  * prices, or by their tokens if one has no price. own[i]: the row has its own cost. */
-static void share_total(cost_row *rows, const size_t *group, const bool *own, double dollars)
+static void share_total(cost_row *rows, const size_t *group, const bool *own,
+                        double dollars)
 {
     bool priced = true;
     double all = 0;

@@ -29,8 +29,8 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
 int costs_of_each(ms_store *store, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 
-/* Computes what answers of the rows cost that have no cost (PR1), and shares each total of a
- * location among its answers. Rows that get none have unpriced 1. */
+/* Computes what answers cost that have no cost (PR1), and shares each total of a location
+ * among its answers. Rows that get none have unpriced 1. */
 void costs_apply(prices *p, cost_row *rows);
 
 #endif /* COSTS_H */

@@ -316,9 +316,8 @@ static size_t offset_of(const reader *r, ms_str part)
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
 }
 
-/* Sets a time that is too far off for seconds, which are the unit of the formats: some
- * programs write milliseconds, microseconds or nanoseconds. 1e11 seconds are the year
- * 5138, as milliseconds 1973. */
+/* Sets a time that is too far off for seconds, the unit of the formats, and one of this
+ * century in milliseconds, microseconds or nanoseconds, which some programs write. */
 static void mend_time(ms_envelope *m, ms_str object)
 {
     static const char *const names[] = {"timestamp", "created_at", "time"};
@@ -326,8 +325,8 @@ static void mend_time(ms_envelope *m, ms_str object)
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         ms_str value = member(object, names[i]);
         double time = is_kind(value, MS_JSON_NUMBER) ? number_of(value) : 0;
-        double unit = time < 1e11 ? 0 : time < 1e14 ? 1e3 : time < 1e17 ? 1e6 : 1e9;
-        if (unit <= 0 || time / unit >= 9e9) continue;
+        double unit = time < 1e14 ? 1e3 : time < 1e17 ? 1e6 : 1e9;
+        if (time / unit < 946684800.0 || time / unit >= 4102444800.0) continue;
         int64_t us = (int64_t)(time / unit * 1e6 + 0.5);
         m->time_ns = us * 1000;
         return;

@@ -45,8 +45,8 @@ bool set_time_zone(const char *zone)
     if (strcmp(zone, "UTC") == 0) zone = "+0";
     if (offset_of(zone, &minutes)) { /* TZ has the opposite sign */
         int size = minutes < 0 ? -minutes : minutes;
-        snprintf(text, sizeof text, "<UTC>%c%02d:%02d", minutes < 0 ? '+' : '-', size / 60,
-                 size % 60);
+        snprintf(text, sizeof text, "<UTC>%c%02d:%02d", minutes < 0 ? '+' : '-',
+                 size / 60, size % 60);
     } else if (is_zone(zone) && strlen(zone) < sizeof text) {
         snprintf(text, sizeof text, "%s", zone);
     } else {

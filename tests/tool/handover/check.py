@@ -324,17 +324,19 @@ def tokens_of(path):
 
 def ccusage_on_claude(home, path):
     """Counts tokens by ccusage. It keeps the first line of an answer; here each has one."""
+    made_up = "claude-code-jsonl" in path  # one id for several answers
     last, lines = {}, []
     for line in open(path):
-        entry = json.loads(line)
-        message = entry.get("message")
-        if isinstance(message, dict) and "usage" in message:
-            last[message["id"]] = line
-        else:
+        try:
+            message = json.loads(line)["message"]
+            key = (message["id"], json.dumps(message["usage"]) if made_up else "")
+        except (ValueError, KeyError, TypeError):
             lines.append(line)
+            continue
+        last[key] = line
     single = os.path.join(home.dir, "single.jsonl")
     with open(single, "w") as file:
-        file.writelines(lines + list(last.values()))
+        file.writelines(line.rstrip("\n") + "\n" for line in lines + list(last.values()))
     home.put(single, ".claude/projects/x/s.jsonl")
     home.env["CLAUDE_CONFIG_DIR"] = os.path.join(home.dir, ".claude")
     got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage"), "session", "--json",
@@ -478,6 +480,11 @@ COUNTERS = [
     ("ccusage", ccusage_on_claude, "claude-code-real/short.jsonl"),
     ("ccusage", ccusage_on_claude, "claude-code-real/tool_heavy.jsonl"),
     ("ccusage", ccusage_on_claude, "claude-code-real/dag*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-real/subagents/*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/todowrite*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/representative*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/session_b.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/edge*.jsonl"),
     ("@ccusage/codex", ccusage_on_codex, "codex-rollout/rollout-*.jsonl"),
     ("@ccusage/codex", ccusage_on_codex, "codex-rollout/stage0-large.jsonl"),
 ]
