@@ -367,6 +367,36 @@ sync $once.log $once/home => ^messages   1 new, 0 taken back
 $ "$tool" history $once/home/$session_id.jsonl --format openai | grep -o 'answer 2' =1> .
 END
 
+# Two copies that went on apart: one rewinds a prompt from which the other goes on.
+apart=$tmp/apart
+mkdir -p "$apart/a" "$apart/b"
+# claude_entry TYPE ID PARENT TEXT
+claude_entry()
+{
+    printf '{"type":"%s","uuid":"id-%s","parentUuid":"id-%s","sessionId":"%s","message":{"role":"%s","content":"%s"}}\n' "$1" "$2" "$3" $session_id "$1" "$4"
+}
+{
+    claude_entry user 1 0 first
+    claude_entry assistant 2 1 second
+    claude_entry user 3 2 third
+} | tee "$apart/a/$session_id.jsonl" >"$apart/b/$session_id.jsonl"
+for n in 4 5; do claude_entry assistant $n $((n - 1)) "only in a $n"; done >>"$apart/a/$session_id.jsonl"
+claude_entry user 6 2 'only in b' >>"$apart/b/$session_id.jsonl"
+session <<'END'
+== copies_that_went_on_apart_take_back_nothing_of_each_other
+sync $apart.log $apart/a => ^messages   5 new, 0 taken back
+sync $apart.log $apart/b => ^messages   1 new, 0 taken back
+view $apart.log =6> => third => only in a 4 => only in a 5 => only in b
+# What the first copy itself rewound stays so; the other one adds what it has alone.
+sync $apart.2.log $apart/b => ^messages   4 new, 1 taken back
+sync $apart.2.log $apart/a => ^messages   2 new, 0 taken back
+view $apart.2.log =5> => only in a 4 => only in a 5 => only in b
+# Once a copy has all of the other, its tree decides.
+$ claude_entry assistant 4 3 'only in a 4' >>$apart/b/$session_id.jsonl; claude_entry assistant 5 4 'only in a 5' >>$apart/b/$session_id.jsonl; claude_entry user 7 2 'newest' >>$apart/b/$session_id.jsonl
+sync $apart.log $apart/b => ^messages   1 new, [45] taken back
+view $apart.log =3> => first => second => newest
+END
+
 
 # ---- Nothing is dropped.
 
