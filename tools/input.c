@@ -713,14 +713,28 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     return FINE;
 }
 
-/* Returns the format of a message; NULL: unknown. */
-static const ms_format *format_for(reader *r, ms_str value, const conversation *talk)
+/* Returns the format of a message; NULL: unknown. *odd: no format has the word in "type",
+ * so that the message is one of framework with a type of its own. */
+static const ms_format *format_for(reader *r, ms_str value, const conversation *talk,
+                                   bool *odd)
 {
+    *odd = false;
     if (r->options->from != NULL) return r->options->from;
     const ms_format *format = format_of_message(r, value, talk->format);
     if (format != NULL) return format;
-    bool typed = string_member(r, value, "type").ptr != NULL;
-    return typed ? ms_format_find(MS_STR("framework")) : NULL;
+    ms_str type = string_member(r, value, "type");
+    bool own = ms_str_equal(type, MS_STR("reasoning")); /* a word of the library */
+    *odd = type.ptr != NULL && !own;
+    return type.ptr != NULL ? ms_format_find(MS_STR("framework")) : NULL;
+}
+
+/* Counts a message whose type no format has. */
+static int note_odd(reader *r, ms_str value)
+{
+    tally_row *row = tally_row_of(&r->unknown, string_member(r, value, "type"));
+    if (row == NULL) return no_memory();
+    row->count++;
+    return FINE;
 }
 
 /* Reads an object as a message. */
@@ -728,8 +742,12 @@ static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
     if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
-    const ms_format *format = format_for(r, value, talk);
-    if (format != NULL) return take_message(r, value, format, talk);
+    bool odd;
+    const ms_format *format = format_for(r, value, talk, &odd);
+    if (format != NULL) {
+        int code = take_message(r, value, format, talk);
+        return code == FINE && odd ? note_odd(r, value) : code;
+    }
     return complain_at(&r->source, at, "this message shows no format: ",
                        "\"type\" or \"role\" was expected; --from names a format");
 }
