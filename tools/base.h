@@ -183,7 +183,9 @@ void tally_free(tally *t);
     X(USAGE, "usage", NULL) X(WAIT, "wait", "MS")                                       \
     X(WITH_LOCATION, "with-location", NULL)                                             \
     /* known by their values: they have no bit */                                       \
-    X(PROMPT, "prompt", "FILE") X(TIMEZONE, "timezone", "ZONE") X(USER, "user", "U")
+    X(INSTALL, "install", NULL) X(PROMPT, "prompt", "FILE")                             \
+    X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
+    X(USER, "user", "U")
 
 enum {
 #define X(name, word, argument) OPT_##name,
@@ -234,6 +236,7 @@ typedef struct options {
     int64_t phase;
     uint64_t after;
     sync_word sync;
+    bool install, uninstall;  /* a timer of sync */
     uint32_t wait_ms;         /* for another writer */
     uint64_t max_input;       /* bytes; 0: the default */
     bool also_times, also_numbers; /* of diff: compare them, too */

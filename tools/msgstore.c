@@ -248,6 +248,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
+    case OPT_INSTALL: o->install = true; return NULL;
+    case OPT_UNINSTALL: o->uninstall = true; return NULL;
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
     default: return NULL; /* an option without an argument */
     }
@@ -314,6 +316,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     o->files = optind < argc ? argv + optind : standard_input;
     o->n_files = (size_t)(argc - optind);
     take_session(c, o);
+    if (o->uninstall) return FINE;
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
     static const char *const most[] = {"", "takes one file, not ",

@@ -703,6 +703,12 @@ static void note_unread(syncing *s, const char *path, ms_str text)
     arrput(s->unread, copy);
 }
 
+static void free_noting(noting *n)
+{
+    ms_arena_deinit(&n->arena);
+    arrfree(n->dead);
+}
+
 static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
@@ -742,6 +748,12 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
+    } else if (past_shows(text)) {
+        char *copy = copy_chars(u->path, strlen(u->path));
+        if (copy == NULL) exit(no_memory());
+        arrput(s->past, copy);
+        free_noting(&n);
+        return FINE;
     } else if (foreign_of(text) == NULL && shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
     } else {
@@ -754,8 +766,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     int written = kept && !emptied ? write_state(&n, u, t, done, early) : FINE;
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
-    ms_arena_deinit(&n.arena);
-    arrfree(n.dead);
+    free_noting(&n);
     return written != FINE ? written : code;
 }
 
@@ -854,8 +865,20 @@ int sync_path(syncing *s, const char *path)
     return worst;
 }
 
+int sync_past(syncing *s)
+{
+    int worst = FINE;
+    for (size_t i = 0; i < arrlenu(s->past); i++) {
+        int code = past_take(s->in.store, s->past[i], &s->prompts);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    return worst;
+}
+
 void sync_free(syncing *s)
 {
+    paths_free(s->past);
+    s->past = NULL;
     file_free(&s->text);
     identities_free(&s->stored);
     paths_free(s->unread);

@@ -398,6 +398,72 @@ view $apart.log =3> => first => second => newest
 END
 
 
+# ---- Prompts of deleted sessions, and sync by the clock.
+
+claude=$tmp/deleted/.claude
+mkdir -p "$claude/projects/p" "$tmp/deleted/backup" "$tmp/deleted/a %d"
+old_id=22222222-2222-4333-8444-555555555555
+# typed TEXT MILLISECONDS SESSION [MORE]: a line of history.jsonl.
+typed()
+{
+    printf '{"display":"%s","pastedContents":{%s},"timestamp":%s,"project":"/w/p","sessionId":"%s"}\n' "$1" "${4:-}" "$2" "$3"
+}
+{
+    typed first 1784950605093 $session_id
+    typed 'deleted one' 1784950606000 $old_id
+    typed 'read [Pasted text #1 +9 lines] now' 1784950607000 $old_id '"1":{"id":1,"type":"text","content":"this"}'
+    typed 'deleted one' 1784950608000 $old_id
+    echo '{"display":"of an old version","pastedContents":{},"timestamp":1784950604000,"project":"/w/p"}'
+    echo '{"display":"torn'
+    printf '{"display":"being wri'
+} >"$claude/history.jsonl"
+cp "$apart/a/$session_id.jsonl" "$claude/projects/p/"
+{
+    claude_entry user 1 0 'deleted one'
+    claude_entry assistant 2 1 'its answer'
+} | sed "s/$session_id/$old_id/" >"$tmp/deleted/backup/$old_id.jsonl"
+past=$tmp/past.log
+session <<'END'
+== prompts_of_deleted_sessions_are_taken_once
+$ HOME=$tmp/deleted "$tool" sync $past => ^messages   5 new => ^prompts    3 new of 1 deleted session, 0 taken back .* 1 left out that name no session, 1 bad line$
+view $past =8>
+view $past $old_id --json =3> "history":true => "time":1784950606,.*"content":"deleted one" => "content":"read this now"
+sessions $past --json => "session":"22222222.*"agent":"claude-code"
+sessions $past => claude-code +p +3 .* deleted one$
+$ HOME=$tmp/deleted "$tool" sync $past --json => "messages":0,.*|"prompts":\{"new":0,"sessions":0,"hidden":0,"unnamed":1,"bad_lines":1\}
+redact $past 6 --apply => erased
+sync $past $claude/history.jsonl => ^prompts    0 new
+$ printf 'tten","timestamp":1784950609000,"project":"/w/p","sessionId":"%s"}\n' $old_id >>$claude/history.jsonl
+sync $past $claude => ^prompts    1 new of 0 deleted sessions, .* 1 bad line
+view $past $old_id =4> deleted one|this|written|redacted
+
+== prompts_leave_when_the_transcript_comes
+sync $past $tmp/deleted/backup => ^messages   2 new, 0 taken back
+sync $past $claude => ^prompts    0 new of 0 deleted sessions, 4 taken back as the transcript came
+view $past $old_id =2>
+sync $past $claude => ^prompts    0 new of 0 deleted sessions, 0 taken back
+
+== timer_of_sync_is_written_and_removed
+$ cd "$tmp/deleted/a %d" && XDG_CONFIG_HOME=$tmp/config CODEX_HOME="/c d" "$OLDPWD/$tool" sync --install it\'s.log .. >$tmp/install; cd "$OLDPWD"
+$ cat $tmp/install => ^wrote .*/config/systemd/user/msgstore-sync\.service$ => ^wrote .*timer$ => ^start it   systemctl --user => ^or crontab 17 \* \* \* \* CODEX_HOME='/c d'
+$ cat $tmp/config/systemd/user/msgstore-sync.service => ^Environment="CODEX_HOME=/c d"$ => ^ExecStart=".*/msgstore" sync --quiet --wait 60000 -- ".*/deleted/a %%d/it's\.log" ".*/deleted"$
+$ cat $tmp/config/systemd/user/msgstore-sync.timer => ^OnCalendar=hourly$ => ^Persistent=true$ => ^WantedBy=timers\.target$
+$ [ -e "$tmp/deleted/a %d/it's.log" ] -> 1
+$ sed -n 's/^or crontab \(.... . . .\|17 \* \* \* \*\) //p' $tmp/install | sed 's/\\%/%/g' >$tmp/cron; HOME=$tmp/deleted XDG_CONFIG_HOME= sh $tmp/cron
+view "$tmp/deleted/a %d/it's.log" =2> deleted one|its answer
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall => ^removed .*service$ => ^removed .*timer$ => ^stop it
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall -> 4 no timer is installed
+sync --install $tmp/no/such/folder/a.log -> 4 no such folder
+END
+if command -v systemd-analyze >/dev/null; then
+    XDG_CONFIG_HOME=$tmp/config "$tool" sync --install "$tmp/deleted/a %d/it.log" >/dev/null
+    same timer_is_valid '' "$(systemd-analyze verify --user "$tmp/config/systemd/user/msgstore-sync.timer" \
+        "$tmp/config/systemd/user/msgstore-sync.service" 2>&1 | grep msgstore-sync)"
+else
+    echo "skip timer_is_valid: no systemd-analyze"
+fi
+
+
 # ---- Nothing is dropped.
 
 kept=$tmp/kept
