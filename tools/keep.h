@@ -5,9 +5,9 @@
 
 #include "files.h"
 
-/* Writes msgstore-sync.service and .timer into systemd's folder of the user, which sync
- * the log hourly; prints how to start the timer, and the line for crontab. Systems without
- * Linux get the line alone. */
+/* Writes msgstore-sync.service and .timer, in systemd's folder of the user: an hourly
+ * sync of the log. Prints how to start it, and the line for crontab; other systems than Linux
+ * get the line alone. */
 int keep_install(const options *o, output *out);
 /* Removes both files. NOT_FOUND: there are none. */
 int keep_remove(output *out);
