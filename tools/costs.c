@@ -163,7 +163,7 @@ static double weight_of(const cost_row *row, bool priced)
 
 /* Shares what answers cost together among those without a cost of their own: by their
  * prices, or by their tokens if one has no price. own[i]: the row has its own cost. */
-static void share_total(cost_row *rows, const size_t *group, const bool *own,
+static void share_total(cost_row *rows, size_t *group, const bool *own,
                         double dollars)
 {
     bool priced = true;

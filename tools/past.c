@@ -49,7 +49,7 @@ static ms_result look_at(ms_store *store, ms_str location, unsigned *state,
 }
 
 /* (PA2) */
-static ms_result hide_ours(ms_store *store, const uint64_t *ours, past_counts *counts,
+static ms_result hide_ours(ms_store *store, uint64_t *ours, past_counts *counts,
                            ms_error *err)
 {
     ms_result result = MS_OK;
