@@ -1,6 +1,7 @@
 /* See sync.h. */
 
 #define _GNU_SOURCE
+#include "database.h"
 #include "secrets.h"
 #include "sync.h"
 
@@ -891,7 +892,8 @@ bool is_transcript(const char *path)
     if (strcmp(path, "-") == 0 || is_pipe(path)) return false;
     if (is_folder(path)) return true;
     bool found = is_read(file_load(&f, path)) && f.plain &&
-                 (is_zip(f.text) || format_of(f.text, true) != NULL);
+                 (is_zip(f.text) || is_database(f.text) ||
+                  format_of(f.text, true) != NULL);
     file_free(&f);
     return found;
 }

@@ -398,6 +398,114 @@ view $apart.log =3> => first => second => newest
 END
 
 
+# ---- OpenCode's database, beside a program that writes it.
+#
+# The tables are those that OpenCode 1.18.33 makes. The writer keeps the database open in
+# WAL mode, takes a word a line, and answers with it.
+
+base=$tmp/opencode/opencode.db
+mkdir -p "$tmp/opencode" "$tmp/without"
+cat >"$tmp/writer.py" <<'END'
+import json, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("pragma journal_mode = wal")
+db.execute("pragma wal_autocheckpoint = 0")
+made = [0]
+
+def row(session, role, parts, **more):
+    made[0] += 1
+    n, when = "%04d" % made[0], 1795926454000 + made[0]
+    info = dict(role=role, time={"created": when}, **more)
+    db.execute("insert into message values (?, ?, ?, ?, ?)",
+               ("msg_" + n, session, when, when, json.dumps(info)))
+    for i, part in enumerate(parts):
+        db.execute("insert into part values (?, ?, ?, ?, ?, ?)",
+                   ("prt_%s_%d" % (n, i), "msg_" + n, session, when, when, json.dumps(part)))
+
+def answer(session, words):
+    row(session, "assistant", [{"type": "text", "text": words}], modelID="gpt-5.2",
+        providerID="openai", cost=0, tokens={"input": 700, "output": 20, "reasoning": 0,
+                                             "cache": {"read": 300, "write": 0}})
+
+for line in sys.stdin:
+    word = line.strip()
+    if word == "make":
+        db.execute("create table session (id text primary key, project_id text not null, parent_id text,"
+                   " slug text not null, directory text not null, title text not null, version text not null,"
+                   " revert text, cost real default 0 not null, time_created integer not null,"
+                   " time_updated integer not null)")
+        db.execute("create table message (id text primary key, session_id text not null,"
+                   " time_created integer not null, time_updated integer not null, data text not null)")
+        db.execute("create table part (id text primary key, message_id text not null, session_id text not null,"
+                   " time_created integer not null, time_updated integer not null, data text not null)")
+        for session in "ses_a", "ses_b":
+            db.execute("insert into session values (?, 'p', null, 's', '/w/oc', ?, '1.18.33', null, 0, 1, 1)",
+                       (session, "title of " + session))
+            row(session, "user", [{"type": "text", "text": "list \u00e9 \"it\""}])
+            answer(session, "all done")
+    elif word == "more":
+        answer("ses_a", "one more")
+    elif word == "half":
+        db.execute("begin immediate")
+        answer("ses_b", "not yet")
+    elif word == "whole":
+        db.execute("commit")
+    elif word == "revert":
+        db.execute("update session set revert = ? where id = 'ses_a'", (json.dumps({"messageID": "msg_0005"}),))
+    print(word, flush=True)
+END
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    mkfifo "$tmp/words"
+    python3 "$tmp/writer.py" "$base" <"$tmp/words" >"$tmp/written" &
+    exec 7>"$tmp/words"
+    # writes WORD: the writer has done it.
+    writes()
+    {
+        echo "$1" >&7
+        soon grep -q "^$1$" "$tmp/written"
+    }
+    "${CC:-cc}" -shared -x c /dev/null -o "$tmp/without/libsqlite3.so.0" 2>/dev/null
+    session <<'END'
+== database_is_read_beside_its_writer
+$ writes make; [ -s $base-wal ]
+view $base =4> => list é "it" => all done
+sync $tmp/oc.log $tmp/opencode => ^files +1 read, 0 unchanged, 0 of unknown => ^messages   4 new
+sync $tmp/oc.log $tmp/opencode => ^files +0 read, 1 unchanged
+sessions $tmp/oc.log --json => "session":"ses_a".*"agent":"opencode".*"title":"title of ses_a"
+usage $tmp/oc.log => ^ +2 +1400 +0 +600 +40 +0\.00  gpt-5\.2$
+# What is in the write-ahead log alone is new; what is not committed is not there.
+$ writes more; writes half
+sync $tmp/oc.log $tmp/opencode => ^messages   1 new, 0 taken back
+view $tmp/oc.log =5> => one more =0> not yet
+$ writes whole
+sync $tmp/oc.log $tmp/opencode => ^messages   1 new, 0 taken back
+$ writes revert
+sync $tmp/oc.log $tmp/opencode => ^messages   0 new, 1 taken back
+view $tmp/oc.log =5> => not yet =0> one more
+import $tmp/oc.2.log $base => ^appended   6 messages
+doctor $base -> 1 a database
+view $base --max-input 200 -> 1 too large
+
+== database_is_named_when_it_is_of_another_program
+$ python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("create table x (a)"); d.commit()' $tmp/opencode/other.db
+view $tmp/opencode/other.db -> 1 not read: its format is that of an SQLite database; of those OpenCode
+sync $tmp/oc.log $tmp/opencode => ^not read +.*other.db: of an SQLite database
+END
+    if [ -s "$tmp/without/libsqlite3.so.0" ]; then
+        session <<'END'
+== database_without_the_library_is_an_error_that_names_it
+$ LD_LIBRARY_PATH=$tmp/without "$tool" view $base -> 1 no libsqlite3 on this machine
+$ LD_LIBRARY_PATH=$tmp/without "$tool" sync $tmp/oc.3.log $base => ^files +0 read -> 1 no libsqlite3 on this machine
+$ LD_LIBRARY_PATH=$tmp/without "$tool" --version => .
+END
+    fi
+    exec 7>&-
+    wait
+else
+    echo "skip database: no sqlite3 of python3"
+fi
+
+
 # ---- Prompts of deleted sessions, and sync by the clock.
 
 claude=$tmp/deleted/.claude
@@ -597,7 +705,7 @@ sessions $tmp/.iflow/i.jsonl =>  iflow
 history $tmp/novelty.jsonl --format openai -> 4 no messages, 1 entries of unknown kinds
 
 == sync_looks_in_the_places_of_every_system_and_variable
-$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database.*sqlite3 -json
+$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database; of those OpenCode
 $ HOME=$tmp/homes "$tool" formats --places => ^claude-code +there +.*/.config/claude/projects$ => ^roo-code +there +.*Library => ^codex +absent
 $ HOME=$tmp/homes CODEX_HOME=$tmp/homes/x "$tool" formats --places --json => "format":"codex","path":".*/x/sessions","variable":"CODEX_HOME","there":true
 $ HOME=$tmp/nowhere "$tool" sync $tmp/none.log => ^places +[0-9]+ looked at, 0 there -> 4 usual places

@@ -1,0 +1,17 @@
+/* SQLite databases of agent programs, beside a program that writes them: opened read only,
+ * in one transaction, which has what stands in the write-ahead log, too. libsqlite3 is
+ * loaded when the first one is met; the tool starts without it. */
+
+#ifndef DATABASE_H
+#define DATABASE_H
+
+#include "files.h"
+
+bool is_database(ms_str text);
+/* Replaces the text of a file that is a database by the rows of its tables session,
+ * message and part, as `sqlite3 -json` prints them (see read_opencode_rows.c). A database
+ * with other tables, or one that SQLite does not take, stays as it is. FAILED: there is no
+ * libsqlite3, or the rows cannot be read. */
+int database_load(file_text *f, const char *path);
+
+#endif /* DATABASE_H */
