@@ -26,6 +26,7 @@ typedef struct sqlite_library {
     int (*busy_timeout)(void *, int);
     int (*exec)(void *, const char *, void *, void *, char **);
     int (*prepare_v2)(void *, const char *, int, void **, const char **);
+    int (*bind_text)(void *, int, const char *, int, void (*)(void *));
     int (*step)(void *);
     int (*finalize)(void *);
     int (*column_count)(void *);
@@ -66,6 +67,7 @@ static bool load_library(sqlite_library *s)
     FIND(busy_timeout);
     FIND(exec);
     FIND(prepare_v2);
+    FIND(bind_text);
     FIND(step);
     FIND(finalize);
     FIND(column_count);
@@ -124,12 +126,19 @@ static void put_row(const sqlite_library *s, void *row, rows_text *to)
 }
 
 /* Adds the rows of a query as an array, a row a line. Returns a code of SQLite. */
-static int put_query(const sqlite_library *s, void *db, const char *query, rows_text *to)
+static int put_query(const sqlite_library *s, void *db, const char *query,
+                     const char *session, rows_text *to)
 {
     void *row = NULL;
     int got = s->prepare_v2(db, query, -1, &row, NULL);
     bool first = true;
-    if (got != SQLITE_OK) return got;
+    if (got == SQLITE_OK && session != NULL) {
+        got = s->bind_text(row, 1, session, -1, NULL);
+    }
+    if (got != SQLITE_OK) {
+        s->finalize(row);
+        return got;
+    }
     while ((got = s->step(row)) == SQLITE_ROW && !to->full) {
         put_bytes(to, first ? "[" : ",\n", first ? 1 : 2);
         put_row(s, row, to);
@@ -144,8 +153,9 @@ static int put_query(const sqlite_library *s, void *db, const char *query, rows_
 static bool has_tables(const sqlite_library *s, void *db, int *got)
 {
     void *row = NULL;
-    *got = s->prepare_v2(db, "select count(*) from sqlite_master where type = 'table' and "
-                             "name in ('session', 'message', 'part')", -1, &row, NULL);
+    static const char query[] = "select count(*) from sqlite_master where type = 'table' "
+                                "and name in ('session', 'message', 'part')";
+    *got = s->prepare_v2(db, query, -1, &row, NULL);
     if (*got != SQLITE_OK) return false;
     *got = s->step(row);
     const unsigned char *text = *got == SQLITE_ROW ? s->column_text(row, 0) : NULL;
@@ -154,16 +164,23 @@ static bool has_tables(const sqlite_library *s, void *db, int *got)
     return all;
 }
 
-static int read_rows(const sqlite_library *s, void *db, const char *path, file_text *f)
+static int read_rows(const sqlite_library *s, void *db, const char *path,
+                     const char *session, file_text *f)
 {
-    static const char *const queries[] = {
-        "select * from session order by id",
-        "select id, session_id, data from message order by session_id, time_created, id",
-        "select id, message_id, data from part order by message_id, id"};
+    static const char *const queries[][3] = {
+        {"select * from session", "id", "id"},
+        {"select id, session_id, data from message", "session_id",
+         "session_id, time_created, id"},
+        {"select id, message_id, data from part", "session_id", "message_id, id"}};
+    char query[200];
     rows_text to = {NULL, 0, 0, files_most(), false};
     int got = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(queries) && got == SQLITE_OK; i++) {
-        got = put_query(s, db, queries[i], &to);
+        const char *const *q = queries[i];
+        snprintf(query, sizeof query, "%s%s%s%s order by %s", q[0],
+                 session != NULL ? " where " : "", session != NULL ? q[1] : "",
+                 session != NULL ? " = ?1" : "", q[2]);
+        got = put_query(s, db, query, session, &to);
     }
     if (got != SQLITE_OK || to.full) {
         if (to.full) complain("%s: too large; --max-input allows more", path);
@@ -179,10 +196,71 @@ static int read_rows(const sqlite_library *s, void *db, const char *path, file_t
     return FINE;
 }
 
-int database_load(file_text *f, const char *path)
+/* Opens a database for one transaction. Returns a code of SQLite; *known: it has the
+ * tables. */
+static int open_database(const sqlite_library *s, const char *path, void **db,
+                         bool *known)
+{
+    *db = NULL;
+    int got = s->open_v2(path, db, SQLITE_OPEN_READONLY, NULL);
+    if (got == SQLITE_OK) {
+        s->busy_timeout(*db, BUSY_MS);
+        got = s->exec(*db, "begin", NULL, NULL, NULL);
+    }
+    *known = got == SQLITE_OK && has_tables(s, *db, &got);
+    return got;
+}
+
+/* Reads the sessions, and in another pass what their messages and parts add. */
+static int read_sessions(const sqlite_library *s, void *db, database_session **out)
+{
+    static const char query[] =
+        "select id, sum(n), max(t) from (select id, 1 n, time_updated t from session "
+        "union all select session_id, count(*), max(time_updated) from message "
+        "group by 1 union all select session_id, count(*), max(time_updated) from part "
+        "group by 1) group by 1 order by 1";
+    void *row = NULL;
+    int got = s->prepare_v2(db, query, -1, &row, NULL);
+    if (got != SQLITE_OK) return got;
+    while ((got = s->step(row)) == SQLITE_ROW) {
+        const char *v[3];
+        for (int i = 0; i < 3; i++) v[i] = (const char *)s->column_text(row, i);
+        if (v[0] == NULL || v[1] == NULL || v[2] == NULL) continue;
+        database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
+                                0};
+        if (one.id == NULL) exit(no_memory());
+        uint64_t ms = strtoull(v[2], NULL, 10);
+        if (ms < 9000000000000) one.changed = (int64_t)ms * 1000000;
+        arrput(*out, one);
+    }
+    s->finalize(row);
+    return got == SQLITE_DONE ? SQLITE_OK : got;
+}
+
+database_session *database_sessions(const char *path)
+{
+    sqlite_library s;
+    void *db;
+    bool known;
+    database_session *out = NULL;
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+    bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
+                      is_database(f.text);
+    file_free(&f);
+    if (!whole || !load_library(&s)) return NULL;
+    int got = open_database(&s, path, &db, &known);
+    if (known) got = read_sessions(&s, db, &out);
+    if (db != NULL) s.close(db);
+    for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
+    if (got != SQLITE_OK) arrfree(out);
+    return out;
+}
+
+int database_load(file_text *f, const char *path, const char *session)
 {
     sqlite_library s;
     void *db = NULL;
+    bool known;
     int got, code = FINE;
     if (!is_database(f->text) || !f->plain) return FINE;
     if (!load_library(&s)) {
@@ -190,14 +268,9 @@ int database_load(file_text *f, const char *path)
                  "read it (Debian: libsqlite3-0)", path);
         return FAILED;
     }
-    got = s.open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
-    if (got == SQLITE_OK) {
-        s.busy_timeout(db, BUSY_MS);
-        got = s.exec(db, "begin", NULL, NULL, NULL);
-    }
-    bool known = got == SQLITE_OK && has_tables(&s, db, &got);
+    got = open_database(&s, path, &db, &known);
     if (known) {
-        code = read_rows(&s, db, path, f);
+        code = read_rows(&s, db, path, session, f);
     } else if (got != SQLITE_OK && got != SQLITE_ROW && got != SQLITE_NOTADB) {
         complain("%s: SQLite: %s", path, db != NULL ? s.errmsg(db) : "no memory");
         code = FAILED;

@@ -258,8 +258,8 @@ const char *foreign_of(ms_str text)
     bool whole;
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
-        return "an SQLite database; of those OpenCode's is read, with the tables session, "
-               "message and part";
+        return "an SQLite database; of those OpenCode's is read, with the tables "
+               "session, message and part";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);
@@ -622,7 +622,7 @@ unit *units_of(const char *path, uint64_t *others)
     if (!is_folder(path)) {
         char *copy = strdup(path);
         if (copy == NULL) exit(no_memory());
-        unit u = {copy, opencode_root(path), false, 0, 0};
+        unit u = {copy, opencode_root(path), false, 0, 0, NULL};
         stat_of(path, &u);
         stat_of_log(path, &u);
         arrput(units, u);
@@ -647,6 +647,7 @@ void units_free(unit *units)
     for (size_t i = 0; i < arrlenu(units); i++) {
         free(units[i].path);
         free(units[i].root);
+        free(units[i].session);
     }
     arrfree(units);
 }
@@ -773,7 +774,7 @@ int unit_load(const unit *u, file_text *f)
     int code = FINE;
     if (!u->events) code = file_load(f, u->path);
     if (is_read(code) && is_database(f->text)) {
-        int loaded = database_load(f, u->path);
+        int loaded = database_load(f, u->path, u->session);
         if (loaded != FINE) return loaded;
     }
     if (!is_read(code) || (!u->events && u->root == NULL)) return code;

@@ -150,7 +150,7 @@ static int take_file(const intake *in, const char *path)
         loaded = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
         code = after_load(in, loaded);
         if (code == FINE && is_database(text.text)) {
-            code = loaded = database_load(&text, path);
+            code = loaded = database_load(&text, path, NULL);
         }
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }

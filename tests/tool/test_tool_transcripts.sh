@@ -451,7 +451,7 @@ for line in sys.stdin:
     elif word == "whole":
         db.execute("commit")
     elif word == "revert":
-        db.execute("update session set revert = ? where id = 'ses_a'", (json.dumps({"messageID": "msg_0005"}),))
+        db.execute("update session set revert = ?, time_updated = 1895926454000 where id = 'ses_a'", (json.dumps({"messageID": "msg_0005"}),))
     print(word, flush=True)
 END
 if python3 -c 'import sqlite3' 2>/dev/null; then
@@ -469,13 +469,13 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
 == database_is_read_beside_its_writer
 $ writes make; [ -s $base-wal ]
 view $base =4> => list é "it" => all done
-sync $tmp/oc.log $tmp/opencode => ^files +1 read, 0 unchanged, 0 of unknown => ^messages   4 new
-sync $tmp/oc.log $tmp/opencode => ^files +0 read, 1 unchanged
+sync $tmp/oc.log $tmp/opencode => ^files +2 read, 0 unchanged, 0 of unknown => ^messages   4 new
+sync $tmp/oc.log $tmp/opencode => ^files +0 read, 2 unchanged
 sessions $tmp/oc.log --json => "session":"ses_a".*"agent":"opencode".*"title":"title of ses_a"
 usage $tmp/oc.log => ^ +2 +1400 +0 +600 +40 +0\.00  gpt-5\.2$
 # What is in the write-ahead log alone is new; what is not committed is not there.
 $ writes more; writes half
-sync $tmp/oc.log $tmp/opencode => ^messages   1 new, 0 taken back
+sync $tmp/oc.log $tmp/opencode => ^files +1 read, 1 unchanged => ^messages   1 new, 0 taken back
 view $tmp/oc.log =5> => one more =0> not yet
 $ writes whole
 sync $tmp/oc.log $tmp/opencode => ^messages   1 new, 0 taken back
