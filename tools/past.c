@@ -48,7 +48,7 @@ static ms_result look_at(ms_store *store, ms_str location, unsigned *state,
     return ms_cursor_close(&it, err);
 }
 
-/* (PA2) */
+/* (HP2) */
 static ms_result hide_ours(ms_store *store, uint64_t *ours, past_counts *counts,
                            ms_error *err)
 {

@@ -2,9 +2,9 @@
  * keeps what its user typed in history.jsonl, a line a prompt: {display, pastedContents,
  * timestamp, project, sessionId}.
  *
- * (PA1) Prompts are stored of sessions alone of which the log has no transcript, in the
+ * (HP1) Prompts are stored of sessions alone of which the log has no transcript, in the
  * location of the session, marked `"history":true`, each once by its key.
- * (PA2) When the transcript of such a session comes, they are hidden. */
+ * (HP2) When the transcript of such a session comes, they are hidden. */
 
 #ifndef PAST_H
 #define PAST_H

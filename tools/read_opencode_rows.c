@@ -277,6 +277,6 @@ static void rows_read(reading *r, ms_str text)
 }
 
 const fileformat opencode_rows_format = {
-    "opencode", "OpenCode's database, or sqlite3 -json of its tables", "1.2, 1.18", "", FILE_TEXT,
-    TREE_NONE, rows_show, rows_read, NULL,
+    "opencode", "OpenCode's database, or sqlite3 -json of its tables", "1.2, 1.18", "",
+    FILE_TEXT, TREE_NONE, rows_show, rows_read, NULL,
 };
