@@ -280,7 +280,8 @@ static bool parse_clock(const char *at, struct tm *t, int64_t *fraction_ns)
 
 const char *cost_by_word(cost_by by)
 {
-    static const char *const words[] = {"model", "day", "session", "agent", "tool"};
+    static const char *const words[] = {"model", "day", "week", "month", "session",
+                                        "project", "agent", "tool"};
     return words[by];
 }
 

@@ -183,7 +183,9 @@ void tally_free(tally *t);
     X(USAGE, "usage", NULL) X(WAIT, "wait", "MS")                                       \
     X(WITH_LOCATION, "with-location", NULL)                                             \
     /* known by their values: they have no bit */                                       \
-    X(PROMPT, "prompt", "FILE") X(USER, "user", "U")
+    X(INSTALL, "install", NULL) X(PROMPT, "prompt", "FILE")                             \
+    X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
+    X(USER, "user", "U")
 
 enum {
 #define X(name, word, argument) OPT_##name,
@@ -195,7 +197,9 @@ enum { OPTION_BITS = 64 };
 #define BIT(name) ((uint64_t)1 << OPT_##name)
 #define GIVEN(o, name) (((o)->given & BIT(name)) != 0)
 
-typedef enum cost_by { BY_MODEL, BY_DAY, BY_SESSION, BY_AGENT, BY_TOOL } cost_by;
+typedef enum cost_by {
+    BY_MODEL, BY_DAY, BY_WEEK, BY_MONTH, BY_SESSION, BY_PROJECT, BY_AGENT, BY_TOOL
+} cost_by;
 const char *cost_by_word(cost_by by);
 bool cost_by_of(const char *word, cost_by *by);
 
@@ -225,11 +229,14 @@ typedef struct options {
     uint64_t keep_tokens;
     cost_by by;
     int64_t since_ns, until_ns;
+    const char *since, *until; /* as they were given */
+    const char *timezone;     /* NULL: that of the machine */
     double seconds;
     ms_scope_kind scope;
     int64_t phase;
     uint64_t after;
     sync_word sync;
+    bool install, uninstall;  /* a timer of sync */
     uint32_t wait_ms;         /* for another writer */
     uint64_t max_input;       /* bytes; 0: the default */
     bool also_times, also_numbers; /* of diff: compare them, too */

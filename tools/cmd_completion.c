@@ -23,7 +23,7 @@ static const char *choices_of(int id, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
-    if (id == OPT_BY) return "day session model agent tool";
+    if (id == OPT_BY) return "day week month session project model agent tool";
     if (id == OPT_SCOPE) return "orchestrator manager worker";
     if (id == OPT_SYNC) return "none each end";
     if (id == OPT_ALSO) return "times ids numbers rest";

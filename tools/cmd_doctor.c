@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "database.h"
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -389,6 +390,10 @@ static int run_one(job *j, output *out, const char *path)
     int code = e->tree ? FINE : file_load(&file, path);
     e->cut = code == DAMAGED;
     if (e->cut) code = FINE;
+    if (code == FINE && is_database(file.text)) {
+        complain("%s: a database; msgstore doctor examines transcripts", path);
+        code = FAILED;
+    }
     if (code == FINE) code = examine(e, file.text);
     if (e->cut) note_fault(&e->packed, 1, 0);
     if (code == FINE) print_examined(e);

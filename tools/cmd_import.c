@@ -112,7 +112,8 @@ static int import_file(job *j, const char *path, const sink *to)
     s.in.guess_agent = true;
     s.in.rename = true;
     s.in.whole = true;
-    int code = sync_path(&s, path);
+    int code = sync_path(&s, path), past = sync_past(&s);
+    if (code == FINE) code = past;
     sync_free(&s);
     return code;
 }

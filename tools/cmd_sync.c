@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "keep.h"
 #include "places.h"
 #include "sync.h"
 
@@ -30,6 +31,14 @@ static void print_sync(output *out, const syncing *s)
     emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
     emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
                 c->messages - c->known, c->hidden);
+    const past_counts *p = &s->prompts;
+    if (p->prompts + p->hidden + p->unnamed + p->bad_lines > 0) {
+        emit_format(out, "prompts    %" PRIu64 " new of %" PRIu64 " deleted session%s, %"
+                    PRIu64 " taken back as the transcript came, %" PRIu64
+                    " left out that name no session, %" PRIu64 " bad line%s\n",
+                    p->prompts, p->sessions, plural(p->sessions), p->hidden, p->unnamed,
+                    p->bad_lines, plural(p->bad_lines));
+    }
     if (s->others > 0) {
         emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s or device%s\n",
                     s->others, plural(s->others), plural(s->others), plural(s->others));
@@ -58,6 +67,14 @@ static void print_sync_json(output *out, const syncing *s)
     for (size_t i = 0; i < arrlenu(s->unread); i++) {
         ms_json_put_string(&w, ms_str_of(s->unread[i]));
     }
+    ms_json_end(&w);
+    ms_json_key(&w, MS_STR("prompts"));
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    json_u64(&w, "new", s->prompts.prompts);
+    json_u64(&w, "sessions", s->prompts.sessions);
+    json_u64(&w, "hidden", s->prompts.hidden);
+    json_u64(&w, "unnamed", s->prompts.unnamed);
+    json_u64(&w, "bad_lines", s->prompts.bad_lines);
     ms_json_end(&w);
     json_u64(&w, "failed", s->failed);
     json_u64(&w, "others", s->others);
@@ -111,6 +128,8 @@ static int run_sync(job *j)
     uint64_t newest;
     const options *o = j->options;
     output out = {stdout, 0};
+    if (o->uninstall) return output_end(&out, keep_remove(&out));
+    if (o->install) return output_end(&out, keep_install(o, &out));
     memset(&s, 0, sizeof s);
     int code = open_to_append(j, true, &newest);
     if (code != FINE) return code;
@@ -122,6 +141,8 @@ static int run_sync(job *j)
     s.began = clock_seconds();
     s.progress = isatty(STDERR_FILENO) != 0 && !GIVEN(o, QUIET);
     code = sync_places(&s, o);
+    int past = sync_past(&s);
+    if (code == FINE) code = past;
     if (o->sync != SYNC_NONE) {
         ms_result result = ms_sync(j->store, NULL, &err);
         if (result != MS_OK) code = complain_of("syncing", result, &err);
@@ -141,6 +162,9 @@ static const option_row sync_rows[] = {
     {OPT_SYNC, "end: one sync after the last message (the default); none"},
     WRITE_ROWS,
     {OPT_AGENT, "the agent of messages that have none"},
+    {OPT_INSTALL, "write a timer of systemd that syncs LOG hourly, and print the line "
+                  "for crontab; nothing is synced now"},
+    {OPT_UNINSTALL, "remove that timer; without LOG"},
     {OPT_END, NULL},
 };
 
@@ -150,12 +174,15 @@ const command sync_command = {
     "examples:\n"
     "  msgstore sync my.log\n"
     "  msgstore sync my.log ~/.claude/projects ~/backup/rollouts\n"
+    "  msgstore sync --install my.log\n"
     "\n"
     "usage: msgstore sync [OPTION...] LOG [FOLDER|FILE...]\n"
     "Takes new and changed transcripts of agent programs into a log, which is made when\n"
     "it is not there; without a FOLDER those of the usual places (see msgstore\n"
     "formats --places). Each session is a location. Run again it takes only what is\n"
     "new. A message that several files have is stored once: of backups, of copies, of\n"
-    "files that a program wrote again. Files of unknown formats are named.\n",
+    "files that a program wrote again. Files of unknown formats are named. Of sessions\n"
+    "that Claude Code has deleted its history.jsonl still has the prompts: those are\n"
+    "taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,
 };

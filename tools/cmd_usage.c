@@ -1,8 +1,9 @@
-/* msgstore usage: tokens and costs, by day, session, model, agent or tool. */
+/* msgstore usage: tokens and costs, by day, session, project, model, agent or tool. */
 
 #define _GNU_SOURCE
 #include "commands.h"
 #include "costs.h"
+#include "zone.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ typedef struct usage_report {
     cost_row *rows;
     tally index;              /* name -> group, by its number */
     tally unpriced;           /* models without a price: answers, tokens */
+    int64_t since_ns, until_ns;
     prices prices;
 } usage_report;
 
@@ -52,14 +54,27 @@ static ms_str agent_name(usage_report *u, const cost_row *row)
     return ms_buf_text(&buf);
 }
 
+/* Returns the folder that the session worked in. */
+static ms_str project_name(usage_report *u, const cost_row *row)
+{
+    ms_str facts, cwd = {NULL, 0};
+    ms_arena *arena = &u->job->arena;
+    if (ms_location_get(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
+        cwd = text_of(arena, member(facts, "cwd"));
+    }
+    return cwd;
+}
+
 static ms_str group_name(usage_report *u, const cost_row *row, char out[TIME_MAX])
 {
     switch (u->by) {
     case BY_DAY:
+    case BY_WEEK:
+    case BY_MONTH:
         if (row->time <= 0) return MS_STR("");
-        time_text((int64_t)row->time * 1000000000, out);
-        return ms_str_n(out, 10);
+        return local_day((int64_t)row->time, u->by, out);
     case BY_SESSION: return row->location;
+    case BY_PROJECT: return project_name(u, row);
     case BY_AGENT: return agent_name(u, row);
     case BY_TOOL: return row->tool;
     case BY_MODEL: break;
@@ -67,23 +82,22 @@ static ms_str group_name(usage_report *u, const cost_row *row, char out[TIME_MAX
     return row->model;
 }
 
-static bool is_asked_for(const options *o, const cost_row *row)
+static bool is_asked_for(const usage_report *u, const cost_row *row)
 {
-    if (GIVEN(o, SINCE) && row->time < (double)o->since_ns / 1e9) return false;
-    if (GIVEN(o, UNTIL) && row->time >= (double)o->until_ns / 1e9) return false;
+    const options *o = u->job->options;
+    if (GIVEN(o, SINCE) && row->time < (double)u->since_ns / 1e9) return false;
+    if (GIVEN(o, UNTIL) && row->time >= (double)u->until_ns / 1e9) return false;
     return o->agent == NULL || ms_str_equal(row->agent, ms_str_of(o->agent));
 }
 
 static void add_row(usage_report *u, cost_row *row)
 {
     char text[TIME_MAX];
-    bool priced = u->prices.list.ptr == NULL || prices_apply(&u->prices, row);
-    if (!priced) {
+    if (row->unpriced > 0) {
         tally_row *lost = tally_row_of(&u->unpriced, row->model);
         if (lost == NULL) exit(no_memory());
         lost->count++;
         lost->bytes += tokens_of(row);
-        row->cost = 0;
     }
     ms_str name = group_name(u, row, text);
     tally_row *at = tally_row_of(&u->index, name);
@@ -114,10 +128,16 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
+/* Returns whether the cost of an answer is known; of all, if there are none. */
+static bool is_priced(const cost_row *row)
+{
+    return row->answers == 0 || row->unpriced < row->answers;
+}
+
 static void put_numbers(output *out, const cost_row *row)
 {
     char cost[32] = "-";
-    if (row->cost > 0) snprintf(cost, sizeof cost, "%.2f", row->cost);
+    if (is_priced(row)) snprintf(cost, sizeof cost, "%.2f", row->cost);
     emit_format(out, "%7" PRIu64 " %10" PRIu64 " %9" PRIu64 " %10" PRIu64 " %9" PRIu64
                 " %8s  ", row->answers, fresh_of(row), row->written, row->cached,
                 row->output, cost);
@@ -126,6 +146,7 @@ static void put_numbers(output *out, const cost_row *row)
 static void print_report(usage_report *u, output *out)
 {
     char buf[CELL_BYTES];
+    const options *o = u->job->options;
     unsigned room = line_width() > 80 ? line_width() - 60 : 20;
     emit_format(out, "%7s %10s %9s %10s %9s %8s\n", "answers", "input", "written",
                 "cached", "output", "cost");
@@ -145,6 +166,9 @@ static void print_report(usage_report *u, output *out)
                     row->text.len > 0 ? row->text.ptr : "-", row->count,
                     plural(row->count), row->bytes);
     }
+    emit_format(out, "costs of transcripts, else prices of %s%s%s\n",
+                o->prices != NULL ? o->prices : "", o->prices != NULL ? ", else of " : "",
+                prices_date());
 }
 
 static void json_row(ms_json_writer *w, const char *name, ms_str value,
@@ -155,6 +179,7 @@ static void json_row(ms_json_writer *w, const char *name, ms_str value,
     json_u64(w, "answers", row->answers);
     json_u64(w, "input_tokens", fresh_of(row));
     json_u64(w, "cache_write_tokens", row->written);
+    json_u64(w, "cache_write_1h_tokens", row->written_1h);
     json_u64(w, "cache_read_tokens", row->cached);
     json_u64(w, "output_tokens", row->output);
     json_u64(w, "reasoning_tokens", row->reasoning);
@@ -162,7 +187,8 @@ static void json_row(ms_json_writer *w, const char *name, ms_str value,
     char text[32];
     snprintf(text, sizeof text, "%.6f", row->cost);
     ms_json_key(w, MS_STR("cost"));
-    ms_json_put_raw(w, ms_str_of(text));
+    ms_json_put_raw(w, is_priced(row) ? ms_str_of(text) : MS_STR("null"));
+    json_u64(w, "unpriced_answers", row->unpriced);
     ms_json_end(w);
 }
 
@@ -173,6 +199,7 @@ static void print_report_json(usage_report *u, output *out)
     ms_json_init(&w, emit, out, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     json_text(&w, "by", ms_str_of(word));
+    json_text(&w, "prices", ms_str_of(prices_date()));
     ms_json_key(&w, MS_STR("rows"));
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(u->groups); i++) {
@@ -192,6 +219,11 @@ static void print_report_json(usage_report *u, output *out)
     ms_json_finish(&w);
 }
 
+static bool is_dated(cost_by by)
+{
+    return by == BY_DAY || by == BY_WEEK || by == BY_MONTH;
+}
+
 static int sum_rows(usage_report *u, ms_str location)
 {
     const options *o = u->job->options;
@@ -199,12 +231,15 @@ static int sum_rows(usage_report *u, ms_str location)
     if (code == FINE) {
         code = costs_of(u->job->store, location, &u->job->arena, &u->rows);
     }
+    if (is_read(code)) costs_apply(&u->prices, u->rows);
+    if (GIVEN(o, SINCE)) u->since_ns = local_time(o->since, o->since_ns);
+    if (GIVEN(o, UNTIL)) u->until_ns = local_time(o->until, o->until_ns);
     for (size_t i = 0; i < arrlenu(u->rows) && is_read(code); i++) {
-        if (is_asked_for(o, &u->rows[i])) add_row(u, &u->rows[i]);
+        if (is_asked_for(u, &u->rows[i])) add_row(u, &u->rows[i]);
     }
     if (arrlenu(u->groups) > 1) {
         qsort(u->groups, arrlenu(u->groups), sizeof *u->groups,
-              u->by == BY_DAY ? by_name : by_tokens);
+              is_dated(u->by) ? by_name : by_tokens);
     }
     return code;
 }
@@ -233,9 +268,11 @@ static int run_usage(job *j)
 }
 
 static const option_row usage_rows[] = {
-    {OPT_BY, "day (UTC), session, model (the default), agent or tool"},
-    {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json); "
-                 "without it costs are those that transcripts have themselves"},
+    {OPT_BY, "day, week, month, session, project (its folder), model (the default), "
+             "agent or tool"},
+    {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json), above the "
+                 "tool's own prices; costs that transcripts have stay"},
+    {OPT_TIMEZONE, "of days, and of T: Europe/Berlin, UTC, +02:00; else the machine's"},
     {OPT_SINCE, "only from T on: 2026-03-02, '2 days ago', yesterday"},
     {OPT_UNTIL, "only before T"},
     {OPT_JSON, "one JSON object"},
@@ -246,7 +283,7 @@ static const option_row usage_rows[] = {
 };
 
 const command usage_command = {
-    "usage", "tokens and costs, by day, session, model, agent or tool",
+    "usage", "tokens and costs, by day, project, session, model, agent or tool",
     run_usage, false, 1, 2, "a STORE", 0, usage_rows,
     "examples:\n"
     "  msgstore usage my.log\n"
@@ -256,6 +293,11 @@ const command usage_command = {
     "usage: msgstore usage [OPTION...] STORE [SESSION]\n"
     "Adds up tokens: input that was not cached, written to a cache, read from one,\n"
     "output. Each answer of a model counts once, with the last report of it; what a\n"
-    "subagent or a fork repeats of its parent does not count again.\n",
+    "subagent or a fork repeats of its parent does not count again.\n"
+    "\n"
+    "A cost is that of the transcript, else tokens times the price of --prices, else\n"
+    "of the tool's table, whose day is printed. Tokens that stay in a cache for an\n"
+    "hour have their own price, and so have requests above a model's limit. Where a\n"
+    "model has no price the cost is -, in JSON null, and does not count in sums.\n",
     false,
 };

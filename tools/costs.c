@@ -4,6 +4,7 @@
 #include "costs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The owner of an answer, and its row. */
@@ -21,17 +22,20 @@ void costs_add(cost_row *to, const cost_row *row)
     to->input += row->input;
     to->cached += row->cached;
     to->written += row->written;
+    to->written_1h += row->written_1h;
     to->output += row->output;
     to->reasoning += row->reasoning;
     to->cost += row->cost;
+    to->unpriced += row->unpriced;
 }
 
 enum { N_INPUT, N_OUTPUT, N_CACHED, N_WRITTEN, N_REASONING, N_COST, N_MODEL, N_ANSWER,
-       N_TIME, N_TOOL, N_KEYS };
+       N_TIME, N_TOOL, N_WRITTEN_1H, N_TOTAL, N_KEYS };
 static const json_key note_keys[] = {
     KEY("input_tokens"), KEY("output_tokens"), KEY("cached_tokens"),
     KEY("cache_write_tokens"), KEY("reasoning_tokens"), KEY("cost"), KEY("model"),
-    KEY("answer"), KEY("time"), KEY("tool"),
+    KEY("answer"), KEY("time"), KEY("tool"), KEY("cache_write_1h_tokens"),
+    KEY("total_cost"),
 };
 
 /* Returns a shared copy of the name. There are few different names. */
@@ -40,6 +44,12 @@ static ms_str shared_text(tally *names, ms_str text)
     if (text.ptr == NULL) return text;
     tally_row *row = tally_row_of(names, text);
     return row != NULL ? row->text : ms_str_n(NULL, 0);
+}
+
+/* Returns the seconds of a time; programs note milliseconds of this century, too. */
+static double seconds_of(double time)
+{
+    return time >= 946684800e3 && time < 4102444800e3 ? time / 1000 : time;
 }
 
 static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_row *row,
@@ -57,8 +67,11 @@ static bool row_of_note(const ms_msg *msg, ms_arena *arena, tally *names, cost_r
     row->cached = count_of(v[N_CACHED]);
     row->written = count_of(v[N_WRITTEN]);
     row->reasoning = count_of(v[N_REASONING]);
+    row->written_1h = count_of(v[N_WRITTEN_1H]);
     row->cost = number_of(v[N_COST]);
-    row->time = number_of(v[N_TIME]);
+    row->unpriced = !is_kind(v[N_COST], MS_JSON_NUMBER);
+    row->total = is_kind(v[N_TOTAL], MS_JSON_NUMBER) ? number_of(v[N_TOTAL]) : -1;
+    row->time = seconds_of(number_of(v[N_TIME]));
     row->location = shared_text(names, location_of(msg));
     row->agent = shared_text(names, agent_key_of(msg));
     row->turn = shared_text(names, ms_get(msg, MS_F_TURN_ID).text);
@@ -142,66 +155,87 @@ int costs_of_each(ms_store *store, ms_arena *arena, cost_row **rows)
     return collect(store, ms_str_n(NULL, 0), true, arena, rows);
 }
 
-
-/* ---- Prices ------------------------------------------------------------------------ */
-
-int prices_load(prices *p, const char *path)
+/* Returns what a row weighs in a total: its price, or without prices its tokens. */
+static double weight_of(const cost_row *row, bool priced)
 {
-    ms_error err;
-    memset(p, 0, sizeof *p);
-    int code = file_load(&p->file, path);
-    if (code != FINE) return code;
-    if (ms_json_check(p->file.text, NULL, &p->list, &err) == MS_OK &&
-        is_object(p->list)) {
-        return FINE;
+    return priced ? row->cost : (double)(row->input + row->output);
+}
+
+/* Shares what answers cost together among those without a cost of their own: by their
+ * prices, or by their tokens if one has no price. own[i]: the row has its own cost. */
+static void share_total(cost_row *rows, size_t *group, const bool *own,
+                        double dollars)
+{
+    bool priced = true;
+    double all = 0;
+    size_t n = arrlenu(group), others = 0;
+    for (size_t i = 0; i < n; i++) {
+        const cost_row *row = &rows[group[i]];
+        if (own[group[i]]) dollars -= row->cost;
+        else if (row->unpriced > 0) priced = false;
     }
-    complain("%s: a JSON object of prices by model was expected", path);
-    p->list = ms_str_n(NULL, 0);
-    return FAILED;
+    for (size_t i = 0; i < n; i++) {
+        if (own[group[i]]) continue;
+        all += weight_of(&rows[group[i]], priced);
+        others++;
+    }
+    if (dollars < 0) dollars = 0;
+    for (size_t i = 0; i < n; i++) {
+        cost_row *row = &rows[group[i]];
+        if (own[group[i]]) continue;
+        row->cost = all > 0 ? dollars * weight_of(row, priced) / all
+                            : dollars / (double)others;
+        row->unpriced = 0;
+    }
 }
 
-void prices_free(prices *p)
-{
-    file_free(&p->file);
-}
+/* The answers of a location since its last total. */
+typedef struct total_of {
+    uint64_t key;             /* hash of the location */
+    struct {
+        size_t *rows;         /* an stb_ds array */
+        double last;
+    } value;
+} total_of;
 
-/* Returns the entry of a model. A provider may stand before the name in the list, or in
- * the notes. */
-static ms_str price_of(const prices *p, ms_str model)
+static void share_totals(cost_row *rows, const bool *own)
 {
-    static const char *const providers[] = {"", "anthropic/", "openai/", "gemini/",
-                                            "vertex_ai/", "openrouter/"};
-    char name[256];
-    for (;;) {
-        for (size_t i = 0; i < COUNT_OF(providers); i++) {
-            int n = snprintf(name, sizeof name, "%s%.*s", providers[i],
-                             (int)(model.len < 200 ? model.len : 200), model.ptr);
-            ms_str entry = member(p->list, name);
-            if (n > 0 && is_object(entry)) return entry;
+    total_of *totals = NULL;
+    for (size_t i = 0; i < arrlenu(rows); i++) {
+        uint64_t key = hash_text(rows[i].location);
+        if (hmgetp_null(totals, key) == NULL) {
+            total_of made;
+            memset(&made, 0, sizeof made);
+            made.key = key;
+            hmputs(totals, made);
         }
-        const char *slash = memchr(model.ptr, '/', model.len);
-        if (slash == NULL) return ms_str_n(NULL, 0);
-        size_t skip = (size_t)(slash - model.ptr) + 1;
-        model = ms_str_n(model.ptr + skip, model.len - skip);
+        total_of *t = hmgetp_null(totals, key);
+        if (t == NULL) exit(no_memory());
+        arrput(t->value.rows, i);
+        if (rows[i].total < 0) continue;
+        bool goes_on = rows[i].total >= t->value.last;
+        share_total(rows, t->value.rows, own,
+                    goes_on ? rows[i].total - t->value.last : rows[i].total);
+        t->value.last = rows[i].total;
+        arrsetlen(t->value.rows, 0);
     }
+    for (size_t i = 0; i < hmlenu(totals); i++) arrfree(totals[i].value.rows);
+    hmfree(totals);
 }
 
-bool prices_apply(const prices *p, cost_row *row)
+void costs_apply(prices *p, cost_row *rows)
 {
-    static const json_key names[] = {
-        KEY("input_cost_per_token"), KEY("output_cost_per_token"),
-        KEY("cache_read_input_token_cost"), KEY("cache_creation_input_token_cost"),
-    };
-    ms_str v[4], entry = {NULL, 0};
-    if (row->model.len > 0) entry = price_of(p, row->model);
-    if (entry.ptr == NULL) return false;
-    pick(entry, names, 4, v);
-    double in = number_of(v[0]), out = number_of(v[1]);
-    double read = v[2].ptr != NULL ? number_of(v[2]) : in;
-    double write = v[3].ptr != NULL ? number_of(v[3]) : in;
-    uint64_t cached = row->cached + row->written;
-    uint64_t fresh = row->input > cached ? row->input - cached : 0;
-    row->cost = (double)fresh * in + (double)row->output * out +
-                (double)row->cached * read + (double)row->written * write;
-    return true;
+    size_t n = arrlenu(rows);
+    bool any = false, *own = calloc(n + 1, sizeof *own);
+    if (own == NULL) exit(no_memory());
+    for (size_t i = 0; i < n; i++) {
+        cost_row *row = &rows[i];
+        price_tokens t = {row->input, row->output, row->cached, row->written,
+                          row->written_1h};
+        own[i] = row->unpriced == 0;
+        any = any || row->total >= 0;
+        if (!own[i] && prices_cost(p, row->model, &t, &row->cost)) row->unpriced = 0;
+    }
+    if (any) share_totals(rows, own);
+    free(own);
 }

@@ -6,6 +6,7 @@
 #ifndef COSTS_H
 #define COSTS_H
 
+#include "prices.h"
 #include "store.h"
 
 typedef struct cost_row {
@@ -13,7 +14,10 @@ typedef struct cost_row {
     uint64_t answers;
     uint64_t seq;             /* number of the message that has the note */
     uint64_t input, cached, written, output, reasoning; /* tokens; input includes all */
-    double cost;              /* dollars; 0: not known */
+    uint64_t written_1h;      /* of those written, for an hour */
+    uint64_t unpriced;        /* answers whose cost is not known */
+    double cost;              /* dollars, of the others */
+    double total;             /* dollars of the session's answers so far; -1: not noted */
     double time;              /* seconds since 1970; 0: not known */
 } cost_row;
 
@@ -25,15 +29,8 @@ int costs_of(ms_store *store, ms_str location, ms_arena *arena, cost_row **rows)
 int costs_of_each(ms_store *store, ms_arena *arena, cost_row **rows);
 void costs_add(cost_row *to, const cost_row *row);
 
-/* Prices in the form of LiteLLM's list: {"MODEL": {"input_cost_per_token", ...}}. */
-typedef struct prices {
-    file_text file;
-    ms_str list;              /* absent: no list */
-} prices;
-
-int prices_load(prices *p, const char *path);
-void prices_free(prices *p);
-/* Sets the cost of a row; false: the model has no price. */
-bool prices_apply(const prices *p, cost_row *row);
+/* Computes what answers cost that have no cost (PR1), and shares each total of a location
+ * among its answers. Rows that get none have unpriced 1. */
+void costs_apply(prices *p, cost_row *rows);
 
 #endif /* COSTS_H */

@@ -56,6 +56,11 @@ void files_limit(uint64_t bytes)
     limit = bytes > 0 ? bytes : LIMIT;
 }
 
+uint64_t files_most(void)
+{
+    return limit;
+}
+
 #if defined(WITH_ZSTD) || defined(WITH_ZIP)
 /* Returns how many bytes may be written to the buffer: the first one too many ends the
  * unpacking. */

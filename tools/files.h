@@ -22,6 +22,7 @@ typedef struct file_text {
  * are held in memory. 0: 1 GiB. Transcripts of several 100 MB exist; zstd packs text of
  * one letter 32,000 times. */
 void files_limit(uint64_t bytes);
+uint64_t files_most(void);
 
 /* Opens a file, or a pipe that somebody writes, for reading. Returns the descriptor, or
  * reports the error, sets errno and returns -1: of a socket, of a device, of a pipe that

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "formats.h"
+#include "database.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -257,9 +258,8 @@ const char *foreign_of(ms_str text)
     bool whole;
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
-        return "an SQLite database; OpenCode's is read by sqlite3 -json FILE 'select * "
-               "from session; select * from message; select * from part' | msgstore "
-               "import LOG -";
+        return "an SQLite database; of those OpenCode's is read, with the tables "
+               "session, message and part";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);
@@ -502,6 +502,32 @@ static void stat_of(const char *path, unit *u)
     if (changed > u->changed) u->changed = changed;
 }
 
+/* Adds what SQLite has beside a database: what a program writes is there first. */
+static void stat_of_log(const char *path, unit *u)
+{
+    size_t len = strlen(path);
+    if (!ends_with(path, ".db")) return;
+    char *log = malloc(len + sizeof "-wal");
+    if (log == NULL) exit(no_memory());
+    snprintf(log, len + sizeof "-wal", "%s-wal", path);
+    stat_of(log, u);
+    free(log);
+}
+
+/* Returns whether a file belongs to a database beside it. */
+static bool is_of_database(const char *path)
+{
+    static const char *const ends[] = {".db-wal", ".db-shm", ".db-journal"};
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        if (!ends_with(path, ends[i])) continue;
+        char *base = copy_chars(path, strlen(path) - strlen(ends[i]) + 3);
+        bool there = base != NULL && is_there(base);
+        free(base);
+        if (there) return true;
+    }
+    return false;
+}
+
 /* Returns ROOT for "ROOT/session/PROJECT/SESSION.json" if ROOT/message exists, else
  * NULL. */
 static char *opencode_root(const char *path)
@@ -566,6 +592,7 @@ static void add_root(char ***roots, const char *root)
 static void add_unit(unit **units, char ***roots, char *path)
 {
     unit u;
+    if (is_of_database(path)) return;
     memset(&u, 0, sizeof u);
     u.root = opencode_root(path);
     if (u.root != NULL) add_root(roots, u.root);
@@ -584,6 +611,7 @@ static void add_unit(unit **units, char ***roots, char *path)
         if (u.path == NULL) exit(no_memory());
     }
     stat_of(path, &u);
+    stat_of_log(path, &u);
     arrput(*units, u);
 }
 
@@ -594,8 +622,9 @@ unit *units_of(const char *path, uint64_t *others)
     if (!is_folder(path)) {
         char *copy = strdup(path);
         if (copy == NULL) exit(no_memory());
-        unit u = {copy, opencode_root(path), false, 0, 0};
+        unit u = {copy, opencode_root(path), false, 0, 0, NULL};
         stat_of(path, &u);
+        stat_of_log(path, &u);
         arrput(units, u);
         return units;
     }
@@ -618,6 +647,7 @@ void units_free(unit *units)
     for (size_t i = 0; i < arrlenu(units); i++) {
         free(units[i].path);
         free(units[i].root);
+        free(units[i].session);
     }
     arrfree(units);
 }
@@ -743,6 +773,10 @@ int unit_load(const unit *u, file_text *f)
     ms_arena arena = {0};
     int code = FINE;
     if (!u->events) code = file_load(f, u->path);
+    if (is_read(code) && is_database(f->text)) {
+        int loaded = database_load(f, u->path, u->session);
+        if (loaded != FINE) return loaded;
+    }
     if (!is_read(code) || (!u->events && u->root == NULL)) return code;
     g.damaged = code == DAMAGED;
     code = FINE;

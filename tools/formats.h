@@ -41,6 +41,7 @@ typedef struct unit {
     bool events;              /* a folder of OpenHands' events */
     uint64_t size;
     int64_t changed;          /* nanoseconds since 1970 */
+    char *session;            /* the only one to read of a database; NULL: all of it */
 } unit;
 
 /* Returns the units under a path, by name, in an stb_ds array. others: see paths_of. */

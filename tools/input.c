@@ -316,6 +316,23 @@ static size_t offset_of(const reader *r, ms_str part)
     return (size_t)(part.ptr - (r->source.buf + r->source.start));
 }
 
+/* Sets a time that is too far off for seconds, the unit of the formats, and one of this
+ * century in milliseconds, microseconds or nanoseconds, which some programs write. */
+static void mend_time(ms_envelope *m, ms_str object)
+{
+    static const char *const names[] = {"timestamp", "created_at", "time"};
+    if (!m->has_time || m->time_ns < INT64_MAX) return;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        ms_str value = member(object, names[i]);
+        double time = is_kind(value, MS_JSON_NUMBER) ? number_of(value) : 0;
+        double unit = time < 1e14 ? 1e3 : time < 1e17 ? 1e6 : 1e9;
+        if (time / unit < 946684800.0 || time / unit >= 4102444800.0) continue;
+        int64_t us = (int64_t)(time / unit * 1e6 + 0.5);
+        m->time_ns = us * 1000;
+        return;
+    }
+}
+
 /* Passes the messages of an object to the sink. */
 static int deliver(reader *r, const ms_format *format, conversation *talk, taken *t)
 {
@@ -323,6 +340,7 @@ static int deliver(reader *r, const ms_format *format, conversation *talk, taken
     for (size_t i = 0; i < t->list.count; i++) {
         int code = complete(r, chat, talk, &t->list.items[i]);
         if (code != FINE) return code;
+        mend_time(&t->list.items[i], t->json);
     }
     r->source.messages += t->list.count;
     return r->sink->take(r->sink->ctx, t);
@@ -695,14 +713,28 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
     return FINE;
 }
 
-/* Returns the format of a message; NULL: unknown. */
-static const ms_format *format_for(reader *r, ms_str value, const conversation *talk)
+/* Returns the format of a message; NULL: unknown. *odd: no format has the word in "type",
+ * so that the message is one of framework with a type of its own. */
+static const ms_format *format_for(reader *r, ms_str value, const conversation *talk,
+                                   bool *odd)
 {
+    *odd = false;
     if (r->options->from != NULL) return r->options->from;
     const ms_format *format = format_of_message(r, value, talk->format);
     if (format != NULL) return format;
-    bool typed = string_member(r, value, "type").ptr != NULL;
-    return typed ? ms_format_find(MS_STR("framework")) : NULL;
+    ms_str type = string_member(r, value, "type");
+    bool own = ms_str_equal(type, MS_STR("reasoning")); /* a word of the library */
+    *odd = type.ptr != NULL && !own;
+    return type.ptr != NULL ? ms_format_find(MS_STR("framework")) : NULL;
+}
+
+/* Counts a message whose type no format has. */
+static int note_odd(reader *r, ms_str value)
+{
+    tally_row *row = tally_row_of(&r->unknown, string_member(r, value, "type"));
+    if (row == NULL) return no_memory();
+    row->count++;
+    return FINE;
 }
 
 /* Reads an object as a message. */
@@ -710,8 +742,12 @@ static int read_element(reader *r, ms_str value, conversation *talk)
 {
     size_t at = offset_of(r, value);
     if (!is_object(value)) return complain_at(&r->source, at, "no message object", "");
-    const ms_format *format = format_for(r, value, talk);
-    if (format != NULL) return take_message(r, value, format, talk);
+    bool odd;
+    const ms_format *format = format_for(r, value, talk, &odd);
+    if (format != NULL) {
+        int code = take_message(r, value, format, talk);
+        return code == FINE && odd ? note_odd(r, value) : code;
+    }
     return complain_at(&r->source, at, "this message shows no format: ",
                        "\"type\" or \"role\" was expected; --from names a format");
 }

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "intake.h"
+#include "database.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -142,12 +143,15 @@ static int take_file(const intake *in, const char *path)
     const fileformat *f = in->options->transcript;
     int loaded = file_load_head(&text, path, &all), code = loaded;
     if (code == FINE && open) f = format_of(text.text, all);
-    bool packed = is_zip(text.text) || is_zstd(text.text);
+    bool packed = is_zip(text.text) || is_zstd(text.text) || is_database(text.text);
     bool unknown = code == FINE && open && f == NULL;
     more = !all && (f != NULL || packed || (open && format_hinted(text.text)));
     if (code == FINE && (more || packed)) {
         loaded = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
         code = after_load(in, loaded);
+        if (code == FINE && is_database(text.text)) {
+            code = loaded = database_load(&text, path, NULL);
+        }
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
     if (unknown && code == FINE && f == NULL) code = refuse_foreign(path, text.text);

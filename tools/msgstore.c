@@ -21,6 +21,7 @@
 #define _GNU_SOURCE
 #include "help.h"
 #include "write.h"
+#include "zone.h"
 #include "cmd_diff.h"
 #include "postgres.h"
 
@@ -209,7 +210,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_AS: return set_provider(&o->provider, text) ? NULL : "a provider";
     case OPT_BUDGET: return set_count(&o->budget, text) ? NULL : number;
     case OPT_BY:
-        return cost_by_of(text, &o->by) ? NULL : "day, session, model, agent or tool";
+        return cost_by_of(text, &o->by)
+                   ? NULL : "day, week, month, session, project, model, agent or tool";
     case OPT_CONTEXT: return set_count(&o->context, text) ? NULL : number;
     case OPT_CWD: return set_name(&o->cwd, text) ? NULL : "a folder";
     case OPT_GREP: return set_name(&o->grep, text) ? NULL : "a text";
@@ -221,8 +223,15 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SCOPE: return set_scope(o, text) ? NULL : "orchestrator, manager or worker";
     case OPT_LIMIT: return set_count(&o->limit, text) ? NULL : number;
     case OPT_PHASE: return set_phase(&o->phase, text) ? NULL : number;
-    case OPT_SINCE: return parse_time(text, &o->since_ns) ? NULL : when;
-    case OPT_UNTIL: return parse_time(text, &o->until_ns) ? NULL : when;
+    case OPT_SINCE:
+        o->since = text;
+        return parse_time(text, &o->since_ns) ? NULL : when;
+    case OPT_TIMEZONE:
+        o->timezone = text;
+        return set_time_zone(text) ? NULL : "a zone of this system, UTC or +02:00";
+    case OPT_UNTIL:
+        o->until = text;
+        return parse_time(text, &o->until_ns) ? NULL : when;
     case OPT_LOCATION: return set_location(o, text) ? NULL : name;
     case OPT_AGENT: return set_name(&o->agent, text) ? NULL : name;
     case OPT_KEEP_LAST: return set_count(&o->keep_last, text) ? NULL : number;
@@ -239,6 +248,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
+    case OPT_INSTALL: o->install = true; return NULL;
+    case OPT_UNINSTALL: o->uninstall = true; return NULL;
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
     default: return NULL; /* an option without an argument */
     }
@@ -305,6 +316,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     o->files = optind < argc ? argv + optind : standard_input;
     o->n_files = (size_t)(argc - optind);
     take_session(c, o);
+    if (o->uninstall) return FINE;
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
     static const char *const most[] = {"", "takes one file, not ",

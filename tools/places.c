@@ -19,6 +19,8 @@ typedef struct place_row {
 static const place_row rows[] = {
     {"claude-code", "CLAUDE_CONFIG_DIR", "projects"},
     {"claude-code", NULL, ".claude/projects"},
+    {"claude-code", "CLAUDE_CONFIG_DIR", "history.jsonl"},
+    {"claude-code", NULL, ".claude/history.jsonl"},
     {"claude-code", "XDG_CONFIG_HOME", "claude/projects"},
     {"claude-code", NULL, ".config/claude/projects"},
     {"codex", "CODEX_HOME", "sessions"},

@@ -109,6 +109,7 @@ static void take_metrics(reading *r, const ms_str *v)
     ms_str extra = member(v[S_METRICS], "extra");
     u.reasoning = count_of(member(extra, "reasoning_tokens"));
     u.written = count_of(member(extra, "cache_creation_input_tokens"));
+    u.written_1h = count_of(member(extra, "ephemeral_1h_input_tokens"));
     u.model = trace_text(r->t, v[S_MODEL].ptr != NULL ? v[S_MODEL] : r->model);
     put_use(r, &u);
 }

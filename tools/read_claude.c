@@ -13,7 +13,8 @@
 
 enum { C_TYPE, C_UUID, C_PARENT, C_LOGICAL, C_SESSION, C_SIDE, C_AGENT, C_TIME, C_MESSAGE,
        C_META, C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION, C_BRANCH,
-       C_TITLE, C_CUSTOM, C_AI, C_LEAF, C_ATTACHMENT, C_OPERATION, C_CONTENT, C_KEYS };
+       C_TITLE, C_CUSTOM, C_AI, C_LEAF, C_ATTACHMENT, C_OPERATION, C_CONTENT,
+       C_COST, C_TOTAL, C_KEYS };
 
 static const json_key keys[] = {
     KEY("type"), KEY("uuid"), KEY("parentUuid"), KEY("logicalParentUuid"),
@@ -22,6 +23,7 @@ static const json_key keys[] = {
     KEY("compactMetadata"), KEY("cwd"), KEY("version"),
     KEY("gitBranch"), KEY("summary"), KEY("customTitle"), KEY("aiTitle"),
     KEY("leafUuid"), KEY("attachment"), KEY("operation"), KEY("content"),
+    KEY("costUSD"), KEY("total_cost_usd"),
 };
 
 /* Lines that are not messages. */
@@ -115,7 +117,10 @@ static void take_usage(reading *r, const claude_line *c)
         "cache_creation_input_tokens", NULL};
     if (!is_object(c->m[M_USAGE]) || text_is(c->m[M_MODEL], "<synthetic>")) return;
     use u = tokens_in(c->m[M_USAGE], names);
+    ms_str hour = member_at(c->m[M_USAGE], "cache_creation.ephemeral_1h_input_tokens");
     u.input += u.cached + u.written;
+    u.written_1h = count_of(hour);
+    u.cost_text = c->v[C_COST];
     u.model = trace_text(r->t, c->m[M_MODEL]);
     u.answer = trace_text(r->t, c->m[M_ID]);
     if (u.answer.len == 0) u.answer = trace_text(r->t, c->v[C_UUID]);
@@ -127,7 +132,7 @@ static ms_str extra_of(reading *r, const claude_line *c)
 {
     static const int of_line[] = {C_PARENT, C_LOGICAL, C_SIDE, C_AGENT, C_TIME, C_META,
                                   C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION,
-                                  C_BRANCH};
+                                  C_BRANCH, C_COST, C_TOTAL};
     static const int of_message[] = {M_ID, M_MODEL, M_USAGE};
     leftover all, own, inner;
     rest_begin(&all, trace_arena(r->t));
@@ -295,6 +300,7 @@ static void claude_read(reading *r, ms_str line)
                  : text_is(c.v[C_TYPE], "queue-operation") ? take_queue(r, &c)
                                                            : false;
     if (taken) return;
+    if (text_is(c.v[C_TYPE], "result")) trace_total(r->t, c.v[C_TOTAL]);
     if (text_is(c.v[C_SUBTYPE], "compact_boundary")) r->compaction = c.v[C_COMPACT];
     if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);

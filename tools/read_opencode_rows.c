@@ -3,6 +3,7 @@
  *     sqlite3 -json opencode.db 'select * from session; select * from message;
  *         select * from part' | msgstore view -
  *
+ * or as database.c makes them of the database.
  * Arrays one after the other, a row a line; a row of message or part has its object,
  * without ids, as text in `data`. They are put together in the form of an export. After
  * damage the lines are read one by one. */
@@ -14,10 +15,11 @@
 #include <string.h>
 
 enum { R_ID, R_SESSION, R_MESSAGE, R_DATA, R_DIRECTORY, R_TITLE, R_PARENT, R_VERSION,
-       R_KEYS };
+       R_REVERT, R_KEYS };
 static const json_key keys[] = {
     KEY("id"), KEY("session_id"), KEY("message_id"), KEY("data"), KEY("directory"),
     KEY("title"), KEY("parent_id"), KEY("version"),
+    KEY("revert"),
 };
 
 typedef struct db_row {
@@ -173,6 +175,16 @@ static bool put_object(ms_buf *buf, db_rows *d, ms_arena *arena, const db_row *r
     return true;
 }
 
+/* Writes what a session was taken back to: an object, or the text of one. */
+static void put_revert(ms_buf *buf, const db_row *row)
+{
+    ms_str value = text_of(buf->arena, row->v[R_REVERT]);
+    if (value.len == 0) value = row->v[R_REVERT];
+    if (ms_json_check(value, NULL, &value, NULL) != MS_OK || !is_object(value)) return;
+    json_piece(buf, ",\"revert\":");
+    ms_buf_write(buf, value.ptr, value.len);
+}
+
 static void put_info(ms_buf *buf, const db_rows *d, ms_str id)
 {
     static const struct {
@@ -193,6 +205,7 @@ static void put_info(ms_buf *buf, const db_rows *d, ms_str id)
             json_piece(buf, "\":");
             ms_buf_write(buf, value.ptr, value.len);
         }
+        put_revert(buf, row);
         break;
     }
     json_piece(buf, "},\"messages\":[");
@@ -264,6 +277,6 @@ static void rows_read(reading *r, ms_str text)
 }
 
 const fileformat opencode_rows_format = {
-    "opencode", "OpenCode's database: sqlite3 -json of its tables", "1.2", "", FILE_TEXT,
-    TREE_NONE, rows_show, rows_read, NULL,
+    "opencode", "OpenCode's database, or sqlite3 -json of its tables", "1.2, 1.18", "",
+    FILE_TEXT, TREE_NONE, rows_show, rows_read, NULL,
 };

@@ -1,6 +1,7 @@
 /* See sync.h. */
 
 #define _GNU_SOURCE
+#include "database.h"
 #include "secrets.h"
 #include "sync.h"
 
@@ -703,6 +704,12 @@ static void note_unread(syncing *s, const char *path, ms_str text)
     arrput(s->unread, copy);
 }
 
+static void free_noting(noting *n)
+{
+    ms_arena_deinit(&n->arena);
+    arrfree(n->dead);
+}
+
 static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int loaded)
 {
     trace *t = NULL;
@@ -723,7 +730,9 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     const fileformat *f = zip ? NULL : format_of(text, true);
     ms_error err;
     bool messages = !zip && f == NULL;
-    ms_result found = n.own ? MS_OK : find_moved(s, u->path, text, messages, st, &err);
+    n.named = u->session != NULL; /* a database's name leads to no single session */
+    ms_result found = MS_OK;
+    if (!n.own && !n.named) found = find_moved(s, u->path, text, messages, st, &err);
     if (found != MS_OK) return complain_of_state(u->path, found, &err);
     code = hide_leaving(s, st);
     bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
@@ -742,6 +751,12 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
+    } else if (past_shows(text)) {
+        char *copy = copy_chars(u->path, strlen(u->path));
+        if (copy == NULL) exit(no_memory());
+        arrput(s->past, copy);
+        free_noting(&n);
+        return FINE;
     } else if (foreign_of(text) == NULL && shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
     } else {
@@ -754,8 +769,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     int written = kept && !emptied ? write_state(&n, u, t, done, early) : FINE;
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
-    ms_arena_deinit(&n.arena);
-    arrfree(n.dead);
+    free_noting(&n);
     return written != FINE ? written : code;
 }
 
@@ -802,10 +816,47 @@ static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
     return ms_cursor_close(&it, NULL) == MS_OK && same;
 }
 
+/* Returns "PATH#SESSION" in place of a path, which it frees. */
+static char *session_path(char *path, const char *session)
+{
+    size_t size = strlen(path) + strlen(session) + 2;
+    char *both = malloc(size);
+    if (both == NULL) exit(no_memory());
+    snprintf(both, size, "%s#%s", path, session);
+    free(path);
+    return both;
+}
+
+/* Takes a database apart into its sessions: one that grows moves no other one. */
+static unit *units_apart(unit *units)
+{
+    unit *all = NULL;
+    for (size_t i = 0; i < arrlenu(units); i++) {
+        bool base = ends_with(units[i].path, ".db");
+        database_session *sessions = base ? database_sessions(units[i].path) : NULL;
+        for (size_t k = 0; k < arrlenu(sessions); k++) {
+            unit one = {copy_chars(units[i].path, strlen(units[i].path)), NULL, false,
+                        sessions[k].rows, sessions[k].changed, sessions[k].id};
+            if (one.path == NULL) exit(no_memory());
+            arrput(all, one);
+        }
+        if (arrlenu(sessions) == 0) {
+            arrput(all, units[i]);
+        } else {
+            free(units[i].path);
+            free(units[i].root);
+        }
+        arrfree(sessions);
+    }
+    arrfree(units);
+    return all;
+}
+
 int sync_unit(syncing *s, const unit *u)
 {
     state st;
     char text[MS_KEY_MAX + 1], *real = realpath(u->path, NULL);
+    if (u->session != NULL && real != NULL) real = session_path(real, u->session);
     const char *path = real != NULL ? real : u->path;
     ms_str name = state_name("file", path, false, text);
     ms_error err;
@@ -839,7 +890,7 @@ int sync_path(syncing *s, const char *path)
         complain("%s: no such file or folder", path);
         return NOT_FOUND;
     }
-    unit *units = units_of(path, &s->others);
+    unit *units = units_apart(units_of(path, &s->others));
     s->all += arrlenu(units);
     for (size_t i = 0; i < arrlenu(units); i++) s->bytes_all += units[i].size;
     for (size_t i = 0; i < arrlenu(units); i++) {
@@ -854,8 +905,20 @@ int sync_path(syncing *s, const char *path)
     return worst;
 }
 
+int sync_past(syncing *s)
+{
+    int worst = FINE;
+    for (size_t i = 0; i < arrlenu(s->past); i++) {
+        int code = past_take(s->in.store, s->past[i], &s->prompts);
+        if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    return worst;
+}
+
 void sync_free(syncing *s)
 {
+    paths_free(s->past);
+    s->past = NULL;
     file_free(&s->text);
     identities_free(&s->stored);
     paths_free(s->unread);
@@ -868,7 +931,8 @@ bool is_transcript(const char *path)
     if (strcmp(path, "-") == 0 || is_pipe(path)) return false;
     if (is_folder(path)) return true;
     bool found = is_read(file_load(&f, path)) && f.plain &&
-                 (is_zip(f.text) || format_of(f.text, true) != NULL);
+                 (is_zip(f.text) || is_database(f.text) ||
+                  format_of(f.text, true) != NULL);
     file_free(&f);
     return found;
 }

@@ -26,6 +26,7 @@
 #define SYNC_H
 
 #include "intake.h"
+#include "past.h"
 
 typedef struct syncing {
     intake in;
@@ -40,12 +41,16 @@ typedef struct syncing {
     bool progress;
     file_text text;
     identities stored;        /* of the location of the last file */
+    char **past;              /* files of prompts, for sync_past: an stb_ds array */
+    past_counts prompts;
 } syncing;
 
 /* Stores what is new under a path. */
 int sync_path(syncing *s, const char *path);
 /* Does the same for one transcript or file of messages. */
 int sync_unit(syncing *s, const unit *u);
+/* Stores the prompts of deleted sessions, after all transcripts (see past.h). */
+int sync_past(syncing *s);
 void sync_free(syncing *s);
 /* Returns the name by the hash of a path for the facts of a synced file that are named by
  * the path; absent for facts of another kind. */

@@ -30,6 +30,7 @@ typedef struct cost_note {
     ms_str json;
     uint32_t message;
     bool fresh;
+    bool late;                /* a total came after it: it may be noted again */
 } cost_note;
 
 typedef struct fact {
@@ -775,6 +776,7 @@ static void note_use(note_text *n, const use *u)
     note_number(n, "output_tokens", u->output);
     note_number(n, "cached_tokens", u->cached);
     note_number(n, "cache_write_tokens", u->written);
+    if (u->written_1h > 0) note_number(n, "cache_write_1h_tokens", u->written_1h);
     note_number(n, "reasoning_tokens", u->reasoning);
     if (is_kind(u->cost_text, MS_JSON_NUMBER) && u->cost_text.ptr[0] != '-') {
         note_name(n, "cost");
@@ -858,6 +860,7 @@ void trace_use(trace *t, const use *u)
     cost_note c;
     size_t messages = arrlenu(t->numbers) + arrlenu(t->staged);
     if (messages == 0 || (u->input == 0 && u->output == 0)) return;
+    memset(&c, 0, sizeof c);
     c.json = use_text(t, u);
     c.message = (uint32_t)(messages - 1);
     c.fresh = t->offset >= t->desc.done || t->desc.done == 0;
@@ -870,6 +873,24 @@ void trace_use(trace *t, const use *u)
     if (id != 0) hmput(t->answers, id, (uint32_t)arrlenu(t->costs));
     arrput(t->costs, c);
     t->desc.counts->answers++;
+}
+
+void trace_total(trace *t, ms_str dollars)
+{
+    static const char name[] = ",\"total_cost\":";
+    if (arrlenu(t->costs) == 0 || !is_kind(dollars, MS_JSON_NUMBER)) return;
+    if (dollars.ptr[0] == '-') return;
+    cost_note *c = &arrlast(t->costs);
+    const char *old = find_bytes(c->json.ptr, c->json.len, name, sizeof name - 1);
+    size_t len = old != NULL ? (size_t)(old - c->json.ptr) : c->json.len - 1;
+    ms_buf buf = {&t->kept, NULL, 0, 0};
+    ms_buf_write(&buf, c->json.ptr, len);
+    json_piece(&buf, name);
+    ms_buf_write(&buf, dollars.ptr, dollars.len);
+    json_piece(&buf, "}");
+    c->json = ms_buf_text(&buf);
+    if (c->json.ptr == NULL) exit(no_memory());
+    c->late = true;
 }
 
 static fact *fact_of(trace *t, const char *name)
@@ -1250,6 +1271,7 @@ static void write_notes(trace *t)
     for (size_t i = 0; i < arrlenu(t->costs) && t->code == FINE; i++) {
         const cost_note *c = &t->costs[i];
         bool fresh = t->desc.done > 0 ? c->fresh : c->message >= t->desc.known.noted;
+        fresh = fresh || c->late;
         if (!fresh || c->json.ptr == NULL || t->numbers[c->message] == 0) continue;
         if (!is_noted_here(t, c->message)) continue;
         if (has_note(t, c->message, MS_STR("usage"), c->json)) continue;

@@ -34,6 +34,7 @@ typedef enum tree_rule {
  * into one. */
 typedef struct use {
     uint64_t input, output, cached, written, reasoning;
+    uint64_t written_1h;      /* of those written, for an hour instead of five minutes */
     double cost;              /* dollars; 0: not known */
     ms_str cost_text;         /* or a number as the file spells it; absent: not known */
     ms_str model;
@@ -76,6 +77,10 @@ void trace_left_out(trace *t, ms_str type);
 
 /* Adds the cost of the answer whose last message was added. */
 void trace_use(trace *t, const use *u);
+
+/* Notes what all answers of the session so far cost, as the file spells it, with the last
+ * answer. A total that falls has begun again. */
+void trace_total(trace *t, ms_str dollars);
 
 /* Returns the tokens that an object of the file counts in members of these names: input,
  * output, cached, written, reasoning. NULL: the format has no such member. */

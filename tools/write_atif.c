@@ -104,6 +104,9 @@ static void put_metrics(writing *w, const cost_row *cost)
         if (cost->written > 0) {
             json_u64(&w->w, "cache_creation_input_tokens", cost->written);
         }
+        if (cost->written_1h > 0) {
+            json_u64(&w->w, "ephemeral_1h_input_tokens", cost->written_1h);
+        }
         if (cost->reasoning > 0) json_u64(&w->w, "reasoning_tokens", cost->reasoning);
         ms_json_end(&w->w);
     }

@@ -166,7 +166,7 @@ session <<'END'
 == message_is_refused_with_its_place_when_it_is_no_message
 view - --strict <<<'{"type":"task"}' -> 1 line 1, column 1 \(byte 0\): framework.*content
 view - --strict <<<$odd -> 1 line 2, .*type
-view - <<<$odd => ^2 .* taks +a$
+view - <<<$odd => ^2 .* taks +a$ -> 0 unknown, kept whole: 1 taks$
 view - --strict <<<'{"role":"user","content":5}' -> 1 line 1, .*openai.*content
 view $tool --strict -> 1 line 1, column 1 \(byte 0\)
 view $tmp/deep --strict -> 1 line 1, column 5[0-9][0-9] \(byte 5[0-9][0-9]\): .

@@ -128,7 +128,7 @@ $ total output_tokens $log => ^88376$
 usage $log --by day => [ ]2026-05-11$
 usage $log --by tool => [ ]Bash$
 usage $log --by agent => [ ]claude-code/aac57f5$
-usage $log --prices $tmp/prices => [ ]0\.23  claude-opus-4-6$ => ^no price: gpt-5.5
+usage $log --prices $tmp/prices => [ ]0\.23  claude-opus-4-6$ => ^no price: gemini-3
 usage $log --prices $dag -> 1 prices by model
 
 == sync_takes_what_is_new_when_a_file_grows_or_moves
@@ -367,6 +367,210 @@ sync $once.log $once/home => ^messages   1 new, 0 taken back
 $ "$tool" history $once/home/$session_id.jsonl --format openai | grep -o 'answer 2' =1> .
 END
 
+# Two copies that went on apart: one rewinds a prompt from which the other goes on.
+apart=$tmp/apart
+mkdir -p "$apart/a" "$apart/b"
+# claude_entry TYPE ID PARENT TEXT
+claude_entry()
+{
+    printf '{"type":"%s","uuid":"id-%s","parentUuid":"id-%s","sessionId":"%s","message":{"role":"%s","content":"%s"}}\n' "$1" "$2" "$3" $session_id "$1" "$4"
+}
+{
+    claude_entry user 1 0 first
+    claude_entry assistant 2 1 second
+    claude_entry user 3 2 third
+} | tee "$apart/a/$session_id.jsonl" >"$apart/b/$session_id.jsonl"
+for n in 4 5; do claude_entry assistant $n $((n - 1)) "only in a $n"; done >>"$apart/a/$session_id.jsonl"
+claude_entry user 6 2 'only in b' >>"$apart/b/$session_id.jsonl"
+session <<'END'
+== copies_that_went_on_apart_take_back_nothing_of_each_other
+sync $apart.log $apart/a => ^messages   5 new, 0 taken back
+sync $apart.log $apart/b => ^messages   1 new, 0 taken back
+view $apart.log =6> => third => only in a 4 => only in a 5 => only in b
+# What the first copy itself rewound stays so; the other one adds what it has alone.
+sync $apart.2.log $apart/b => ^messages   4 new, 1 taken back
+sync $apart.2.log $apart/a => ^messages   2 new, 0 taken back
+view $apart.2.log =5> => only in a 4 => only in a 5 => only in b
+# Once a copy has all of the other, its tree decides.
+$ claude_entry assistant 4 3 'only in a 4' >>$apart/b/$session_id.jsonl; claude_entry assistant 5 4 'only in a 5' >>$apart/b/$session_id.jsonl; claude_entry user 7 2 'newest' >>$apart/b/$session_id.jsonl
+sync $apart.log $apart/b => ^messages   1 new, [45] taken back
+view $apart.log =3> => first => second => newest
+END
+
+
+# ---- OpenCode's database, beside a program that writes it.
+#
+# The tables are those that OpenCode 1.18.33 makes. The writer keeps the database open in
+# WAL mode, takes a word a line, and answers with it.
+
+base=$tmp/opencode/opencode.db
+mkdir -p "$tmp/opencode" "$tmp/without"
+cat >"$tmp/writer.py" <<'END'
+import json, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("pragma journal_mode = wal")
+db.execute("pragma wal_autocheckpoint = 0")
+made = [0]
+
+def row(session, role, parts, **more):
+    made[0] += 1
+    n, when = "%04d" % made[0], 1795926454000 + made[0]
+    info = dict(role=role, time={"created": when}, **more)
+    db.execute("insert into message values (?, ?, ?, ?, ?)",
+               ("msg_" + n, session, when, when, json.dumps(info)))
+    for i, part in enumerate(parts):
+        db.execute("insert into part values (?, ?, ?, ?, ?, ?)",
+                   ("prt_%s_%d" % (n, i), "msg_" + n, session, when, when, json.dumps(part)))
+
+def answer(session, words):
+    row(session, "assistant", [{"type": "text", "text": words}], modelID="gpt-5.2",
+        providerID="openai", cost=0, tokens={"input": 700, "output": 20, "reasoning": 0,
+                                             "cache": {"read": 300, "write": 0}})
+
+for line in sys.stdin:
+    word = line.strip()
+    if word == "make":
+        db.execute("create table session (id text primary key, project_id text not null, parent_id text,"
+                   " slug text not null, directory text not null, title text not null, version text not null,"
+                   " revert text, cost real default 0 not null, time_created integer not null,"
+                   " time_updated integer not null)")
+        db.execute("create table message (id text primary key, session_id text not null,"
+                   " time_created integer not null, time_updated integer not null, data text not null)")
+        db.execute("create table part (id text primary key, message_id text not null, session_id text not null,"
+                   " time_created integer not null, time_updated integer not null, data text not null)")
+        for session in "ses_a", "ses_b":
+            db.execute("insert into session values (?, 'p', null, 's', '/w/oc', ?, '1.18.33', null, 0, 1, 1)",
+                       (session, "title of " + session))
+            row(session, "user", [{"type": "text", "text": "list \u00e9 \"it\""}])
+            answer(session, "all done")
+    elif word == "more":
+        answer("ses_a", "one more")
+    elif word == "half":
+        db.execute("begin immediate")
+        answer("ses_b", "not yet")
+    elif word == "whole":
+        db.execute("commit")
+    elif word == "revert":
+        db.execute("update session set revert = ?, time_updated = 1895926454000 where id = 'ses_a'", (json.dumps({"messageID": "msg_0005"}),))
+    print(word, flush=True)
+END
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    mkfifo "$tmp/words"
+    python3 "$tmp/writer.py" "$base" <"$tmp/words" >"$tmp/written" &
+    exec 7>"$tmp/words"
+    # writes WORD: the writer has done it.
+    writes()
+    {
+        echo "$1" >&7
+        soon grep -q "^$1$" "$tmp/written"
+    }
+    "${CC:-cc}" -shared -x c /dev/null -o "$tmp/without/libsqlite3.so.0" 2>/dev/null
+    session <<'END'
+== database_is_read_beside_its_writer
+$ writes make; [ -s $base-wal ]
+view $base =4> => list é "it" => all done
+sync $tmp/oc.log $tmp/opencode => ^files +2 read, 0 unchanged, 0 of unknown => ^messages   4 new
+sync $tmp/oc.log $tmp/opencode => ^files +0 read, 2 unchanged
+sessions $tmp/oc.log --json => "session":"ses_a".*"agent":"opencode".*"title":"title of ses_a"
+usage $tmp/oc.log => ^ +2 +1400 +0 +600 +40 +0\.00  gpt-5\.2$
+# What is in the write-ahead log alone is new; what is not committed is not there.
+$ writes more; writes half
+sync $tmp/oc.log $tmp/opencode => ^files +1 read, 1 unchanged => ^messages   1 new, 0 taken back
+view $tmp/oc.log =5> => one more =0> not yet
+$ writes whole
+sync $tmp/oc.log $tmp/opencode => ^messages   1 new, 0 taken back
+$ writes revert
+sync $tmp/oc.log $tmp/opencode => ^messages   0 new, 1 taken back
+view $tmp/oc.log =5> => not yet =0> one more
+import $tmp/oc.2.log $base => ^appended   6 messages
+doctor $base -> 1 a database
+view $base --max-input 200 -> 1 too large
+
+== database_is_named_when_it_is_of_another_program
+$ python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("create table x (a)"); d.commit()' $tmp/opencode/other.db
+view $tmp/opencode/other.db -> 1 not read: its format is that of an SQLite database; of those OpenCode
+sync $tmp/oc.log $tmp/opencode => ^not read +.*other.db: of an SQLite database
+END
+    if [ -s "$tmp/without/libsqlite3.so.0" ]; then
+        session <<'END'
+== database_without_the_library_is_an_error_that_names_it
+$ LD_LIBRARY_PATH=$tmp/without "$tool" view $base -> 1 no libsqlite3 on this machine
+$ LD_LIBRARY_PATH=$tmp/without "$tool" sync $tmp/oc.3.log $base => ^files +0 read -> 1 no libsqlite3 on this machine
+$ LD_LIBRARY_PATH=$tmp/without "$tool" --version => .
+END
+    fi
+    exec 7>&-
+    wait
+else
+    echo "skip database: no sqlite3 of python3"
+fi
+
+
+# ---- Prompts of deleted sessions, and sync by the clock.
+
+claude=$tmp/deleted/.claude
+mkdir -p "$claude/projects/p" "$tmp/deleted/backup" "$tmp/deleted/a %d"
+old_id=22222222-2222-4333-8444-555555555555
+# typed TEXT MILLISECONDS SESSION [MORE]: a line of history.jsonl.
+typed()
+{
+    printf '{"display":"%s","pastedContents":{%s},"timestamp":%s,"project":"/w/p","sessionId":"%s"}\n' "$1" "${4:-}" "$2" "$3"
+}
+{
+    typed first 1784950605093 $session_id
+    typed 'deleted one' 1784950606000 $old_id
+    typed 'read [Pasted text #1 +9 lines] now' 1784950607000 $old_id '"1":{"id":1,"type":"text","content":"this"}'
+    typed 'deleted one' 1784950608000 $old_id
+    echo '{"display":"of an old version","pastedContents":{},"timestamp":1784950604000,"project":"/w/p"}'
+    echo '{"display":"torn'
+    printf '{"display":"being wri'
+} >"$claude/history.jsonl"
+cp "$apart/a/$session_id.jsonl" "$claude/projects/p/"
+{
+    claude_entry user 1 0 'deleted one'
+    claude_entry assistant 2 1 'its answer'
+} | sed "s/$session_id/$old_id/" >"$tmp/deleted/backup/$old_id.jsonl"
+past=$tmp/past.log
+session <<'END'
+== prompts_of_deleted_sessions_are_taken_once
+$ HOME=$tmp/deleted "$tool" sync $past => ^messages   5 new => ^prompts    3 new of 1 deleted session, 0 taken back .* 1 left out that name no session, 1 bad line$
+view $past =8>
+view $past $old_id --json =3> "history":true => "time":1784950606,.*"content":"deleted one" => "content":"read this now"
+sessions $past --json => "session":"22222222.*"agent":"claude-code"
+sessions $past => claude-code +p +3 .* deleted one$
+$ HOME=$tmp/deleted "$tool" sync $past --json => "messages":0,.*|"prompts":\{"new":0,"sessions":0,"hidden":0,"unnamed":1,"bad_lines":1\}
+redact $past 6 --apply => erased
+sync $past $claude/history.jsonl => ^prompts    0 new
+$ printf 'tten","timestamp":1784950609000,"project":"/w/p","sessionId":"%s"}\n' $old_id >>$claude/history.jsonl
+sync $past $claude => ^prompts    1 new of 0 deleted sessions, .* 1 bad line
+view $past $old_id =4> deleted one|this|written|redacted
+
+== prompts_leave_when_the_transcript_comes
+sync $past $tmp/deleted/backup => ^messages   2 new, 0 taken back
+sync $past $claude => ^prompts    0 new of 0 deleted sessions, 4 taken back as the transcript came
+view $past $old_id =2>
+sync $past $claude => ^prompts    0 new of 0 deleted sessions, 0 taken back
+
+== timer_of_sync_is_written_and_removed
+$ cd "$tmp/deleted/a %d" && XDG_CONFIG_HOME=$tmp/config CODEX_HOME="/c d" "$OLDPWD/$tool" sync --install it\'s.log .. >$tmp/install; cd "$OLDPWD"
+$ cat $tmp/install => ^wrote .*/config/systemd/user/msgstore-sync\.service$ => ^wrote .*timer$ => ^start it   systemctl --user => ^or crontab 17 \* \* \* \* CODEX_HOME='/c d'
+$ cat $tmp/config/systemd/user/msgstore-sync.service => ^Environment="CODEX_HOME=/c d"$ => ^ExecStart=".*/msgstore" sync --quiet --wait 60000 -- ".*/deleted/a %%d/it's\.log" ".*/deleted"$
+$ cat $tmp/config/systemd/user/msgstore-sync.timer => ^OnCalendar=hourly$ => ^Persistent=true$ => ^WantedBy=timers\.target$
+$ [ -e "$tmp/deleted/a %d/it's.log" ] -> 1
+$ sed -n 's/^or crontab \(.... . . .\|17 \* \* \* \*\) //p' $tmp/install | sed 's/\\%/%/g' >$tmp/cron; HOME=$tmp/deleted XDG_CONFIG_HOME= sh $tmp/cron
+view "$tmp/deleted/a %d/it's.log" =2> deleted one|its answer
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall => ^removed .*service$ => ^removed .*timer$ => ^stop it
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall -> 4 no timer is installed
+sync --install $tmp/no/such/folder/a.log -> 4 no such folder
+END
+if command -v systemd-analyze >/dev/null; then
+    XDG_CONFIG_HOME=$tmp/config "$tool" sync --install "$tmp/deleted/a %d/it.log" >/dev/null
+    same timer_is_valid '' "$(systemd-analyze verify --user "$tmp/config/systemd/user/msgstore-sync.timer" \
+        "$tmp/config/systemd/user/msgstore-sync.service" 2>&1 | grep msgstore-sync)"
+else
+    echo "skip timer_is_valid: no systemd-analyze"
+fi
+
 
 # ---- Nothing is dropped.
 
@@ -501,7 +705,7 @@ sessions $tmp/.iflow/i.jsonl =>  iflow
 history $tmp/novelty.jsonl --format openai -> 4 no messages, 1 entries of unknown kinds
 
 == sync_looks_in_the_places_of_every_system_and_variable
-$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database.*sqlite3 -json
+$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database; of those OpenCode
 $ HOME=$tmp/homes "$tool" formats --places => ^claude-code +there +.*/.config/claude/projects$ => ^roo-code +there +.*Library => ^codex +absent
 $ HOME=$tmp/homes CODEX_HOME=$tmp/homes/x "$tool" formats --places --json => "format":"codex","path":".*/x/sessions","variable":"CODEX_HOME","there":true
 $ HOME=$tmp/nowhere "$tool" sync $tmp/none.log => ^places +[0-9]+ looked at, 0 there -> 4 usual places

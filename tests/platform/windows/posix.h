@@ -25,6 +25,8 @@
 
 #define O_CLOEXEC _O_NOINHERIT
 #define SIGPIPE 13
+#define tzset _tzset
+#define localtime_r(when, parts) (localtime_s(parts, when) == 0 ? (parts) : NULL)
 #define timegm(parts) _mkgmtime(parts)
 #define gmtime_r(when, parts) (gmtime_s(parts, when) == 0 ? (parts) : NULL)
 #define realpath(path, out) _fullpath(out, path, 0)

@@ -324,23 +324,25 @@ def tokens_of(path):
 
 def ccusage_on_claude(home, path):
     """Counts tokens by ccusage. It keeps the first line of an answer; here each has one."""
+    made_up = "claude-code-jsonl" in path  # one id for several answers
     last, lines = {}, []
     for line in open(path):
-        entry = json.loads(line)
-        message = entry.get("message")
-        if isinstance(message, dict) and "usage" in message:
-            last[message["id"]] = line
-        else:
+        try:
+            message = json.loads(line)["message"]
+            key = (message["id"], json.dumps(message["usage"]) if made_up else "")
+        except (ValueError, KeyError, TypeError):
             lines.append(line)
+            continue
+        last[key] = line
     single = os.path.join(home.dir, "single.jsonl")
     with open(single, "w") as file:
-        file.writelines(lines + list(last.values()))
+        file.writelines(line.rstrip("\n") + "\n" for line in lines + list(last.values()))
     home.put(single, ".claude/projects/x/s.jsonl")
     home.env["CLAUDE_CONFIG_DIR"] = os.path.join(home.dir, ".claude")
     got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage"), "session", "--json",
                               "--offline").stdout)["totals"]
     return (got["inputTokens"] + got["cacheReadTokens"] + got["cacheCreationTokens"],
-            got["outputTokens"])
+            got["outputTokens"], got["totalCost"])
 
 
 def ccusage_on_codex(home, path):
@@ -348,16 +350,38 @@ def ccusage_on_codex(home, path):
     home.env["CODEX_HOME"] = os.path.join(home.dir, ".codex")
     got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage-codex"), "session",
                               "--json", "--offline").stdout)["totals"]
-    return got["inputTokens"], got["outputTokens"]
+    return got["inputTokens"], got["outputTokens"], got["costUSD"]
+
+
+def without_hours(path):
+    """Returns a price list for msgstore in which an hour in a cache costs what five minutes
+    do, as ccusage counts, and a model that ccusage's own list lacks costs what it takes in
+    its place."""
+    per = 1e-6
+    prices = {"gpt-5.5": {"input_cost_per_token": 1.25 * per, "output_cost_per_token": 10 * per,
+                          "cache_read_input_token_cost": 0.125 * per}}
+    for name, read, five in (("claude-opus-4-6", 5, 6.25), ("claude-sonnet-4-5", 3, 3.75)):
+        prices[name] = {"input_cost_per_token": read * per, "output_cost_per_token": 5 * read * per,
+                        "cache_read_input_token_cost": read * per / 10,
+                        "cache_creation_input_token_cost": five * per,
+                        "cache_creation_input_token_cost_above_1hr": five * per}
+    with open(path, "w") as file:
+        json.dump(prices, file)
+    return path
 
 
 def compare_tokens(name, count, path):
     with Home() as home:
         got, want = count(home, path), tokens_of(path)
-    if got == want:
-        ok("%s: %d in, %d out" % (name, *got))
-    else:
+        prices = without_hours(os.path.join(home.dir, "prices.json"))
+        cost = json.loads(tool("usage", "--json", "--prices", prices, path).stdout)["total"]["cost"]
+        own = json.loads(tool("usage", "--json", path).stdout)["total"]["cost"]
+    if got[:2] != want:
         fail(name, "it counts %r, msgstore %r" % (got, want))
+    elif cost is None or abs(got[2] - cost) > 2e-6:
+        fail(name, "it costs %r, msgstore %r" % (got[2], cost))
+    else:
+        ok("%s: %d in, %d out, %.4f dollars, %.4f by the prices of msgstore" % (name, *got, own))
 
 
 # ---- The cases.
@@ -456,6 +480,11 @@ COUNTERS = [
     ("ccusage", ccusage_on_claude, "claude-code-real/short.jsonl"),
     ("ccusage", ccusage_on_claude, "claude-code-real/tool_heavy.jsonl"),
     ("ccusage", ccusage_on_claude, "claude-code-real/dag*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-real/subagents/*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/todowrite*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/representative*.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/session_b.jsonl"),
+    ("ccusage", ccusage_on_claude, "claude-code-jsonl/edge*.jsonl"),
     ("@ccusage/codex", ccusage_on_codex, "codex-rollout/rollout-*.jsonl"),
     ("@ccusage/codex", ccusage_on_codex, "codex-rollout/stage0-large.jsonl"),
 ]

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# msgstore usage: prices of the table and of --prices, tokens that stay in a cache for an
+# hour, tiers of long requests, costs and totals that transcripts have, unknown costs, and
+# days, weeks and months of a time zone.
+. "$(dirname "$0")/tool_checks.sh"
+unset TZ TZDIR
+
+# answer ID MODEL TIME USAGE [MORE]: a line of Claude Code with the tokens of one answer.
+answer()
+{
+    printf '{"type":"assistant","uuid":"u%s","parentUuid":null,"sessionId":"s","cwd":"/w/p","timestamp":"%s"%s,"message":{"id":"m%s","role":"assistant","model":"%s","content":[{"type":"text","text":"hi"}],"usage":{%s}}}\n' \
+        "$1" "$3" "${5:-}" "$1" "$2" "$4"
+}
+
+# money FILE ARGUMENTS: the cost and the unpriced answers of the total.
+money()
+{
+    "$tool" usage --json "$@" 2>/dev/null |
+        sed 's/.*"total"://; s/.*"cost":\([^,]*\),"unpriced_answers":\([0-9]*\).*/\1 \2/'
+}
+
+noon=2026-05-11T12:00:00Z
+million='"input_tokens":0,"output_tokens":0,"cache_creation_input_tokens":1000000'
+{
+    answer 1 x $noon "$million,\"cache_creation\":{\"ephemeral_5m_input_tokens\":400000,\"ephemeral_1h_input_tokens\":600000}"
+    answer 2 x $noon '"input_tokens":150000,"output_tokens":1000,"cache_read_input_tokens":50000'
+    answer 3 x $noon '"input_tokens":150001,"output_tokens":1000,"cache_read_input_tokens":50000'
+} >"$tmp/rates.jsonl"
+for n in 1 2 3; do sed -n "${n}p" "$tmp/rates.jsonl" >"$tmp/rate$n.jsonl"; done
+cat >"$tmp/list" <<'END'
+{"x": {"input_cost_per_token": 1e-6, "output_cost_per_token": 10e-6,
+       "cache_read_input_token_cost": 0.1e-6, "cache_creation_input_token_cost": 1.25e-6,
+       "cache_creation_input_token_cost_above_1hr": 2e-6,
+       "input_cost_per_token_above_200k_tokens": 2e-6,
+       "output_cost_per_token_above_200k_tokens": 20e-6,
+       "cache_read_input_token_cost_above_200k_tokens": 0.2e-6},
+ "y": {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6,
+       "cache_creation_input_token_cost": 1.25e-6}}
+END
+sed 's/"model":"x"/"model":"y"/' "$tmp/rate1.jsonl" >"$tmp/hour.jsonl"
+
+two='"input_tokens":1000000,"output_tokens":0'
+answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0.5' >"$tmp/own.jsonl"
+answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0' >"$tmp/free.jsonl"
+answer 1 no-such-model $noon "$two" >"$tmp/unknown.jsonl"
+{ cat "$tmp/own.jsonl"; answer 2 no-such-model $noon "$two"; } >"$tmp/some.jsonl"
+names='claude-opus-4-6 claude-opus-4-6-20991231 claude-opus-4-6[1m] anthropic/claude-opus-4-6 openrouter/anthropic/claude-opus-4-6'
+for name in $names; do answer "${name//[^a-z0-9]/}" "$name" $noon "$two"; done >"$tmp/names.jsonl"
+for name in claude opus-4-6 claude-opus-4-60 claude-opus-4-6-fast; do
+    answer "$name" "$name" $noon "$two"
+done >"$tmp/others.jsonl"
+
+# done_with DOLLARS: the end of a run, with what the session has cost so far.
+done_with()
+{
+    printf '{"type":"result","subtype":"success","result":"hi","sessionId":"s","uuid":"r%s","total_cost_usd":%s}\n' "$1" "$1"
+}
+{
+    answer 1 claude-opus-4-6 $noon "$two"
+    answer 2 claude-sonnet-4-6 $noon "$two"
+    done_with 16
+    answer 3 claude-opus-4-6 $noon "$two"
+    done_with 17
+} >"$tmp/totals.jsonl"
+{ cat "$tmp/totals.jsonl"; answer 4 claude-opus-4-6 $noon "$two"; done_with 3; } >"$tmp/again.jsonl"
+{ answer 1 odd $noon "$two"; answer 2 claude-opus-4-6 $noon "$two"; done_with 4; } >"$tmp/odd.jsonl"
+head -n 2 "$tmp/totals.jsonl" >"$tmp/grows.jsonl"
+
+{
+    answer 1 x 2026-01-04T23:30:00Z "$two"
+    answer 2 x 2026-01-31T22:30:00Z "$two"
+    answer 3 x 2026-03-29T00:30:00Z "$two"
+} >"$tmp/days.jsonl"
+log=$tmp/grows.log
+
+session <<'END'
+== tokens_that_stay_for_an_hour_have_their_own_price
+$ money $tmp/rate1.jsonl --prices $tmp/list => ^1\.700000 0$
+usage $tmp/rate1.jsonl --json => "cache_write_tokens":1000000,"cache_write_1h_tokens":600000
+# without one: 1.6 times that of five minutes
+$ money $tmp/hour.jsonl --prices $tmp/list => ^1\.700000 0$
+
+== long_request_has_the_price_above_its_limit
+$ money $tmp/rate2.jsonl --prices $tmp/list => ^0\.165000 0$
+$ money $tmp/rate3.jsonl --prices $tmp/list => ^0\.330002 0$
+
+== cost_of_a_transcript_is_never_replaced
+$ money $tmp/own.jsonl => ^0\.500000 0$
+$ money $tmp/own.jsonl --prices $tmp/list => ^0\.500000 0$
+$ money $tmp/free.jsonl => ^0\.000000 0$
+
+== cost_that_is_unknown_is_null_and_named
+$ money $tmp/unknown.jsonl => ^null 1$
+usage $tmp/unknown.jsonl => ^ +1 +1000000 +0 +0 +0 +-  no-such-model$ => ^no price: no-such-model \(1 answer, 1000000 tokens\)$
+usage $tmp/unknown.jsonl --json => "unpriced":\["no-such-model"\]
+$ money $tmp/some.jsonl => ^0\.500000 1$
+usage $tmp/some.jsonl => ^ +2 .* 0\.50  in all$
+
+== model_is_found_by_its_whole_name
+$ money $tmp/names.jsonl => ^25\.000000 0$
+$ money $tmp/others.jsonl => ^null 4$
+usage $tmp/own.jsonl => ^costs of transcripts, else prices of 20[0-9][0-9]-[01][0-9]-[0-3][0-9]$
+usage $tmp/own.jsonl --prices $tmp/list => else prices of .*/list, else of 20
+
+== total_of_a_session_is_shared_by_its_answers
+$ money $tmp/totals.jsonl => ^17\.000000 0$
+usage $tmp/totals.jsonl => ^ +2 .* 11\.00  claude-opus-4-6$ => ^ +1 .* 6\.00  claude-sonnet-4-6$
+$ money $tmp/again.jsonl => ^20\.000000 0$
+usage $tmp/odd.jsonl => ^ +1 .* 2\.00  odd$ => ^ +1 .* 2\.00  claude-opus-4-6$
+
+== total_counts_when_it_comes_after_its_answers_were_stored
+sync $log $tmp/grows.jsonl => . -> 0 *
+$ money $log => ^8\.000000 0$
+$ cp $tmp/totals.jsonl $tmp/grows.jsonl
+sync $log $tmp/grows.jsonl => . -> 0 *
+$ money $log => ^17\.000000 0$
+sync $log $tmp/grows.jsonl => ^messages   0 new -> 0 *
+
+== days_are_those_of_the_zone
+usage $tmp/days.jsonl --by day --timezone UTC => 2026-01-04$ => 2026-01-31$ => 2026-03-29$
+usage $tmp/days.jsonl --by day --timezone +02:00 => 2026-01-05$ => 2026-02-01$
+usage $tmp/days.jsonl --by day --timezone -0100 => 2026-03-28$
+$ TZ='<XXX>-2' "$tool" usage $tmp/days.jsonl --by day => 2026-01-05$
+$ TZ='<XXX>-2' "$tool" usage $tmp/days.jsonl --by day --timezone UTC => 2026-01-04$
+usage $tmp/days.jsonl --by week --timezone UTC => 2026-W01$ => 2026-W05$
+usage $tmp/days.jsonl --by week --timezone +02:00 => 2026-W02$
+usage $tmp/days.jsonl --by month --timezone UTC => ^ +2 .*2026-01$
+usage $tmp/days.jsonl --by month --timezone +02:00 => ^ +1 .*2026-01$ => 2026-02$
+usage $tmp/days.jsonl --by project => [ ]/w/p$
+usage $tmp/days.jsonl --timezone Nowhere/Town -> 2 expects a zone
+usage $tmp/days.jsonl --timezone +15 -> 2 expects a zone
+
+== dates_of_since_and_until_are_those_of_the_zone
+usage $tmp/days.jsonl --since 2026-02-01 --timezone UTC => ^ +1 .*in all$
+usage $tmp/days.jsonl --since 2026-02-01 --timezone +02:00 => ^ +2 .*in all$
+usage $tmp/days.jsonl --since 2026-02-01T00:00:00Z --timezone +02:00 => ^ +1 .*in all$
+usage $tmp/days.jsonl --until 2026-01-05 --timezone +02:00 => ^ +0 .*in all$
+
+== time_in_smaller_units_is_recognised
+view --json - <<<'[{"type":"user_message","content":"hi","timestamp":1784950605093}]' => "time":1784950605\.093,
+END
+if [ -e /usr/share/zoneinfo/Europe/Berlin ]; then
+    session <<'END'
+== days_follow_summer_time
+usage $tmp/days.jsonl --by day --timezone Europe/Berlin => 2026-01-05$ => 2026-01-31$ => 2026-03-29$
+END
+else
+    echo "skip days_follow_summer_time: no /usr/share/zoneinfo"
+fi

@@ -1,0 +1,280 @@
+/* See database.h. */
+
+#define _GNU_SOURCE
+#include "database.h"
+#include "json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifndef _WIN32
+#include <dlfcn.h>
+#endif
+
+bool is_database(ms_str text)
+{
+    return text_begins(text, ms_str_n("SQLite format 3\0", 16));
+}
+
+/* What is used of SQLite's interface, with its numbers. */
+enum { SQLITE_OK = 0, SQLITE_NOTADB = 26, SQLITE_ROW = 100, SQLITE_DONE = 101,
+       SQLITE_INTEGER = 1, SQLITE_NULL = 5, SQLITE_OPEN_READONLY = 1, BUSY_MS = 10000 };
+
+typedef struct sqlite_library {
+    int (*open_v2)(const char *, void **, int, const char *);
+    int (*close)(void *);
+    int (*busy_timeout)(void *, int);
+    int (*exec)(void *, const char *, void *, void *, char **);
+    int (*prepare_v2)(void *, const char *, int, void **, const char **);
+    int (*bind_text)(void *, int, const char *, int, void (*)(void *));
+    int (*step)(void *);
+    int (*finalize)(void *);
+    int (*column_count)(void *);
+    const char *(*column_name)(void *, int);
+    int (*column_type)(void *, int);
+    const unsigned char *(*column_text)(void *, int);
+    int (*column_bytes)(void *, int);
+    const char *(*errmsg)(void *);
+} sqlite_library;
+
+#ifndef _WIN32
+static bool find_function(void *library, const char *name, void *to)
+{
+    void *found = dlsym(library, name);
+    memcpy(to, &found, sizeof found); /* C has no cast from an object to a function */
+    return found != NULL;
+}
+#endif
+
+/* Loads the library; false: there is none. */
+static bool load_library(sqlite_library *s)
+{
+#ifdef _WIN32
+    memset(s, 0, sizeof *s);
+    return false;
+#else
+    static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so",
+                                        "libsqlite3.dylib"};
+    static void *library;
+    for (size_t i = 0; i < COUNT_OF(names) && library == NULL; i++) {
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    if (library == NULL) return false;
+    bool all = true;
+#define FIND(name) all = find_function(library, "sqlite3_" #name, &s->name) && all
+    FIND(open_v2);
+    FIND(close);
+    FIND(busy_timeout);
+    FIND(exec);
+    FIND(prepare_v2);
+    FIND(bind_text);
+    FIND(step);
+    FIND(finalize);
+    FIND(column_count);
+    FIND(column_name);
+    FIND(column_type);
+    FIND(column_text);
+    FIND(column_bytes);
+    FIND(errmsg);
+#undef FIND
+    return all;
+#endif
+}
+
+/* Rows as text. */
+typedef struct rows_text {
+    char *buf;
+    size_t len, cap;
+    uint64_t most;
+    bool full;
+} rows_text;
+
+static ms_result put_bytes(void *ctx, const char *bytes, size_t len)
+{
+    rows_text *t = ctx;
+    if (len > t->most || t->len > t->most - len) t->full = true;
+    if (t->full) return MS_E_FULL;
+    if (t->cap - t->len < len) {
+        size_t cap = 2 * t->cap + len + 65536;
+        char *buf = realloc(t->buf, cap);
+        if (buf == NULL) exit(no_memory());
+        t->buf = buf;
+        t->cap = cap;
+    }
+    memcpy(t->buf + t->len, bytes, len);
+    t->len += len;
+    return MS_OK;
+}
+
+static void put_row(const sqlite_library *s, void *row, rows_text *to)
+{
+    ms_json_writer w;
+    ms_json_init(&w, put_bytes, to, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (int i = 0; i < s->column_count(row); i++) {
+        int type = s->column_type(row, i);
+        if (type == SQLITE_NULL) continue;
+        const char *text = (const char *)s->column_text(row, i);
+        int len = s->column_bytes(row, i);
+        ms_str value = ms_str_n(text != NULL ? text : "", text != NULL ? (size_t)len : 0);
+        ms_json_key(&w, ms_str_of(s->column_name(row, i)));
+        if (type == SQLITE_INTEGER) ms_json_put_raw(&w, value);
+        else ms_json_put_string(&w, value);
+    }
+    ms_json_end(&w);
+    ms_json_finish(&w);
+}
+
+/* Adds the rows of a query as an array, a row a line. Returns a code of SQLite. */
+static int put_query(const sqlite_library *s, void *db, const char *query,
+                     const char *session, rows_text *to)
+{
+    void *row = NULL;
+    int got = s->prepare_v2(db, query, -1, &row, NULL);
+    bool first = true;
+    if (got == SQLITE_OK && session != NULL) {
+        got = s->bind_text(row, 1, session, -1, NULL);
+    }
+    if (got != SQLITE_OK) {
+        s->finalize(row);
+        return got;
+    }
+    while ((got = s->step(row)) == SQLITE_ROW && !to->full) {
+        put_bytes(to, first ? "[" : ",\n", first ? 1 : 2);
+        put_row(s, row, to);
+        first = false;
+    }
+    if (!first) put_bytes(to, "]\n", 2);
+    s->finalize(row);
+    return got == SQLITE_DONE ? SQLITE_OK : got;
+}
+
+/* Returns whether the database has the tables of OpenCode. */
+static bool has_tables(const sqlite_library *s, void *db, int *got)
+{
+    void *row = NULL;
+    static const char query[] = "select count(*) from sqlite_master where type = 'table' "
+                                "and name in ('session', 'message', 'part')";
+    *got = s->prepare_v2(db, query, -1, &row, NULL);
+    if (*got != SQLITE_OK) return false;
+    *got = s->step(row);
+    const unsigned char *text = *got == SQLITE_ROW ? s->column_text(row, 0) : NULL;
+    bool all = text != NULL && strcmp((const char *)text, "3") == 0;
+    s->finalize(row);
+    return all;
+}
+
+static int read_rows(const sqlite_library *s, void *db, const char *path,
+                     const char *session, file_text *f)
+{
+    static const char *const queries[][3] = {
+        {"select * from session", "id", "id"},
+        {"select id, session_id, data from message", "session_id",
+         "session_id, time_created, id"},
+        {"select id, message_id, data from part", "session_id", "message_id, id"}};
+    char query[200];
+    rows_text to = {NULL, 0, 0, files_most(), false};
+    int got = SQLITE_OK;
+    for (size_t i = 0; i < COUNT_OF(queries) && got == SQLITE_OK; i++) {
+        const char *const *q = queries[i];
+        snprintf(query, sizeof query, "%s%s%s%s order by %s", q[0],
+                 session != NULL ? " where " : "", session != NULL ? q[1] : "",
+                 session != NULL ? " = ?1" : "", q[2]);
+        got = put_query(s, db, query, session, &to);
+    }
+    if (got != SQLITE_OK || to.full) {
+        if (to.full) complain("%s: too large; --max-input allows more", path);
+        else complain("%s: SQLite: %s", path, s->errmsg(db));
+        free(to.buf);
+        return FAILED;
+    }
+    file_free(f);
+    f->buf = to.buf;
+    f->cap = to.cap;
+    f->text = ms_str_n(to.buf, to.len);
+    f->plain = true;
+    return FINE;
+}
+
+/* Opens a database for one transaction. Returns a code of SQLite; *known: it has the
+ * tables. */
+static int open_database(const sqlite_library *s, const char *path, void **db,
+                         bool *known)
+{
+    *db = NULL;
+    int got = s->open_v2(path, db, SQLITE_OPEN_READONLY, NULL);
+    if (got == SQLITE_OK) {
+        s->busy_timeout(*db, BUSY_MS);
+        got = s->exec(*db, "begin", NULL, NULL, NULL);
+    }
+    *known = got == SQLITE_OK && has_tables(s, *db, &got);
+    return got;
+}
+
+/* Reads the sessions, and in another pass what their messages and parts add. */
+static int read_sessions(const sqlite_library *s, void *db, database_session **out)
+{
+    static const char query[] =
+        "select id, sum(n), max(t) from (select id, 1 n, time_updated t from session "
+        "union all select session_id, count(*), max(time_updated) from message "
+        "group by 1 union all select session_id, count(*), max(time_updated) from part "
+        "group by 1) group by 1 order by 1";
+    void *row = NULL;
+    int got = s->prepare_v2(db, query, -1, &row, NULL);
+    if (got != SQLITE_OK) return got;
+    while ((got = s->step(row)) == SQLITE_ROW) {
+        const char *v[3];
+        for (int i = 0; i < 3; i++) v[i] = (const char *)s->column_text(row, i);
+        if (v[0] == NULL || v[1] == NULL || v[2] == NULL) continue;
+        database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
+                                0};
+        if (one.id == NULL) exit(no_memory());
+        uint64_t ms = strtoull(v[2], NULL, 10);
+        if (ms < 9000000000000) one.changed = (int64_t)ms * 1000000;
+        arrput(*out, one);
+    }
+    s->finalize(row);
+    return got == SQLITE_DONE ? SQLITE_OK : got;
+}
+
+database_session *database_sessions(const char *path)
+{
+    sqlite_library s;
+    void *db;
+    bool known;
+    database_session *out = NULL;
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+    bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
+                      is_database(f.text);
+    file_free(&f);
+    if (!whole || !load_library(&s)) return NULL;
+    int got = open_database(&s, path, &db, &known);
+    if (known) got = read_sessions(&s, db, &out);
+    if (db != NULL) s.close(db);
+    for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
+    if (got != SQLITE_OK) arrfree(out);
+    return out;
+}
+
+int database_load(file_text *f, const char *path, const char *session)
+{
+    sqlite_library s;
+    void *db = NULL;
+    bool known;
+    int got, code = FINE;
+    if (!is_database(f->text) || !f->plain) return FINE;
+    if (!load_library(&s)) {
+        complain("%s: an SQLite database, and there is no libsqlite3 on this machine to "
+                 "read it (Debian: libsqlite3-0)", path);
+        return FAILED;
+    }
+    got = open_database(&s, path, &db, &known);
+    if (known) {
+        code = read_rows(&s, db, path, session, f);
+    } else if (got != SQLITE_OK && got != SQLITE_ROW && got != SQLITE_NOTADB) {
+        complain("%s: SQLite: %s", path, db != NULL ? s.errmsg(db) : "no memory");
+        code = FAILED;
+    }
+    if (db != NULL) s.close(db);
+    return code;
+}

@@ -1,0 +1,28 @@
+/* SQLite databases of agent programs, beside a program that writes them: opened read
+ * only, in one transaction, which has what stands in the write-ahead log, too. libsqlite3
+ * is loaded when the first one is met; the tool starts without it. */
+
+#ifndef DATABASE_H
+#define DATABASE_H
+
+#include "files.h"
+
+bool is_database(ms_str text);
+/* Replaces the text of a file that is a database by the rows of its tables session,
+ * message and part, as `sqlite3 -json` prints them (see read_opencode_rows.c); of one
+ * session, or NULL: of all. A database with other tables, or one that SQLite does not
+ * take, stays as it is. FAILED: there is no libsqlite3, or the rows cannot be read. */
+int database_load(file_text *f, const char *path, const char *session);
+
+/* A session of a database: what changes when it does. */
+typedef struct database_session {
+    char *id;
+    uint64_t rows;
+    int64_t changed;          /* nanoseconds since 1970 */
+} database_session;
+
+/* Returns the sessions of a database in an stb_ds array; NULL if it is none, or cannot be
+ * read: then database_load says why. */
+database_session *database_sessions(const char *path);
+
+#endif /* DATABASE_H */
