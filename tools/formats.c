@@ -21,6 +21,7 @@ static const fileformat *const formats[] = {
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
+    &codex_exec_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -176,12 +177,6 @@ static bool shows_grok(ms_str v)
            member(v, "message").ptr == NULL && member(v, "sessionId").ptr == NULL;
 }
 
-static bool shows_exec(ms_str v)
-{
-    return text_is(member(v, "type"), "thread.started") &&
-           member(v, "thread_id").ptr != NULL;
-}
-
 static bool shows_amp(ms_str v)
 {
     ms_str id = member(v, "id");
@@ -219,7 +214,6 @@ static const struct {
     {shows_droid, "Factory Droid"},
     {shows_cursor, "Cursor"},
     {shows_kimi, "Kimi"},
-    {shows_exec, "codex exec --json; its rollout in .codex/sessions is read"},
     {shows_grok, "Grok"},
     {shows_amp, "Amp"},
     {shows_ui_message, "the Vercel AI SDK (UIMessage)"},

@@ -653,6 +653,42 @@ alien=$tmp/alien
 mkdir -p "$alien" "$tmp/homes/.config/claude/projects/p" "$tmp/homes/c/projects/p" \
     "$tmp/homes/x/sessions/2026" "$tmp/homes/.local/share/opencode" \
     "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t"
+# What two programs print to a pipe, as they printed it but for the names of folders.
+streams=tests/tool/streams
+head -n 5 $streams/codex-exec.jsonl >"$tmp/started.jsonl"
+{ head -n 5 $streams/codex-exec.jsonl; echo '{"type":"item.completed","item":{"id":"item_4","type":"odd"}}'; } >"$tmp/oddly.jsonl"
+sed 's/"exit_code":0/"exit_code":1/' $streams/codex-exec.jsonl >"$tmp/failing.jsonl"
+{ cat $streams/codex-exec.jsonl; tail -n 1 $streams/codex-exec.jsonl | sed 's/:40,/:60,/; s/:18,/:27,/'; } >"$tmp/turns.jsonl"
+session <<'END'
+== stream_json_of_claude_is_its_transcript
+view $streams/claude-partial.jsonl =7> => user_message +say hi => action +Bash => observation +hi there => user_message +and again -> 0 *
+info $streams/claude-partial.jsonl => ba5fc01a-6bc1-4be2-be39-da8e7bbb7a34$
+sync $tmp/stream.log $streams/claude-partial.jsonl => * -> 0 *
+sessions --json $tmp/stream.log => "agent":"claude-code".*"cwd":"/home/u/work".*"model":"claude-opus-4-8"
+
+# An answer says 1; the results of the two turns say 14 and 7.
+== output_of_a_stream_is_that_of_its_results
+$ total output_tokens $streams/claude-partial.jsonl => ^21$
+usage --json $streams/claude-partial.jsonl => "total":\{"answers":3,.*"cost":0.000754
+
+== subagent_of_a_stream_is_no_part_of_the_main_line
+view $streams/claude-subagent.jsonl => toolu_9 +user_message +say hi => toolu_9 +action +Bash =6> .
+history $streams/claude-subagent.jsonl --format anthropic => all done =0> say hi there
+$ total output_tokens $streams/claude-subagent.jsonl => ^15$
+
+== events_of_codex_exec_are_messages
+view $streams/codex-exec.jsonl =4> => reasoning +thinking of it => command_execution.*echo hi there => observation +hi there => assistant_message +all done -> 0 *
+history $tmp/started.jsonl --format openai => "id":"item_2".*"No result: the call was interrupted -> 0 *
+view $tmp/oddly.jsonl => codex-exec:odd -> 0 unknown, kept whole: 1 codex-exec:odd
+view $tmp/failing.jsonl => error +hi there
+info $streams/codex-exec.jsonl => 01a225ae-b350-79e2-a9eb-ca897aa05678-exec$
+
+# The usage of a turn is the total of the thread.
+== usage_of_codex_exec_is_counted_once
+$ total output_tokens $tmp/turns.jsonl => ^27$
+$ total cache_read_tokens $tmp/turns.jsonl => ^8$
+END
+
 # aliens: a line for each program: its file, and an entry of it.
 aliens()
 {
@@ -664,7 +700,6 @@ Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_in
 Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
 Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
 UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
-exec {"type":"thread.started","thread_id":"1"}
 ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
 SQLite SQLite format 3
 END
