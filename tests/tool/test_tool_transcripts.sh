@@ -689,6 +689,29 @@ $ total output_tokens $tmp/turns.jsonl => ^27$
 $ total cache_read_tokens $tmp/turns.jsonl => ^8$
 END
 
+# A database as SQLiteSession of the package openai-agents wrote it.
+if python3 -c 'import sqlite3' 2>/dev/null && "$tool" info "$demo" >/dev/null; then
+    sessions=$tmp/sessions.db
+    # change SQL: in that database.
+    change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.executescript(sys.argv[2])' "$sessions" "$1"
+    }
+    change "$(cat $streams/agents.sql)"
+    session <<'END'
+== sessions_of_the_agents_sdk_are_read_from_their_database
+view $sessions =11> => chat-1 +- +user_message +say hi => chat-2 +- +user_message +hello two => action +say.*hi => observation +hi there => reasoning +thinking -> 0 *
+sync $tmp/sdk.log $sessions => ^sessions +2 new => ^messages +11 new -> 0 *
+sync $tmp/sdk.log $sessions => ^files +0 read, 2 unchanged
+sessions --json $tmp/sdk.log => "session":"chat-1","agent":"openai-agents".*"title":"say hi with the tool".*"messages":7
+$ change "delete from agent_messages where id = 7; insert into agent_messages(session_id, message_data) values ('chat-1', '{\"role\":\"assistant\",\"content\":\"another end\"}'), ('chat-1', '{\"type\":\"odd\"}'), ('chat-1', '{')" => * -> 0 *
+sync $tmp/sdk.log $sessions => ^files +1 read, 1 unchanged => ^messages +3 new, 1 taken back -> 0 1 openai-agents:odd, 1 openai-agents:row|1 openai-agents:row, 1 openai-agents:odd
+history $tmp/sdk.log chat-1 --format openai-responses => and again.*another end
+END
+else
+    echo "skip sessions_database: no sqlite3 of python3"
+fi
+
 # aliens: a line for each program: its file, and an entry of it.
 aliens()
 {
