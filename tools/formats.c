@@ -21,7 +21,7 @@ static const fileformat *const formats[] = {
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
-    &codex_exec_format, &agents_format,
+    &codex_exec_format, &agents_format,        &ui_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -89,7 +89,7 @@ bool format_hinted(ms_str head)
     static const char *const names[] = {
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
-        "\"session_id\"", "\"project_id\"",
+        "\"session_id\"", "\"project_id\"", "\"parts\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -252,7 +252,7 @@ const char *foreign_of(ms_str text)
     bool whole;
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
-        return "an SQLite database; of those two are read: OpenCode's, with the tables "
+        return "an SQLite database; of those OpenCode's is read, with the tables "
                "session, message and part, and that of OpenAI's Agents SDK";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {

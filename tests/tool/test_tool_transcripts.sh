@@ -712,6 +712,17 @@ else
     echo "skip sessions_database: no sqlite3 of python3"
 fi
 
+# What the package ai gave an application to keep.
+sed 's/"type":"reasoning"/"type":"odd"/' $streams/ui.json >"$tmp/oddly.json"
+session <<'END'
+== list_of_ui_messages_is_a_conversation
+view $streams/ui.json =8> => ^1 .* user_message +say hi => reasoning +thinking => ^3 .* I look => ^4 .* say.*hi => ^5 .* fail => observation +hi there => error +An error => ^8 .* all done -> 0 *
+history $streams/ui.json --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => "content":"I look.","tool_calls":.*"id":"call_1".*"id":"call_2".*"tool_call_id":"call_1".*"tool_call_id":"call_2".*"content":"all done"
+view $tmp/oddly.json => ui-message:odd -> 0 unknown, kept whole: 1 ui-message:odd
+END
+
 # aliens: a line for each program: its file, and an entry of it.
 aliens()
 {
@@ -748,12 +759,12 @@ cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Su
 echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
 session <<'END'
 == files_of_unknown_formats_are_named_by_sync
-sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 10 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
-sync $tmp/alien.log $alien => ^files +0 read, 10 unchanged
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 9 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
+sync $tmp/alien.log $alien => ^files +0 read, 9 unchanged
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
-sync $tmp/alien.3.log $alien => ^not read =10> ^not read
+sync $tmp/alien.3.log $alien => ^not read =9> ^not read
 
 == programs_with_the_format_of_another_have_their_own_name
 sessions $tmp/.openclaw/o.jsonl =>  openclaw 
