@@ -149,34 +149,61 @@ static int put_query(const sqlite_library *s, void *db, const char *query,
     return got == SQLITE_DONE ? SQLITE_OK : got;
 }
 
-/* Returns whether the database has the tables of OpenCode. */
-static bool has_tables(const sqlite_library *s, void *db, int *got)
+/* A program's tables. */
+typedef struct schema {
+    const char *tables;       /* the names of three that it has */
+    /* What is read: a query, the column that has the session, the order of rows. */
+    const char *queries[3][3];
+    const char *sessions;     /* id, rows and milliseconds since 1970 of each session */
+} schema;
+
+static const schema schemas[] = {
+    {"'session', 'message', 'part'",
+     {{"select * from session", "id", "id"},
+      {"select id, session_id, data from message", "session_id",
+       "session_id, time_created, id"},
+      {"select id, message_id, data from part", "session_id", "message_id, id"}},
+     "select id, sum(n), max(t) from (select id, 1 n, time_updated t from session "
+     "union all select session_id, count(*), max(time_updated) from message "
+     "group by 1 union all select session_id, count(*), max(time_updated) from part "
+     "group by 1) group by 1 order by 1"},
+    /* OpenAI's Agents SDK. Its times are seconds; the newest id says what follows. */
+    {"'agent_sessions', 'agent_messages', 'sqlite_sequence'",
+     {{"select session_id, message_data, created_at from agent_messages", "session_id",
+       "session_id, id"}},
+     "select session_id, count(*), strftime('%s', max(created_at)) * 1000 + max(id) % "
+     "1000 from agent_messages group by 1 order by 1"},
+};
+
+/* Returns the tables of the database; NULL: of no program that is known. */
+static const schema *schema_of(const sqlite_library *s, void *db, int *got)
 {
-    void *row = NULL;
-    static const char query[] = "select count(*) from sqlite_master where type = 'table' "
-                                "and name in ('session', 'message', 'part')";
-    *got = s->prepare_v2(db, query, -1, &row, NULL);
-    if (*got != SQLITE_OK) return false;
-    *got = s->step(row);
-    const unsigned char *text = *got == SQLITE_ROW ? s->column_text(row, 0) : NULL;
-    bool all = text != NULL && strcmp((const char *)text, "3") == 0;
-    s->finalize(row);
-    return all;
+    const schema *found = NULL;
+    char query[200];
+    *got = SQLITE_OK;
+    for (size_t i = 0; i < COUNT_OF(schemas) && found == NULL; i++) {
+        void *row = NULL;
+        snprintf(query, sizeof query, "select count(*) from sqlite_master where "
+                 "type = 'table' and name in (%s)", schemas[i].tables);
+        *got = s->prepare_v2(db, query, -1, &row, NULL);
+        if (*got != SQLITE_OK) return NULL;
+        *got = s->step(row);
+        const unsigned char *text = *got == SQLITE_ROW ? s->column_text(row, 0) : NULL;
+        if (text != NULL && strcmp((const char *)text, "3") == 0) found = &schemas[i];
+        s->finalize(row);
+    }
+    return found;
 }
 
-static int read_rows(const sqlite_library *s, void *db, const char *path,
-                     const char *session, file_text *f)
+static int read_rows(const sqlite_library *s, void *db, const schema *of,
+                     const char *path, const char *session, file_text *f)
 {
-    static const char *const queries[][3] = {
-        {"select * from session", "id", "id"},
-        {"select id, session_id, data from message", "session_id",
-         "session_id, time_created, id"},
-        {"select id, message_id, data from part", "session_id", "message_id, id"}};
     char query[200];
     rows_text to = {NULL, 0, 0, files_most(), false};
     int got = SQLITE_OK;
-    for (size_t i = 0; i < COUNT_OF(queries) && got == SQLITE_OK; i++) {
-        const char *const *q = queries[i];
+    for (size_t i = 0; i < COUNT_OF(of->queries) && got == SQLITE_OK; i++) {
+        const char *const *q = of->queries[i];
+        if (q[0] == NULL) break;
         snprintf(query, sizeof query, "%s%s%s%s order by %s", q[0],
                  session != NULL ? " where " : "", session != NULL ? q[1] : "",
                  session != NULL ? " = ?1" : "", q[2]);
@@ -196,10 +223,10 @@ static int read_rows(const sqlite_library *s, void *db, const char *path,
     return FINE;
 }
 
-/* Opens a database for one transaction. Returns a code of SQLite; *known: it has the
- * tables. */
+/* Opens a database for one transaction. Returns a code of SQLite; *known: its tables;
+ * NULL: of no program that is known. */
 static int open_database(const sqlite_library *s, const char *path, void **db,
-                         bool *known)
+                         const schema **known)
 {
     *db = NULL;
     int got = s->open_v2(path, db, SQLITE_OPEN_READONLY, NULL);
@@ -207,18 +234,14 @@ static int open_database(const sqlite_library *s, const char *path, void **db,
         s->busy_timeout(*db, BUSY_MS);
         got = s->exec(*db, "begin", NULL, NULL, NULL);
     }
-    *known = got == SQLITE_OK && has_tables(s, *db, &got);
+    *known = got == SQLITE_OK ? schema_of(s, *db, &got) : NULL;
     return got;
 }
 
 /* Reads the sessions, and in another pass what their messages and parts add. */
-static int read_sessions(const sqlite_library *s, void *db, database_session **out)
+static int read_sessions(const sqlite_library *s, void *db, const char *query,
+                         database_session **out)
 {
-    static const char query[] =
-        "select id, sum(n), max(t) from (select id, 1 n, time_updated t from session "
-        "union all select session_id, count(*), max(time_updated) from message "
-        "group by 1 union all select session_id, count(*), max(time_updated) from part "
-        "group by 1) group by 1 order by 1";
     void *row = NULL;
     int got = s->prepare_v2(db, query, -1, &row, NULL);
     if (got != SQLITE_OK) return got;
@@ -241,7 +264,7 @@ database_session *database_sessions(const char *path)
 {
     sqlite_library s;
     void *db;
-    bool known;
+    const schema *known;
     database_session *out = NULL;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
@@ -249,7 +272,7 @@ database_session *database_sessions(const char *path)
     file_free(&f);
     if (!whole || !load_library(&s)) return NULL;
     int got = open_database(&s, path, &db, &known);
-    if (known) got = read_sessions(&s, db, &out);
+    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out);
     if (db != NULL) s.close(db);
     for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
     if (got != SQLITE_OK) arrfree(out);
@@ -260,7 +283,7 @@ int database_load(file_text *f, const char *path, const char *session)
 {
     sqlite_library s;
     void *db = NULL;
-    bool known;
+    const schema *known;
     int got, code = FINE;
     if (!is_database(f->text) || !f->plain) return FINE;
     if (!load_library(&s)) {
@@ -269,8 +292,8 @@ int database_load(file_text *f, const char *path, const char *session)
         return FAILED;
     }
     got = open_database(&s, path, &db, &known);
-    if (known) {
-        code = read_rows(&s, db, path, session, f);
+    if (known != NULL) {
+        code = read_rows(&s, db, known, path, session, f);
     } else if (got != SQLITE_OK && got != SQLITE_ROW && got != SQLITE_NOTADB) {
         complain("%s: SQLite: %s", path, db != NULL ? s.errmsg(db) : "no memory");
         code = FAILED;

@@ -21,6 +21,7 @@ static const fileformat *const formats[] = {
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
+    &codex_exec_format, &agents_format,        &ui_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -88,7 +89,7 @@ bool format_hinted(ms_str head)
     static const char *const names[] = {
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
-        "\"session_id\"", "\"project_id\"",
+        "\"session_id\"", "\"project_id\"", "\"parts\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -176,12 +177,6 @@ static bool shows_grok(ms_str v)
            member(v, "message").ptr == NULL && member(v, "sessionId").ptr == NULL;
 }
 
-static bool shows_exec(ms_str v)
-{
-    return text_is(member(v, "type"), "thread.started") &&
-           member(v, "thread_id").ptr != NULL;
-}
-
 static bool shows_amp(ms_str v)
 {
     ms_str id = member(v, "id");
@@ -219,7 +214,6 @@ static const struct {
     {shows_droid, "Factory Droid"},
     {shows_cursor, "Cursor"},
     {shows_kimi, "Kimi"},
-    {shows_exec, "codex exec --json; its rollout in .codex/sessions is read"},
     {shows_grok, "Grok"},
     {shows_amp, "Amp"},
     {shows_ui_message, "the Vercel AI SDK (UIMessage)"},
@@ -259,7 +253,7 @@ const char *foreign_of(ms_str text)
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
         return "an SQLite database; of those OpenCode's is read, with the tables "
-               "session, message and part";
+               "session, message and part, and that of OpenAI's Agents SDK";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);

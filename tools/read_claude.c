@@ -4,7 +4,11 @@
  * each with the usage so far. Side chains are the work of other agents. A compaction
  * begins a new chain, whose logicalParentUuid is the end of the old chain: a line of
  * subtype compact_boundary, then the summary. What the user types while the agent works
- * is an attachment, or an operation of a queue. */
+ * is an attachment, or an operation of a queue.
+ *
+ * `claude -p --output-format stream-json` prints the same messages, with session_id.
+ * There parent_tool_use_id is the call that began a subagent, and the usage of an answer
+ * has its output as of its beginning; the result of a turn has the sum. */
 
 #define _GNU_SOURCE
 #include "read.h"
@@ -14,7 +18,7 @@
 enum { C_TYPE, C_UUID, C_PARENT, C_LOGICAL, C_SESSION, C_SIDE, C_AGENT, C_TIME, C_MESSAGE,
        C_META, C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION, C_BRANCH,
        C_TITLE, C_CUSTOM, C_AI, C_LEAF, C_ATTACHMENT, C_OPERATION, C_CONTENT,
-       C_COST, C_TOTAL, C_KEYS };
+       C_COST, C_TOTAL, C_STREAM, C_CALL, C_KEYS };
 
 static const json_key keys[] = {
     KEY("type"), KEY("uuid"), KEY("parentUuid"), KEY("logicalParentUuid"),
@@ -23,7 +27,7 @@ static const json_key keys[] = {
     KEY("compactMetadata"), KEY("cwd"), KEY("version"),
     KEY("gitBranch"), KEY("summary"), KEY("customTitle"), KEY("aiTitle"),
     KEY("leafUuid"), KEY("attachment"), KEY("operation"), KEY("content"),
-    KEY("costUSD"), KEY("total_cost_usd"),
+    KEY("costUSD"), KEY("total_cost_usd"), KEY("session_id"), KEY("parent_tool_use_id"),
 };
 
 /* Lines that are not messages. */
@@ -33,7 +37,7 @@ static const char *const others[] = {
     "permission-mode", "last-prompt", "summary", "custom-title", "ai-title", "agent-name",
     "agent-color", "agent-setting", "pr-link", "tag", "task-summary", "worktree-state",
     "content-replacement", "started", "result", "speculation-accept",
-    "file-history-delta", "bridge-session", "frame-link",
+    "file-history-delta", "bridge-session", "frame-link", "stream_event",
 };
 
 static bool claude_shows(ms_str line)
@@ -45,7 +49,8 @@ static bool claude_shows(ms_str line)
     if (text_is(v[C_TYPE], "file-history-snapshot")) return true;
     if (text_is(v[C_TYPE], "queue-operation")) return true;
     bool speaks = text_is(v[C_TYPE], "user") || text_is(v[C_TYPE], "assistant");
-    return (v[C_UUID].ptr != NULL && v[C_SESSION].ptr != NULL) ||
+    bool named = v[C_SESSION].ptr != NULL || v[C_STREAM].ptr != NULL;
+    return (v[C_UUID].ptr != NULL && named) ||
            (speaks && member(v[C_MESSAGE], "content").ptr != NULL);
 }
 
@@ -72,7 +77,8 @@ static void take_facts(reading *r, const ms_str *v)
         trace_fact(r->t, "agent", iflow ? MS_STR("iflow") : MS_STR("claude-code"));
         if (is_uuid(stem)) trace_session(r->t, stem);
     }
-    if (!is_uuid(stem)) trace_session(r->t, trace_text(r->t, v[C_SESSION]));
+    ms_str session = v[C_SESSION].ptr != NULL ? v[C_SESSION] : v[C_STREAM];
+    if (!is_uuid(stem)) trace_session(r->t, trace_text(r->t, session));
     if (v[C_CWD].ptr != NULL) trace_fact(r->t, "cwd", trace_text(r->t, v[C_CWD]));
     if (v[C_VERSION].ptr != NULL) {
         trace_fact(r->t, "version", trace_text(r->t, v[C_VERSION]));
@@ -87,13 +93,17 @@ static void take_facts(reading *r, const ms_str *v)
     }
 }
 
+static bool is_side(const ms_str *v)
+{
+    return is_kind(v[C_SIDE], MS_JSON_TRUE) || is_kind(v[C_CALL], MS_JSON_STRING);
+}
+
 /* Returns the marks of a user's entry. Results of calls, echoes of commands and
  * summaries are not typed by users. */
 static unsigned marks_of(const ms_str *v, ms_str content)
 {
     unsigned marks = 0;
-    bool side = is_kind(v[C_SIDE], MS_JSON_TRUE);
-    if (side) marks |= ENTRY_SIDE;
+    if (is_side(v)) marks |= ENTRY_SIDE;
     if (is_kind(v[C_SUMMARY], MS_JSON_TRUE)) return marks;
     if (!text_is(v[C_TYPE], "user") || is_kind(v[C_META], MS_JSON_TRUE)) return marks;
     if (text_is(peek_first(content, "type"), "tool_result")) return marks;
@@ -110,6 +120,34 @@ typedef struct claude_line {
     spans rest, message_rest;
 } claude_line;
 
+/* Notes the last answer of a turn, and what the answers before it put out. */
+static void note_answer(reading *r, const ms_str *m, const use *u)
+{
+    bool same = r->turn.ptr != NULL && ms_str_equal(r->turn, m[M_ID]);
+    if (!same) r->said += r->total.output;
+    r->turn = m[M_ID];
+    r->model = m[M_MODEL];
+    r->total = *u;
+}
+
+/* Reads the end of a turn. The output that no answer of a stream has is counted with the
+ * last one. */
+static void take_result(reading *r, const claude_line *c)
+{
+    uint64_t all = count_of(member_at(c->line, "usage.output_tokens"));
+    use u = r->total;
+    if (r->turn.ptr != NULL && all > r->said + u.output) {
+        u.output = all - r->said;
+        u.model = trace_text(r->t, r->model);
+        u.answer = trace_text(r->t, r->turn);
+        trace_use(r->t, &u);
+    }
+    memset(&r->total, 0, sizeof r->total);
+    r->turn = ms_str_n(NULL, 0);
+    r->said = 0;
+    trace_total(r->t, c->v[C_TOTAL]);
+}
+
 static void take_usage(reading *r, const claude_line *c)
 {
     static const char *const names[USE_COUNTS] = {
@@ -125,6 +163,7 @@ static void take_usage(reading *r, const claude_line *c)
     u.answer = trace_text(r->t, c->m[M_ID]);
     if (u.answer.len == 0) u.answer = trace_text(r->t, c->v[C_UUID]);
     put_use(r, &u);
+    if (c->v[C_STREAM].ptr != NULL && !is_side(c->v)) note_answer(r, c->m, &u);
 }
 
 /* Returns the members of the line that are kept beside the message. */
@@ -132,7 +171,7 @@ static ms_str extra_of(reading *r, const claude_line *c)
 {
     static const int of_line[] = {C_PARENT, C_LOGICAL, C_SIDE, C_AGENT, C_TIME, C_META,
                                   C_SUMMARY, C_SUBTYPE, C_COMPACT, C_CWD, C_VERSION,
-                                  C_BRANCH, C_COST, C_TOTAL};
+                                  C_BRANCH, C_COST, C_TOTAL, C_STREAM, C_CALL};
     static const int of_message[] = {M_ID, M_MODEL, M_USAGE};
     leftover all, own, inner;
     rest_begin(&all, trace_arena(r->t));
@@ -155,8 +194,8 @@ static ms_str extra_of(reading *r, const claude_line *c)
 static ms_str agent_of(reading *r, const ms_str *v)
 {
     ms_str agent = {NULL, 0};
-    if (!is_kind(v[C_SIDE], MS_JSON_TRUE)) return agent;
-    agent = trace_text(r->t, v[C_AGENT]);
+    if (!is_side(v)) return agent;
+    agent = trace_text(r->t, v[C_AGENT].ptr != NULL ? v[C_AGENT] : v[C_CALL]);
     return agent.len > 0 ? agent : MS_STR("sidechain");
 }
 
@@ -292,7 +331,7 @@ static void claude_read(reading *r, ms_str line)
         return;
     }
     bool linked = is_kind(c.v[C_PARENT], MS_JSON_STRING);
-    unsigned marks = is_kind(c.v[C_SIDE], MS_JSON_TRUE) ? ENTRY_SIDE : 0;
+    unsigned marks = is_side(c.v) ? ENTRY_SIDE : 0;
     if (!trace_is_repeated(r->t, c.v[C_UUID], ms_str_n(NULL, 0))) {
         trace_entry(r->t, c.v[C_UUID], linked ? c.v[C_PARENT] : c.v[C_LOGICAL], marks);
     }
@@ -300,7 +339,10 @@ static void claude_read(reading *r, ms_str line)
                  : text_is(c.v[C_TYPE], "queue-operation") ? take_queue(r, &c)
                                                            : false;
     if (taken) return;
-    if (text_is(c.v[C_TYPE], "result")) trace_total(r->t, c.v[C_TOTAL]);
+    if (text_is(c.v[C_TYPE], "result")) take_result(r, &c);
+    ms_str version = text_is(c.v[C_SUBTYPE], "init") ? member(line, "claude_code_version")
+                                                     : ms_str_n(NULL, 0);
+    trace_fact(r->t, "version", trace_text(r->t, version));
     if (text_is(c.v[C_SUBTYPE], "compact_boundary")) r->compaction = c.v[C_COMPACT];
     if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);

@@ -653,6 +653,76 @@ alien=$tmp/alien
 mkdir -p "$alien" "$tmp/homes/.config/claude/projects/p" "$tmp/homes/c/projects/p" \
     "$tmp/homes/x/sessions/2026" "$tmp/homes/.local/share/opencode" \
     "$tmp/homes/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/t"
+# What two programs print to a pipe, as they printed it but for the names of folders.
+streams=tests/tool/streams
+head -n 5 $streams/codex-exec.jsonl >"$tmp/started.jsonl"
+{ head -n 5 $streams/codex-exec.jsonl; echo '{"type":"item.completed","item":{"id":"item_4","type":"odd"}}'; } >"$tmp/oddly.jsonl"
+sed 's/"exit_code":0/"exit_code":1/' $streams/codex-exec.jsonl >"$tmp/failing.jsonl"
+{ cat $streams/codex-exec.jsonl; tail -n 1 $streams/codex-exec.jsonl | sed 's/:40,/:60,/; s/:18,/:27,/'; } >"$tmp/turns.jsonl"
+session <<'END'
+== stream_json_of_claude_is_its_transcript
+view $streams/claude-partial.jsonl =7> => user_message +say hi => action +Bash => observation +hi there => user_message +and again -> 0 *
+info $streams/claude-partial.jsonl => ba5fc01a-6bc1-4be2-be39-da8e7bbb7a34$
+sync $tmp/stream.log $streams/claude-partial.jsonl => * -> 0 *
+sessions --json $tmp/stream.log => "agent":"claude-code".*"cwd":"/home/u/work".*"model":"claude-opus-4-8"
+
+# An answer says 1; the results of the two turns say 14 and 7.
+== output_of_a_stream_is_that_of_its_results
+$ total output_tokens $streams/claude-partial.jsonl => ^21$
+usage --json $streams/claude-partial.jsonl => "total":\{"answers":3,.*"cost":0.000754
+
+== subagent_of_a_stream_is_no_part_of_the_main_line
+view $streams/claude-subagent.jsonl => toolu_9 +user_message +say hi => toolu_9 +action +Bash =6> .
+history $streams/claude-subagent.jsonl --format anthropic => all done =0> say hi there
+$ total output_tokens $streams/claude-subagent.jsonl => ^15$
+
+== events_of_codex_exec_are_messages
+view $streams/codex-exec.jsonl =4> => reasoning +thinking of it => command_execution.*echo hi there => observation +hi there => assistant_message +all done -> 0 *
+history $tmp/started.jsonl --format openai => "id":"item_2".*"No result: the call was interrupted -> 0 *
+view $tmp/oddly.jsonl => codex-exec:odd -> 0 unknown, kept whole: 1 codex-exec:odd
+view $tmp/failing.jsonl => error +hi there
+info $streams/codex-exec.jsonl => 01a225ae-b350-79e2-a9eb-ca897aa05678-exec$
+
+# The usage of a turn is the total of the thread.
+== usage_of_codex_exec_is_counted_once
+$ total output_tokens $tmp/turns.jsonl => ^27$
+$ total cache_read_tokens $tmp/turns.jsonl => ^8$
+END
+
+# A database as SQLiteSession of the package openai-agents wrote it.
+if python3 -c 'import sqlite3' 2>/dev/null && "$tool" info "$demo" >/dev/null; then
+    sessions=$tmp/sessions.db
+    # change SQL: in that database.
+    change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.executescript(sys.argv[2])' "$sessions" "$1"
+    }
+    change "$(cat $streams/agents.sql)"
+    session <<'END'
+== sessions_of_the_agents_sdk_are_read_from_their_database
+view $sessions =11> => chat-1 +- +user_message +say hi => chat-2 +- +user_message +hello two => action +say.*hi => observation +hi there => reasoning +thinking -> 0 *
+sync $tmp/sdk.log $sessions => ^sessions +2 new => ^messages +11 new -> 0 *
+sync $tmp/sdk.log $sessions => ^files +0 read, 2 unchanged
+sessions --json $tmp/sdk.log => "session":"chat-1","agent":"openai-agents".*"title":"say hi with the tool".*"messages":7
+$ change "delete from agent_messages where id = 7; insert into agent_messages(session_id, message_data) values ('chat-1', '{\"role\":\"assistant\",\"content\":\"another end\"}'), ('chat-1', '{\"type\":\"odd\"}'), ('chat-1', '{')" => * -> 0 *
+sync $tmp/sdk.log $sessions => ^files +1 read, 1 unchanged => ^messages +3 new, 1 taken back -> 0 1 openai-agents:odd, 1 openai-agents:row|1 openai-agents:row, 1 openai-agents:odd
+history $tmp/sdk.log chat-1 --format openai-responses => and again.*another end
+END
+else
+    echo "skip sessions_database: no sqlite3 of python3"
+fi
+
+# What the package ai gave an application to keep.
+sed 's/"type":"reasoning"/"type":"odd"/' $streams/ui.json >"$tmp/oddly.json"
+session <<'END'
+== list_of_ui_messages_is_a_conversation
+view $streams/ui.json =8> => ^1 .* user_message +say hi => reasoning +thinking => ^3 .* I look => ^4 .* say.*hi => ^5 .* fail => observation +hi there => error +An error => ^8 .* all done -> 0 *
+history $streams/ui.json --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => "content":"I look.","tool_calls":.*"id":"call_1".*"id":"call_2".*"tool_call_id":"call_1".*"tool_call_id":"call_2".*"content":"all done"
+view $tmp/oddly.json => ui-message:odd -> 0 unknown, kept whole: 1 ui-message:odd
+END
+
 # aliens: a line for each program: its file, and an entry of it.
 aliens()
 {
@@ -664,7 +734,6 @@ Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_in
 Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
 Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
 UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
-exec {"type":"thread.started","thread_id":"1"}
 ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
 SQLite SQLite format 3
 END
@@ -690,12 +759,12 @@ cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Su
 echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
 session <<'END'
 == files_of_unknown_formats_are_named_by_sync
-sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 10 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
-sync $tmp/alien.log $alien => ^files +0 read, 10 unchanged
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 9 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
+sync $tmp/alien.log $alien => ^files +0 read, 9 unchanged
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
-sync $tmp/alien.3.log $alien => ^not read =10> ^not read
+sync $tmp/alien.3.log $alien => ^not read =9> ^not read
 
 == programs_with_the_format_of_another_have_their_own_name
 sessions $tmp/.openclaw/o.jsonl =>  openclaw 
