@@ -33,8 +33,8 @@ if ! "$tool" --version >/dev/null 2>&1; then
     exit 1
 fi
 
-# Loading libpq and libcrypto is most of what a start of the tool costs. No suite calls
-# them, so empty libraries that the Makefile builds take their places.
+# Loading libcrypto, of libzip, is most of what a start of the tool costs. No suite calls
+# it, so an empty library that the Makefile builds takes its place.
 empty=$PWD/build/empty${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 if LD_LIBRARY_PATH=$empty "$tool" --version >/dev/null 2>&1; then
     export LD_LIBRARY_PATH=$empty
