@@ -33,6 +33,7 @@ static const option_row view_rows[] = {
     {OPT_RAW, "every record as it stands, with its kind: messages, hidden ones too, "
               "what amends and hides them, notes, facts of locations, parts of "
               "streams; --turn and times then choose among messages only"},
+    ZONE_ROW,
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_BY_STORE, "of several: one after the other, not in order of time"},
     PRINT_ROWS,

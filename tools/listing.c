@@ -55,6 +55,11 @@ void widen(unsigned *column, ms_str text)
     if (c.width > *column) *column = c.width;
 }
 
+static void widen_time(table *t, ms_str when)
+{
+    if (when.len > t->time) t->time = (unsigned)when.len;
+}
+
 /* Returns whether a record is a message, or about a single one. */
 static bool is_of_message(const ms_msg *msg)
 {
@@ -105,7 +110,7 @@ void table_fit(table *t, const ms_msg *msg)
 {
     char text[TIME_MAX], type[CELL_BYTES];
     widen(&t->seq, seq_text(t, msg, text));
-    widen(&t->time, when_text(msg, text));
+    widen_time(t, when_text(msg, text));
     widen(&t->location, location_of(msg));
     widen(&t->agent, agent_key_of(msg));
     widen(&t->type, type_text(msg, type));
@@ -285,7 +290,7 @@ void raw_fit(table *t, const ms_msg *msg)
 {
     char text[TIME_MAX];
     widen(&t->seq, seq_text(t, msg, text));
-    widen(&t->time, when_text(msg, text));
+    widen_time(t, when_text(msg, text));
     widen(&t->location, location_of(msg));
     widen(&t->agent, agent_key_of(msg));
     widen(&t->kind, ms_str_of(kind_word(msg)));

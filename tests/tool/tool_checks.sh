@@ -10,11 +10,13 @@ cd "$(dirname "$0")/../.." || exit 1
 tool=${MSGSTORE:-build/msgstore}
 shared=${MS_SHARED:-../shared}/data
 demo=tools/demo.jsonl
-unset NO_COLOR MSGSTORE_PAGER LESS
+unset NO_COLOR MSGSTORE_PAGER LESS MSGSTORE_LOG
+export TZ=UTC
 export PAGER=cat
 export LC_ALL=C.UTF-8 # for bash: ${#text} counts characters of UTF-8
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+export XDG_STATE_HOME=$tmp/state # no usual log
 failed=0
 
 ok()
