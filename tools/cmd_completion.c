@@ -327,7 +327,7 @@ static int run_manual(job *j)
                     "Not empty: no colours.\n.It Ev MSGSTORE_PAGER , Ev PAGER\n"
                     "The pager of long output on a terminal; empty or cat: none.\n"
                     ".It Ev MSGSTORE_LOG\n"
-                    "The log of commands that are given none. Else it is\n"
+                    "The log of commands that are given none.\nElse it is\n"
                     ".Pa msgstore/messages.log\nin\n.Ev XDG_STATE_HOME ,\n"
                     "without which it is in\n.Pa ~/.local/state .\n"
                     ".It Ev TZ\nThe zone of the times that are printed and given.\n"

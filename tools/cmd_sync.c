@@ -190,7 +190,7 @@ const command sync_command = {
     "(see msgstore formats --places). Each session is a location. Run again it takes\n"
     "only what is new. A message that several files have is stored once: of backups, of\n"
     "copies, of files that a program wrote again. Files of unknown formats are named.\n"
-    "Of sessions that Claude Code has deleted its history.jsonl still has the prompts: those are\n"
-    "taken, marked in \"extra\", until the transcript comes from a backup.\n",
+    "Of sessions that Claude Code has deleted its history.jsonl still has the prompts:\n"
+    "those are taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,
 };

@@ -67,6 +67,7 @@ extern const command sessions_command;
 extern const command search_command;
 extern const command usage_command;
 extern const command view_command;
+extern const command show_command;
 extern const command history_command;
 extern const command export_command;
 extern const command convert_command;

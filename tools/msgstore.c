@@ -391,8 +391,8 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
 /* Returns whether people read the output of a command. */
 static bool is_paged(const command *c)
 {
-    static const char *const names[] = {"view", "search", "sessions", "usage", "history",
-                                        "info", "diff", "formats"};
+    static const char *const names[] = {"view", "show", "search", "sessions", "usage",
+                                        "history", "info", "diff", "formats"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (strcmp(names[i], c->name) == 0) return true;
     }

@@ -121,4 +121,30 @@ info $log --timezone +02:00 => 2026-05-12T00:31:00\+02:00
 $ TZ=UTC-5:45 "$tool" view $log --json =2> "time":17
 END
 
+
+# ---- Messages as text.
+
+long=$(printf 'word%.0s ' {1..4000})
+printf '%s\n' '{"type":"user_message","content":"one\ntwo\u001b[1m"}' \
+    '{"type":"action","tool":"shell","args":{"command":"ls"},"agent_key":"worker","call_id":"c"}' \
+    '{"type":"observation","content":"'"$long"'END","agent_key":"worker","call_id":"c"}' \
+    '{"type":"final","content":"done","agent_key":"worker"}' >"$tmp/text.jsonl"
+"$tool" import "$tmp/text.log" "$tmp/text.jsonl" --location here >"$tmp/out" 2>&1
+session <<'END'
+== message_is_shown_as_text
+show $tmp/text.log 1 => ^1  .*  here  -  user_message$ => ^one$ => ^two
+show $tmp/text.log 2 => ^2  .*worker  action$ => ^tool: shell$ => ^\{"command":"ls"\}$
+show $tmp/text.log 3 => ^word.* END$
+show $tmp/text.log 2 -C 1 =1> ^1  => ^> 2  =1> ^3  =0> ^4 
+show $tmp/text.log 2 -C 9 =1> ^4  =1> ^> 
+show $tmp/text.log 9 -> 4 *
+show $tmp/text.log one -> 2 number of a message, not one
+$ MSGSTORE_LOG=$tmp/text.log "$tool" show 4 => ^done$
+view $tmp/text.log --full =1> ^1  => ^two => END$ => ^tool: shell$
+
+== nothing_is_cut_without_a_terminal
+view $tmp/text.log =1> END$
+view $tmp/text.log --raw =1> END$
+END
+
 exit $failed
