@@ -299,8 +299,7 @@ static pid_t pager;           /* 0: none */
 #endif
 static unsigned pager_width;  /* columns of its terminal; 0: no terminal */
 
-/* Returns whether the output goes to a terminal, perhaps through a pager. */
-static bool output_is_terminal(void)
+bool output_is_terminal(void)
 {
     return pager_width > 0 || isatty(STDOUT_FILENO) != 0;
 }
@@ -460,9 +459,18 @@ bool parse_time(const char *text, int64_t *ns)
 
 const char *time_text(int64_t ns, char out[TIME_MAX])
 {
+    struct tm t;
     int64_t part = (ns % 1000000000 + 1000000000) % 1000000000;
-    size_t len = ms_iso_write(ns < part - INT64_MAX ? ns : ns - part, out);
+    int64_t whole = ns < part - INT64_MAX ? ns : ns - part;
+    size_t len = ms_iso_write(whole, out);
+    time_t at = (time_t)(whole / 1000000000);
     out[len] = '\0';
+    if (len == 0 || out[len - 1] != 'Z' || localtime_r(&at, &t) == NULL) return out;
+    long offset = t.tm_gmtoff, size = offset < 0 ? -offset : offset;
+    if (offset == 0) return out;
+    len = ms_iso_write(whole + (int64_t)offset * 1000000000, out);
+    snprintf(out + len - 1, TIME_MAX - len + 1, "%c%02ld:%02ld", offset < 0 ? '-' : '+',
+             size / 3600 % 100, size / 60 % 60);
     return out;
 }
 

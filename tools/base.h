@@ -103,7 +103,8 @@ bool parse_time(const char *text, int64_t *ns);
 
 enum { TIME_MAX = 40 };
 
-/* Returns "2026-03-02T09:00:05Z", or the plain number if the year has not four digits. */
+/* Returns local time, "2026-03-02T10:00:05+01:00"; with a Z where that is UTC; or the
+ * plain number if the year has not four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
 
 /* Starts a pager if the output is a terminal: MSGSTORE_PAGER, PAGER, or less as git
@@ -111,6 +112,8 @@ const char *time_text(int64_t ns, char out[TIME_MAX]);
 void pager_begin(void);
 /* Waits until the reader closes the pager. */
 void pager_end(void);
+/* Returns whether the output goes to a terminal, perhaps through a pager. */
+bool output_is_terminal(void);
 /* Returns the columns of the terminal, or 100. */
 unsigned line_width(void);
 
@@ -183,7 +186,8 @@ void tally_free(tally *t);
     X(USAGE, "usage", NULL) X(WAIT, "wait", "MS")                                       \
     X(WITH_LOCATION, "with-location", NULL)                                             \
     /* known by their values: they have no bit */                                       \
-    X(INSTALL, "install", NULL) X(PROMPT, "prompt", "FILE")                             \
+    X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
+    X(PROMPT, "prompt", "FILE")                                                         \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
     X(USER, "user", "U")
 
@@ -209,6 +213,8 @@ typedef struct options {
     uint64_t given;           /* BIT of each option that was given */
     char **files;             /* arguments that are no options; "-" as a file */
     size_t n_files;
+    char **listed;            /* of files, when the usual log was put before them */
+    bool usual;               /* the first of files is the usual log */
     const ms_format *from;    /* NULL: look at each message */
     const struct fileformat *transcript; /* of --from, when it names a transcript
                                           * format */
@@ -236,6 +242,7 @@ typedef struct options {
     int64_t phase;
     uint64_t after;
     sync_word sync;
+    bool full;
     bool install, uninstall;  /* a timer of sync */
     uint32_t wait_ms;         /* for another writer */
     uint64_t max_input;       /* bytes; 0: the default */

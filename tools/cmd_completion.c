@@ -66,7 +66,7 @@ static void put_bash(output *out)
     for (size_t i = 0; commands[i] != NULL; i++) {
         if (commands[i]->name != NULL) emit_format(out, "%s ", commands[i]->name);
     }
-    emit_text(out, "--help --version'\n"
+    emit_text(out, "help --help --version'\n"
                    "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
                    "        return\n    fi\n    case $before in\n");
     for (int id = 0; id < OPTION_COUNT; id++) {
@@ -326,6 +326,11 @@ static int run_manual(job *j)
     emit_text(&out, ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev NO_COLOR\n"
                     "Not empty: no colours.\n.It Ev MSGSTORE_PAGER , Ev PAGER\n"
                     "The pager of long output on a terminal; empty or cat: none.\n"
+                    ".It Ev MSGSTORE_LOG\n"
+                    "The log of commands that are given none.\nElse it is\n"
+                    ".Pa msgstore/messages.log\nin\n.Ev XDG_STATE_HOME ,\n"
+                    "without which it is in\n.Pa ~/.local/state .\n"
+                    ".It Ev TZ\nThe zone of the times that are printed and given.\n"
                     ".It Ev LESS\nOptions of less; FRX when it is not set.\n.El\n"
                     ".Sh EXIT STATUS\n.Bl -tag -width Ds\n");
     for (size_t i = 0; i < EXIT_CODES; i++) {

@@ -56,7 +56,8 @@ static void print_report(const ms_project_report *r)
         {r->compaction_seq, "is the number of that compaction"},
         {r->compaction_missing, "messages that it keeps are not there"},
         {r->compaction_unusable,
-         "newer compactions that this provider does not read, or without `keep`"},
+         "newer compactions that this provider does not read, or without a usable "
+         "`keep`"},
         {r->first_seq, "is the number of the first message in the window"},
         {r->previous_seq, "is the number of the response that the request names"},
         {r->held, "not sent: the server has them with that response"},

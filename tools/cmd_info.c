@@ -293,6 +293,7 @@ static int run_info(job *j)
 }
 
 static const option_row info_rows[] = {
+    ZONE_ROW,
     {OPT_USAGE, "what it cost, by location, agent and turn: usage notes of messages "
                 "added up (see msgstore note -h), but of hidden ones"},
     {OPT_ALL, "all rows instead of the first 20"},

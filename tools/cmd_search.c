@@ -240,6 +240,7 @@ static const option_row search_rows[] = {
     {OPT_EXACT, "letters match in their own case only"},
     {OPT_FIELDS, "look into all fields: names, ids and other members, too"},
     {OPT_ALL, "a row for each place, not for each message"},
+    ZONE_ROW,
     {OPT_LIMIT, "stop after N messages"},
     {OPT_OLDEST, "oldest first"},
     {OPT_BY_STORE, "as they stand in each STORE, not in order of time"},

@@ -20,6 +20,7 @@ typedef struct session_list {
     job *job;
     session *items;           /* an stb_ds array */
     tally index;              /* location -> number */
+    bool full;                /* complete names */
     char *home, *folder;      /* home; and the folder of --cwd, made absolute */
 } session_list;
 
@@ -224,7 +225,7 @@ static const char *short_number(uint64_t n, char out[24])
 static ms_str short_name(const session_list *l, const session *s)
 {
     ms_str name = s->info->location;
-    if (name.len <= ID_CHARS) return name;
+    if (l->full || name.len <= ID_CHARS) return name;
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         ms_str other = l->items[i].info->location;
         if (&l->items[i] == s) continue;
@@ -245,25 +246,93 @@ static ms_str last_part(ms_str path)
     return path;
 }
 
+/* The command that goes on with a session in its program. */
+static const struct {
+    const char *agent, *command;
+} resumes[] = {
+    {"claude-code", "claude --resume "}, {"codex", "codex resume "},
+    {"opencode", "opencode --session "},
+};
+
+/* Adds a word of a shell, in quotes where it needs them. */
+static void add_word(ms_buf *buf, ms_str word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-_./";
+    size_t i = 0;
+    while (i < word.len && word.ptr[i] != '\0' && strchr(plain, word.ptr[i]) != NULL) i++;
+    if (i == word.len && i > 0 && word.ptr[0] != '-') {
+        ms_buf_write(buf, word.ptr, word.len);
+        return;
+    }
+    ms_buf_write(buf, "'", 1);
+    for (i = 0; i < word.len; i++) {
+        if (word.ptr[i] == '\'') ms_buf_write(buf, "'\\'", 3);
+        ms_buf_write(buf, word.ptr + i, 1);
+    }
+    ms_buf_write(buf, "'", 1);
+}
+
+/* Returns the command that resumes a session, in its folder; absent: none is known, as
+ * of a subagent's. */
+static ms_str resume_text(const session_list *l, const session *s)
+{
+    ms_buf buf = {&l->job->arena, NULL, 0, 0};
+    size_t i = 0;
+    for (; i < COUNT_OF(resumes); i++) {
+        if (ms_str_equal(s->agent, ms_str_of(resumes[i].agent))) break;
+    }
+    if (i == COUNT_OF(resumes) || s->parent.len > 0) return ms_str_n(NULL, 0);
+    if (s->cwd.len > 0) {
+        ms_buf_write(&buf, "cd ", 3);
+        add_word(&buf, s->cwd);
+        ms_buf_write(&buf, " && ", 4);
+    }
+    ms_buf_write(&buf, resumes[i].command, strlen(resumes[i].command));
+    add_word(&buf, s->info->location);
+    return ms_buf_text(&buf);
+}
+
+enum { WIDE = 132, NARROW = 100, SLIM = 80, UNCUT = 100000 };
+
 typedef struct widths {
     unsigned when, agent, folder, name, text;
+    bool slim;                /* without folder and tokens */
 } widths;
+
+/* Returns "2026-03-02 10:00+01:00", of the last message. */
+static ms_str session_time(const session *s, char out[TIME_MAX])
+{
+    if (s->info->last_time_ns == MS_TIME_NONE) return MS_STR("-");
+    size_t len = strlen(time_text(s->info->last_time_ns, out));
+    if (len < 20) return ms_str_n(out, len);
+    out[10] = ' ';
+    memmove(out + 16, out + 19, len - 19); /* no seconds */
+    return ms_str_n(out, len - 3);
+}
 
 static widths fit(session_list *l)
 {
-    widths w = {line_width() >= 100 ? 16 : 10, 1, 1, 1, 0};
     unsigned line = line_width();
+    widths w = {line >= NARROW ? 17 : 10, 1, 1, 1, 0, line < SLIM};
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         const session *s = &l->items[i];
         if (!s->shown) continue;
         widen(&w.agent, s->agent);
         widen(&w.folder, last_part(s->cwd));
-        widen(&w.name, short_name(l, s));
+        char buf[CELL_BYTES], when[TIME_MAX];
+        cell name = cell_over(buf, sizeof buf, UNCUT);
+        cell_put(&name, short_name(l, s));
+        if (name.width > w.name) w.name = name.width;
+        unsigned clock = (unsigned)session_time(s, when).len;
+        if (line >= NARROW && clock > w.when) w.when = clock;
     }
-    if (line < 100 && w.folder > 12) w.folder = 12;
-    if (line < 100 && w.agent > 11) w.agent = 11;
-    unsigned used = w.when + w.agent + w.folder + w.name + 5 + 6 + 12;
+    if (line < NARROW && w.folder > 12) w.folder = 12;
+    if (line < NARROW && w.agent > 11) w.agent = 11;
+    unsigned used = w.when + w.agent + w.name + 5 + 8;
+    if (!w.slim) used += w.folder + 2 + 6 + 2;
     w.text = line > used + 10 ? line - used : 10;
+    if (!output_is_terminal()) w.text = UNCUT;
     return w;
 }
 
@@ -272,25 +341,27 @@ static void print_session(const session_list *l, const session *s, const widths 
 {
     char when[TIME_MAX], count[24], tokens[24], buf[CELL_BYTES];
     bool colour = colour_wanted();
-    ms_str date = MS_STR("-");
-    if (s->info->last_time_ns != MS_TIME_NONE) {
-        time_text(s->info->last_time_ns, when);
-        when[10] = ' ';
-        date = ms_str_n(when, w->when);
-    }
+    ms_str date = session_time(s, when);
+    if (date.len > w->when) date.len = w->when;
     put_column(out, date, w->when, colour ? "\033[2m" : NULL);
     put_column(out, short_name(l, s), w->name, colour ? "\033[33m" : NULL);
     put_column(out, s->agent, w->agent, NULL);
-    put_column(out, last_part(s->cwd), w->folder, NULL);
-    emit_format(out, "%5s  %6s  ", short_number(s->info->messages, count),
-                short_number(s->cost.input + s->cost.output, tokens));
+    if (!w->slim) put_column(out, last_part(s->cwd), w->folder, NULL);
+    emit_format(out, "%5s  ", short_number(s->info->messages, count));
+    if (!w->slim) {
+        emit_format(out, "%6s  ", short_number(s->cost.input + s->cost.output, tokens));
+    }
     cell c = cell_over(buf, sizeof buf, w->text);
     cell_put(&c, s->title);
     emit(out, c.buf, c.len);
     emit_text(out, "\n");
+    ms_str resume = resume_text(l, s);
+    if (!l->job->options->full || resume.ptr == NULL) return;
+    emit_text(out, "    ");
+    emit_message_text(out, resume);
 }
 
-static void json_session(ms_json_writer *w, const session *s)
+static void json_session(ms_json_writer *w, const session_list *l, const session *s)
 {
     const ms_info *info = s->info;
     ms_json_begin(w, MS_JSON_OBJECT);
@@ -300,6 +371,7 @@ static void json_session(ms_json_writer *w, const session *s)
     json_text(w, "title", s->title);
     json_text(w, "model", s->model);
     json_text(w, "parent", s->parent);
+    json_text(w, "resume", resume_text(l, s));
     json_u64(w, "messages", info->messages);
     json_time(w, "first_time", info->first_time_ns != MS_TIME_NONE, info->first_time_ns);
     json_time(w, "last_time", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
@@ -321,7 +393,7 @@ static void print_sessions(session_list *l, output *out)
         const session *s = &l->items[i];
         if (!s->shown) continue;
         if (o->limit != 0 && shown++ >= o->limit) break;
-        if (json) json_session(&w, s);
+        if (json) json_session(&w, l, s);
         else print_session(l, s, &fitted, out);
     }
     if (json) ms_json_finish(&w);
@@ -334,6 +406,7 @@ static int run_sessions(job *j)
     output out = {stdout, 0};
     memset(&l, 0, sizeof l);
     l.job = j;
+    l.full = o->full || !output_is_terminal() || line_width() >= WIDE;
     l.folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
     if (o->cwd != NULL && l.folder == NULL) l.folder = strdup(o->cwd);
     int code = open_stores(j, o->n_files);
@@ -359,6 +432,9 @@ static const option_row sessions_rows[] = {
     {OPT_CWD, "in this folder or below it; or a piece of its name"},
     {OPT_AGENT, "of this program: claude-code, codex, ..."},
     {OPT_GREP, "with a message that has the TEXT"},
+    {OPT_FULL, "complete names, and the command that resumes each session in its "
+               "program"},
+    ZONE_ROW,
     {OPT_LIMIT, "the newest N"},
     {OPT_JSON, "a JSON object a line"},
     {OPT_FROM, "the input's format; without it each file is looked at"},
@@ -371,13 +447,15 @@ const command sessions_command = {
     "sessions", "one line a session, newest first",
     run_sessions, false, 1, ANY_NUMBER, "a STORE", 0, sessions_rows,
     "examples:\n"
+    "  msgstore sessions --full -n 5\n"
     "  msgstore sessions my.log\n"
     "  msgstore sessions my.log --since '2 days ago' --cwd .\n"
     "  msgstore sessions my.log --agent codex --grep 'rate limit' -n 10\n"
     "\n"
-    "usage: msgstore sessions [OPTION...] STORE...\n"
-    "One line a session, newest first: when it ended, its name, the program, the\n"
-    "folder, messages, tokens, title or first words. view, history, search, usage and\n"
-    "export take any piece of the name that no other session has.\n",
+    "usage: msgstore sessions [OPTION...] [STORE...]\n"
+    "One line a session, newest first: when it ended in local time, its name, the\n"
+    "program, the folder, messages, tokens, title or first words. Without a STORE it is\n"
+    "the usual log of sync. view, history, search, usage and export take any piece of\n"
+    "the name that no other session has.\n",
     false,
 };

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "keep.h"
 #include "places.h"
+#include "usual.h"
 #include "sync.h"
 
 #include <inttypes.h>
@@ -129,6 +130,7 @@ static int run_sync(job *j)
     const options *o = j->options;
     output out = {stdout, 0};
     if (o->uninstall) return output_end(&out, keep_remove(&out));
+    if (o->usual && !usual_log_prepare(o->files[0])) return FAILED;
     if (o->install) return output_end(&out, keep_install(o, &out));
     memset(&s, 0, sizeof s);
     int code = open_to_append(j, true, &newest);
@@ -149,7 +151,11 @@ static int run_sync(job *j)
     }
     if (!GIVEN(o, QUIET)) complain_of_counts(&j->counts, "sync", false);
     if (GIVEN(o, JSON)) print_sync_json(&out, &s);
-    else if (!GIVEN(o, QUIET)) print_sync(&out, &s);
+    else if (!GIVEN(o, QUIET)) {
+        if (o->usual) emit_text(&out, "log        ");
+        if (o->usual) emit_message_text(&out, ms_str_of(o->files[0]));
+        print_sync(&out, &s);
+    }
     sync_free(&s);
     return output_end(&out, code);
 }
@@ -170,19 +176,21 @@ static const option_row sync_rows[] = {
 
 const command sync_command = {
     "sync", "store new and changed transcripts of agent programs in a log",
-    run_sync, false, 1, ANY_NUMBER, "a STORE", 0, sync_rows,
+    run_sync, false, 1, ANY_NUMBER, "a LOG", 0, sync_rows,
     "examples:\n"
+    "  msgstore sync\n"
     "  msgstore sync my.log\n"
     "  msgstore sync my.log ~/.claude/projects ~/backup/rollouts\n"
     "  msgstore sync --install my.log\n"
     "\n"
-    "usage: msgstore sync [OPTION...] LOG [FOLDER|FILE...]\n"
+    "usage: msgstore sync [OPTION...] [LOG] [FOLDER|FILE...]\n"
     "Takes new and changed transcripts of agent programs into a log, which is made when\n"
-    "it is not there; without a FOLDER those of the usual places (see msgstore\n"
-    "formats --places). Each session is a location. Run again it takes only what is\n"
-    "new. A message that several files have is stored once: of backups, of copies, of\n"
-    "files that a program wrote again. Files of unknown formats are named. Of sessions\n"
-    "that Claude Code has deleted its history.jsonl still has the prompts: those are\n"
-    "taken, marked in \"extra\", until the transcript comes from a backup.\n",
+    "it is not there (without LOG it is the usual one: $MSGSTORE_LOG, else\n"
+    "~/.local/state/msgstore/messages.log); without a FOLDER those of the usual places\n"
+    "(see msgstore formats --places). Each session is a location. Run again it takes\n"
+    "only what is new. A message that several files have is stored once: of backups, of\n"
+    "copies, of files that a program wrote again. Files of unknown formats are named.\n"
+    "Of sessions that Claude Code has deleted its history.jsonl still has the prompts:\n"
+    "those are taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,
 };

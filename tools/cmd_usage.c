@@ -232,8 +232,8 @@ static int sum_rows(usage_report *u, ms_str location)
         code = costs_of(u->job->store, location, &u->job->arena, &u->rows);
     }
     if (is_read(code)) costs_apply(&u->prices, u->rows);
-    if (GIVEN(o, SINCE)) u->since_ns = local_time(o->since, o->since_ns);
-    if (GIVEN(o, UNTIL)) u->until_ns = local_time(o->until, o->until_ns);
+    u->since_ns = o->since_ns;
+    u->until_ns = o->until_ns;
     for (size_t i = 0; i < arrlenu(u->rows) && is_read(code); i++) {
         if (is_asked_for(u, &u->rows[i])) add_row(u, &u->rows[i]);
     }

@@ -33,6 +33,8 @@ static const option_row view_rows[] = {
     {OPT_RAW, "every record as it stands, with its kind: messages, hidden ones too, "
               "what amends and hides them, notes, facts of locations, parts of "
               "streams; --turn and times then choose among messages only"},
+    {OPT_FULL, "each message with all of its text, as show prints it"},
+    ZONE_ROW,
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_BY_STORE, "of several: one after the other, not in order of time"},
     PRINT_ROWS,
@@ -51,7 +53,7 @@ const command view_command = {
     "  msgstore view trace.jsonl --team worker,writer --format openai\n"
     "  msgstore view trace.log --raw\n"
     "\n"
-    "usage: msgstore view [OPTION...] STORE... [SESSION]\n"
+    "usage: msgstore view [OPTION...] [STORE...] [SESSION]\n"
     "Shows messages: all, or the views that are named, together. A type with a * was\n"
     "amended, one with a ~ is being written (or its writer died).\n"
     JOIN_HELP,

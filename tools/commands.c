@@ -9,6 +9,7 @@ static const command between = {
 
 const command *const commands[] = {
     &sync_command, &sessions_command, &search_command, &usage_command, &view_command,
+    &show_command,
     &history_command, &export_command, &report_command, &doctor_command,
     &hand_over_command,
     &between,

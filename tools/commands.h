@@ -47,9 +47,11 @@ extern const command *const commands[];
     {OPT_TIMELINE, "everything (the default)"}
 #define WHEN_ROWS                                                                       \
     {OPT_TURN, "only this turn"},                                                       \
-    {OPT_SINCE, "only from T on: seconds since 1970, 2026-03-02, or "                   \
-                "2026-03-02T09:30:00Z (UTC)"},                                          \
+    {OPT_SINCE, "only from T on: '2 days ago', yesterday, seconds since 1970, "         \
+                "2026-03-02, or 2026-03-02T09:30:00 (with a Z: UTC)"},                  \
     {OPT_UNTIL, "only before T"}
+#define ZONE_ROW                                                                        \
+    {OPT_TIMEZONE, "of times: Europe/Berlin, UTC, +02:00; else that of the machine"}
 #define WRITE_ROWS                                                                      \
     {OPT_WAIT, "how long to wait for another writer"},                                  \
     {OPT_SHARED, "write beside others that do, too: each append takes its turn"}
@@ -65,6 +67,7 @@ extern const command sessions_command;
 extern const command search_command;
 extern const command usage_command;
 extern const command view_command;
+extern const command show_command;
 extern const command history_command;
 extern const command export_command;
 extern const command convert_command;

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "help.h"
+#include "write.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +133,16 @@ void put_providers(output *out)
     emit_text(out, "\n");
 }
 
+void put_writers(output *out)
+{
+    size_t used = 17;
+    emit_text(out, "written sessions:");
+    for (size_t i = 0; writer_at(i) != NULL; i++) {
+        put_word(out, writer_at(i)->name, &used);
+    }
+    emit_text(out, "\n");
+}
+
 int print_command_help(const command *c)
 {
     output out = {stdout, 0};
@@ -155,9 +166,9 @@ int print_command_help(const command *c)
 
 static const char main_begin[] =
     "examples:\n"
-    "  msgstore sync my.log\n"
-    "  msgstore sessions my.log --since '2 days ago'\n"
-    "  msgstore search my.log 'rate limit' -C 2\n"
+    "  msgstore sync\n"
+    "  msgstore sessions --since '2 days ago'\n"
+    "  msgstore search 'rate limit' -C 2\n"
     "  msgstore history my.log 5560 --format anthropic -n 40\n"
     "  msgstore view ~/.codex/sessions -n 20\n"
     "  msgstore convert --from openai --to framework chat.jsonl\n"
@@ -166,9 +177,11 @@ static const char main_begin[] =
 
 static const char main_end[] =
     "\n"
-    "msgstore COMMAND -h has more, msgstore --version the version.\n"
+    "msgstore help COMMAND has more, msgstore -V the version.\n"
     "\n"
-    "A STORE is a log; view, sessions, search, usage, history, info and others also\n"
+    "A STORE is a log. Without one sync, sessions, search, usage, view, show, history,\n"
+    "export and report take $MSGSTORE_LOG, else ~/.local/state/msgstore/messages.log.\n"
+    "In place of a log view, sessions, search, usage, history, info and others also\n"
     "take a file or a folder (- is standard input): transcripts of agent programs, or\n"
     "JSON or JSON Lines of messages, lists of messages, bodies of requests, or objects\n"
     "that carry such a list under messages, contents, traj, history or trajectory.\n"

@@ -18,5 +18,7 @@ int print_main_help(void);
 /* Prints the names of formats, or of providers, in lines of a terminal. */
 void put_formats(output *out, bool transcripts);
 void put_providers(output *out);
+/* Prints the names of the formats in which sessions are written. */
+void put_writers(output *out);
 
 #endif /* HELP_H */

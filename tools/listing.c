@@ -4,6 +4,7 @@
 #include "listing.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -55,6 +56,11 @@ void widen(unsigned *column, ms_str text)
     if (c.width > *column) *column = c.width;
 }
 
+static void widen_time(table *t, ms_str when)
+{
+    if (when.len > t->time) t->time = (unsigned)when.len;
+}
+
 /* Returns whether a record is a message, or about a single one. */
 static bool is_of_message(const ms_msg *msg)
 {
@@ -98,6 +104,7 @@ table new_table(ms_store *joined)
     t.joined = joined;
     t.agent = 1;
     t.colour = colour_wanted();
+    t.uncut = !output_is_terminal();
     return t;
 }
 
@@ -105,7 +112,7 @@ void table_fit(table *t, const ms_msg *msg)
 {
     char text[TIME_MAX], type[CELL_BYTES];
     widen(&t->seq, seq_text(t, msg, text));
-    widen(&t->time, when_text(msg, text));
+    widen_time(t, when_text(msg, text));
     widen(&t->location, location_of(msg));
     widen(&t->agent, agent_key_of(msg));
     widen(&t->type, type_text(msg, type));
@@ -231,17 +238,72 @@ void print_columns(const table *t, const ms_msg *msg, output *out)
 
 static void print_body(const table *t, const ms_msg *msg, output *out)
 {
-    char buf[CELL_BYTES];
+    static const ms_field shown[] = {MS_F_TOOL, MS_F_ARGS, MS_F_WORKER, MS_F_TASK,
+                                     MS_F_CONTENT};
+    char buf[CELL_BYTES], *room = NULL;
+    size_t size = 64;
     cell body = cell_over(buf, sizeof buf, t->body);
+    for (size_t i = 0; t->uncut && i < COUNT_OF(shown); i++) {
+        size += 3 * ms_get(msg, shown[i]).text.len; /* one byte becomes at most three */
+    }
+    if (t->uncut) {
+        room = malloc(size);
+        if (room == NULL) exit(no_memory());
+        body = cell_over(room, size, UINT_MAX);
+    }
     put_body(&body, msg);
     emit(out, body.buf, body.len);
     emit(out, "\n", 1);
+    free(room);
 }
 
 void print_row(const table *t, const ms_msg *msg, output *out)
 {
     print_columns(t, msg, out);
     print_body(t, msg, out);
+}
+
+/* Prints a field that is set, from a line of its own on. */
+static void put_field(const ms_msg *msg, ms_field field, const char *before, output *out)
+{
+    ms_str text = ms_get(msg, field).text;
+    if (text.len == 0) return;
+    emit_text(out, before);
+    emit_message_text(out, text);
+}
+
+void print_whole(const ms_msg *msg, bool marked, output *out)
+{
+    char number[TIME_MAX], when[TIME_MAX], type[CELL_BYTES];
+    const ms_str words[] = {seq_text(NULL, msg, number), when_text(msg, when),
+                            location_of(msg), agent_key_of(msg), type_text(msg, type)};
+    bool colour = colour_wanted();
+    if (colour) emit_text(out, "\033[33m");
+    if (marked) emit_text(out, "> ");
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        char buf[CELL_BYTES];
+        cell c = cell_over(buf, sizeof buf, CELL_BYTES);
+        cell_put(&c, words[i].len > 0 ? words[i] : MS_STR("-"));
+        emit_text(out, i > 0 ? "  " : "");
+        emit(out, c.buf, c.len);
+    }
+    emit_text(out, colour ? "\033[0m\n" : "\n");
+    put_field(msg, MS_F_TOOL, "tool: ", out);
+    put_field(msg, MS_F_ARGS, "", out);
+    put_field(msg, MS_F_WORKER, "worker: ", out);
+    put_field(msg, MS_F_TASK, "", out);
+    put_field(msg, MS_F_CONTENT, "", out);
+    emit_text(out, "\n");
+}
+
+static int print_all_whole(const listing *l, output *out)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    int code = listing_open(l, &it);
+    if (code != FINE) return code;
+    while (out->error == 0 && (msg = ms_next(&it)) != NULL) print_whole(msg, false, out);
+    return listing_close(&it);
 }
 
 static int print_table(const listing *l, output *out)
@@ -285,7 +347,7 @@ void raw_fit(table *t, const ms_msg *msg)
 {
     char text[TIME_MAX];
     widen(&t->seq, seq_text(t, msg, text));
-    widen(&t->time, when_text(msg, text));
+    widen_time(t, when_text(msg, text));
     widen(&t->location, location_of(msg));
     widen(&t->agent, agent_key_of(msg));
     widen(&t->kind, ms_str_of(kind_word(msg)));
@@ -364,7 +426,8 @@ int print_listing(const options *o, const listing *l)
     output out = {stdout, 0};
     int code = o->to != NULL    ? print_json(o, l, &out)
                : GIVEN(o, JSON) ? print_objects(l, &out)
-                                : print_table(l, &out);
+                : o->full        ? print_all_whole(l, &out)
+                                 : print_table(l, &out);
     return output_end(&out, code);
 }
 

@@ -26,6 +26,7 @@ typedef struct table {
     unsigned seq, time, location, agent, kind, type, body;
     bool located;             /* there is a column of locations */
     bool colour;
+    bool uncut;               /* rows have all of their text: there is no terminal */
     ms_store *joined;         /* several stores in one: numbers name the store, too */
 } table;
 
@@ -58,6 +59,8 @@ void put_body(cell *c, const ms_msg *msg);
 /* Prints all columns except the last one. */
 void print_columns(const table *t, const ms_msg *msg, output *out);
 void print_row(const table *t, const ms_msg *msg, output *out);
+/* Prints a message: its columns on a line, if marked after a >, then all of its text. */
+void print_whole(const ms_msg *msg, bool marked, output *out);
 int print_listing(const options *o, const listing *l);
 void raw_fit(table *t, const ms_msg *msg);
 void raw_row(const table *t, const ms_msg *msg, output *out);

@@ -20,6 +20,8 @@
 
 #define _GNU_SOURCE
 #include "help.h"
+#include "near.h"
+#include "usual.h"
 #include "write.h"
 #include "zone.h"
 #include "cmd_diff.h"
@@ -201,7 +203,8 @@ static const char *set_option(options *o, int id, const char *text)
 {
     static const char format[] = "a message format", number[] = "a number";
     static const char table_or[] = "table or a message format";
-    static const char name[] = "a name", when[] = "a number or 2026-03-02T09:30:00Z";
+    static const char name[] = "a name";
+    static const char when[] = "'2 days ago', yesterday, seconds or 2026-03-02T09:30:00Z";
     if (id < OPTION_BITS) o->given |= (uint64_t)1 << id;
     switch (id) {
     case OPT_FROM: return set_from(o, text) ? NULL : format;
@@ -248,6 +251,7 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SECONDS: return set_seconds(&o->seconds, text) ? NULL : number;
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
+    case OPT_FULL: o->full = true; return NULL;
     case OPT_INSTALL: o->install = true; return NULL;
     case OPT_UNINSTALL: o->uninstall = true; return NULL;
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;
@@ -255,11 +259,61 @@ static const char *set_option(options *o, int id, const char *text)
     }
 }
 
+static bool is_format(int id)
+{
+    return id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT;
+}
+
+/* Returns whether a command writes the files of other programs. */
+static bool writes(const command *c)
+{
+    return c == &export_command || c == &hand_over_command;
+}
+
+/* Reports an option that the command has not, with the nearest that it has. */
+static int bad_option(const command *c, const char *word)
+{
+    char text[128], meant[128];
+    size_t dashes = strncmp(word, "--", 2) == 0 ? 2 : 0;
+    near_word n = near_begin(ms_str_n(word + dashes, strcspn(word + dashes, "=")));
+    for (int id = 0; id < OPTION_COUNT && dashes > 0; id++) {
+        if (takes_option(c, id)) near_try(&n, ms_str_of(option_word(id)));
+    }
+    snprintf(text, sizeof text, "%s", near_text(&n, meant));
+    char *at = strstr(text, "mean ");
+    if (at == NULL) return bad_usage(c, "does not understand ", word);
+    snprintf(meant, sizeof meant, "does not understand %.60s, did you mean --", word);
+    return bad_usage(c, meant, at + 5);
+}
+
 /* Reports an unknown value of an option, with the list of known ones. */
 static int bad_word(const command *c, int id, const char *text, const char *word)
 {
     output err = {stderr, 0};
-    int code = bad_usage(c, text, word);
+    char meant[128], value[128];
+    near_word n = near_begin(ms_str_of(word));
+    for (size_t i = 0; ms_format_at(i) != NULL && is_format(id); i++) {
+        if (!writes(c)) near_try(&n, ms_str_of(ms_format_at(i)->name));
+    }
+    for (size_t i = 0; format_at(i) != NULL && id == OPT_FROM; i++) {
+        near_try(&n, ms_str_of(format_at(i)->name));
+    }
+    for (size_t i = 0; writer_at(i) != NULL && writes(c) && is_format(id); i++) {
+        near_try(&n, ms_str_of(writer_at(i)->name));
+    }
+    for (size_t i = 0; ms_profile_at(i) != NULL && id == OPT_AS; i++) {
+        near_try(&n, ms_str_of(ms_profile_at(i)->name));
+    }
+    cost_by by = BY_MODEL;
+    for (; id == OPT_BY && by <= BY_TOOL; by++) near_try(&n, ms_str_of(cost_by_word(by)));
+    snprintf(value, sizeof value, "%s", word);
+    size_t len = strlen(value);
+    snprintf(value + len, sizeof value - len, "%s", near_text(&n, meant));
+    int code = bad_usage(c, text, value);
+    if (writes(c) && is_format(id)) {
+        put_writers(&err);
+        return code;
+    }
     if (id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT) {
         put_formats(&err, id == OPT_FROM);
     }
@@ -286,7 +340,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     static const char letters[] = ":hqn:o:C:";
     for (int got; (got = getopt_long(argc, argv, letters, long_options, NULL)) != -1;) {
         if (got == ':') return bad_usage(c, "needs an argument for ", argv[optind - 1]);
-        if (got == '?') return bad_usage(c, "does not understand ", argv[optind - 1]);
+        if (got == '?') return bad_option(c, argv[optind - 1]);
         int id = got == 'h'   ? OPT_HELP
                  : got == 'n' ? OPT_LIMIT
                  : got == 'q' ? OPT_QUIET
@@ -301,8 +355,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         if (id == OPT_FORMAT && o->provider != NULL && c == &history_command) {
             expected = NULL;
         }
-        bool writes = c == &export_command || c == &hand_over_command;
-        if (o->writer != NULL && !writes) expected = "a message format";
+        if (o->writer != NULL && !writes(c)) expected = "a message format";
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);
@@ -315,8 +368,18 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     static char *standard_input[] = {"-"};
     o->files = optind < argc ? argv + optind : standard_input;
     o->n_files = (size_t)(argc - optind);
-    take_session(c, o);
     if (o->uninstall) return FINE;
+    if (GIVEN(o, SINCE)) o->since_ns = local_time(o->since, o->since_ns);
+    if (GIVEN(o, UNTIL)) o->until_ns = local_time(o->until, o->until_ns);
+    if (is_reversed(c, o)) {
+        char right[300];
+        snprintf(right, sizeof right,
+                 "takes the STORE first: msgstore %s %.120s '%.120s'", c->name,
+                 o->files[1], o->files[0]);
+        return bad_usage(c, right, "");
+    }
+    usual_log_take(c, o);
+    take_session(c, o);
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
     static const char *const most[] = {"", "takes one file, not ",
@@ -328,8 +391,8 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
 /* Returns whether people read the output of a command. */
 static bool is_paged(const command *c)
 {
-    static const char *const names[] = {"view", "search", "sessions", "usage", "history",
-                                        "info", "diff", "formats"};
+    static const char *const names[] = {"view", "show", "search", "sessions", "usage",
+                                        "history", "info", "diff", "formats"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (strcmp(names[i], c->name) == 0) return true;
     }
@@ -357,8 +420,35 @@ static int run_command(const command *c, int argc, char **argv)
     }
     free(o.locations);
     free(o.team);
+    free(o.listed);
     pager_end();
     return code;
+}
+
+static const command *find_command(const char *word)
+{
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        const char *name = commands[i]->name;
+        if (name != NULL && strcmp(name, word) == 0) return commands[i];
+    }
+    return NULL;
+}
+
+static int bad_command(const char *word)
+{
+    char text[128], meant[128];
+    near_word n = near_begin(ms_str_of(word));
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (commands[i]->name != NULL) near_try(&n, ms_str_of(commands[i]->name));
+    }
+    snprintf(text, sizeof text, "no such command: %.60s", word);
+    return bad_usage(NULL, text, near_text(&n, meant));
+}
+
+static int help_of(const char *word)
+{
+    const command *c = find_command(word);
+    return c != NULL ? print_command_help(c) : bad_command(word);
 }
 
 int main(int argc, char **argv)
@@ -366,18 +456,18 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN); /* a closed pipe becomes a failed write */
     opterr = 0;
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        const char *name = commands[i]->name;
-        if (name != NULL && strcmp(name, word) == 0) {
-            return run_command(commands[i], argc - 1, argv + 1);
-        }
+    const command *c = find_command(word);
+    if (c != NULL) return run_command(c, argc - 1, argv + 1);
+    bool help = strcmp(word, "help") == 0;
+    if (help && argc > 2) return help_of(argv[2]);
+    if (help || strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+        return print_main_help();
     }
-    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) return print_main_help();
-    if (strcmp(word, "--version") == 0) {
+    if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0) {
         output out = {stdout, 0};
         emit_text(&out, "msgstore " MSGSTORE_VERSION "\n");
         return output_end(&out, FINE);
     }
-    return argc > 1 ? bad_usage(NULL, "no such command: ", word)
+    return argc > 1 ? bad_command(word)
                     : bad_usage(NULL, "a command is needed", "");
 }

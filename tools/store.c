@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "store.h"
+#include "near.h"
 #include "postgres.h"
 
 #include <fcntl.h>
@@ -292,8 +293,8 @@ int close_job(job *j)
 
 /* ---- Choosing what to look at ------------------------------------------------------ */
 
-/* Prints the names of the locations, or of the agents. */
-static void hint(const ms_listing *list, bool agents)
+/* Prints the names of the locations, or of the agents, that have a piece. */
+static void hint(const ms_listing *list, bool agents, ms_str piece)
 {
     char text[1024] = "";
     size_t len = 0, shown = 0;
@@ -301,6 +302,7 @@ static void hint(const ms_listing *list, bool agents)
     for (size_t i = 0; i < list->count && shown < 10; i++) {
         ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
         if (item.len == 0 || ms_str_equal(item, last)) continue;
+        if (find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) continue;
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s",
                                 shown > 0 ? ", " : "", item.len < 80 ? (int)item.len : 80,
                                 item.ptr);
@@ -334,9 +336,14 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
         ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
         if (ms_str_equal(item, name)) return FINE;
     }
-    complain("no messages of %s %.*s", agents ? "agent" : "location",
-             name.len < 1024 ? (int)name.len : 1024, name.ptr);
-    hint(list, agents);
+    char meant[128];
+    near_word n = near_begin(name);
+    for (size_t i = 0; i < list->count; i++) {
+        near_try(&n, agents ? list->items[i].agent_key : list->items[i].location);
+    }
+    complain("no messages of %s %.*s%s", agents ? "agent" : "location",
+             name.len < 1024 ? (int)name.len : 1024, name.ptr, near_text(&n, meant));
+    hint(list, agents, MS_STR(""));
     return NOT_FOUND;
 }
 
@@ -360,8 +367,13 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     if (found > 1) {
         complain("%zu locations have %.*s in their names", found, len, name.ptr);
     }
-    else complain("no messages of location %.*s", len, name.ptr);
-    hint(list, false);
+    char meant[128];
+    near_word n = near_begin(name);
+    for (size_t i = 0; i < list->count; i++) near_try(&n, list->items[i].location);
+    if (found == 0) {
+        complain("no messages of location %.*s%s", len, name.ptr, near_text(&n, meant));
+    }
+    hint(list, false, found > 1 ? name : MS_STR(""));
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
@@ -377,7 +389,7 @@ int choose_location(job *j, const char *name, bool needed, ms_str *location)
     if (name == NULL && needed && list.count == 0) return NOT_FOUND;
     if (name == NULL && needed && list.count > 1) {
         complain("--location is needed");
-        hint(&list, false);
+        hint(&list, false, MS_STR(""));
         return USAGE;
     }
     if (name == NULL && needed) *location = list.items[0].location;

@@ -382,13 +382,6 @@ view - <<<$wide => ^1  -  作業員  task   x$ => ^2  -  worker  task   x$
 =1> ^3  -  [^ ]{5}     task   x$
 view - <<<'{"type":"task","content":"a\r\n\t  b","agent_key":"'${kanji:0:20}'"}' => ^1  -  漢{11}…  task  a b$
 
-== line_is_cut_at_the_width_of_its_characters
-view - <<<'{"type":"user_message","content":"'$kanji'"}' => ^1  -  -  user_message  漢{38}…$
-view - <<<'{"type":"user_message","content":"'${kanji//漢/ab}'"}' => ^.{99}…$
-view - <<<'{"type":"task","content":"'${kanji:0:42}'"}' => 漢{42}$
-view - <<<'{"type":"task","content":"'${kanji:0:43}'"}' => 漢{42}…$
-$ "$tool" view - <<<'{"type":"task","content":"a'"$(printf '\\u0301%.0s' {1..9000})"'b"}' | wc -c => ^[1-8]?[0-9]{1,3}$
-
 == body_shows_calls_and_delegations
 view $demo => action +query\(\{"sql" => delegation +-> data_worker: Compare
 
@@ -537,5 +530,27 @@ fi
 
 # The tool's own sources.
 same sources_are_narrow '' "$(grep -nE '^.{91,}$' tools/*.[ch] | cut -c 1-60 | head -n 3)"
+
+# ---- A terminal of 100 columns: there a line is cut.
+
+# on_line JSON: `view` of one message on it.
+on_line()
+{
+    printf '%s\n' "$1" >"$tmp/line.jsonl"
+    script -qec "stty cols 100; NO_COLOR=1 $tool view $tmp/line.jsonl" /dev/null \
+        </dev/null | tr -d '\r'
+}
+if has_terminal; then
+    session <<'END'
+== line_is_cut_at_the_width_of_its_characters
+$ on_line '{"type":"user_message","content":"'$kanji'"}' => ^1  -  -  user_message  漢{38}…$
+$ on_line '{"type":"user_message","content":"'${kanji//漢/ab}'"}' => ^.{99}…$
+$ on_line '{"type":"task","content":"'${kanji:0:42}'"}' => 漢{42}$
+$ on_line '{"type":"task","content":"'${kanji:0:43}'"}' => 漢{42}…$
+$ on_line '{"type":"task","content":"a'"$(printf '\\u0301%.0s' {1..9000})"'b"}' | wc -c => ^[1-8]?[0-9]{1,3}$
+END
+else
+    echo "skip line_is_cut: script(1) gives no terminal"
+fi
 
 exit $failed

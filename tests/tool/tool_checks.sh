@@ -10,11 +10,13 @@ cd "$(dirname "$0")/../.." || exit 1
 tool=${MSGSTORE:-build/msgstore}
 shared=${MS_SHARED:-../shared}/data
 demo=tools/demo.jsonl
-unset NO_COLOR MSGSTORE_PAGER LESS
+unset NO_COLOR MSGSTORE_PAGER LESS MSGSTORE_LOG
+export TZ=UTC
 export PAGER=cat
 export LC_ALL=C.UTF-8 # for bash: ${#text} counts characters of UTF-8
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+export XDG_STATE_HOME=$tmp/state # no usual log
 failed=0
 
 ok()
@@ -33,8 +35,8 @@ if ! "$tool" --version >/dev/null 2>&1; then
     exit 1
 fi
 
-# Loading libpq and libcrypto is most of what a start of the tool costs. No suite calls
-# them, so empty libraries that the Makefile builds take their places.
+# Loading libcrypto, of libzip, is most of what a start of the tool costs. No suite calls
+# it, so an empty library that the Makefile builds takes its place.
 empty=$PWD/build/empty${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 if LD_LIBRARY_PATH=$empty "$tool" --version >/dev/null 2>&1; then
     export LD_LIBRARY_PATH=$empty

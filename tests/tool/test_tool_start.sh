@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# msgstore in its first five minutes: what a start loads, words that are nearly right, help,
+# arguments in the wrong order, the log that is used when none is named, local time, full
+# names of sessions with the command that resumes them, and single messages as text.
+. "$(dirname "$0")/tool_checks.sh"
+unset TZ TZDIR
+
+
+# ---- What a start loads.
+
+# loads ARGUMENTS: the names of the libraries that the tool looks for.
+loads()
+{
+    LD_DEBUG=files "$tool" "$@" 2>&1 | sed -n 's/.*file=\(lib[^ ]*\).*/\1/p' | sort -u
+}
+
+if [ -n "$(loads --version)" ]; then
+    same start_without_a_url_loads_no_libpq '' "$(
+        loads sessions "$demo" | grep -E 'libpq|libssl|libldap')"
+    if "$tool" sessions 'postgresql://[' 2>&1 | grep -q 'built without'; then
+        echo "skip libpq: the tool was built without it"
+    else
+        same url_loads_libpq libpq.so.5 "$(loads sessions 'postgresql://[' | grep libpq)"
+        mkdir "$tmp/none"
+        echo none >"$tmp/none/libpq.so.5"
+        echo none >"$tmp/none/libpq.so"
+        session <<'END'
+== missing_libpq_is_named
+$ LD_LIBRARY_PATH=$tmp/none "$tool" sessions 'postgresql://[' -> 1 ^msgstore: .*no libpq on this machine.*libpq5
+$ LD_LIBRARY_PATH=$tmp/none "$tool" ship $demo --to 'postgresql://[' -> 1 no libpq
+END
+    fi
+else
+    echo "skip start: LD_DEBUG prints nothing here"
+fi
+
+
+# ---- Words that are nearly right, help, the wrong order.
+
+cat >"$tmp/s.jsonl" <<'END2'
+{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"0a1b2c3d-1111-4222-8333-444455556666","cwd":"/w/my app","timestamp":"2026-05-11T22:30:00Z","message":{"role":"user","content":"the rate limit\nis low"}}
+{"type":"assistant","uuid":"u2","parentUuid":"u1","sessionId":"0a1b2c3d-1111-4222-8333-444455556666","cwd":"/w/my app","timestamp":"2026-05-11T22:31:00Z","message":{"id":"m2","role":"assistant","model":"x","content":[{"type":"text","text":"raised"}]}}
+END2
+log=$tmp/my.log
+"$tool" sync "$log" "$tmp/s.jsonl" >"$tmp/out"
+session <<'END'
+== nearest_word_is_named
+serch x -> 2 no such command: serch, did you mean search\?
+sesions -> 2 did you mean sessions\?
+xyzzy -> 2 no such command: xyzzy$
+view $demo --lmit 3 -> 2 --lmit, did you mean --limit\?$
+view $demo --format opnai -> 2 not opnai, did you mean openai\?
+convert --from codx --to openai $demo -> 2 did you mean codex\?
+usage $demo --by mnth -> 2 did you mean month\?
+view $demo --agent data_woker => * -> 0 no messages of agent data_woker, did you mean data_worker\?
+hand-over $log --to gemini-cli -> 2 ^written sessions: .*claude-code
+$ "$tool" hand-over $log --to gemini-cli 2>&1 | sed -n '/message formats/p' | wc -l => ^0$
+
+== help_is_a_word_and_a_letter
+help => ^examples:
+help sync => ^usage: msgstore sync 
+help snyc -> 2 did you mean sync\?
+-V => ^msgstore [0-9]
+
+== store_comes_first
+search 'rate limit' $log -> 2 takes the STORE first: msgstore search .*my\.log 'rate limit'
+view 0a1b $log -> 2 takes the STORE first: msgstore view .*my\.log '0a1b'
+view $log 0a1b => raised
+
+== time_that_is_none_lists_what_is_one
+view $demo --since gestern -> 2 '2 days ago'
+END
+
+
+# ---- The usual log.
+
+mkdir -p "$tmp/home/.claude/projects/p"
+cp "$tmp/s.jsonl" "$tmp/home/.claude/projects/p/"
+usual=$tmp/home/.local/state/msgstore/messages.log
+alone()
+{
+    env -u XDG_STATE_HOME -u CLAUDE_CONFIG_DIR -u CODEX_HOME HOME="$tmp/home" "$tool" "$@"
+}
+session <<'END'
+== usual_log_is_not_there_at_first
+$ alone sessions -> 2 needs a STORE
+$ alone search x -> 2 needs a STORE and a TEXT
+
+== commands_work_without_a_store
+$ alone sync => ^log +.*/\.local/state/msgstore/messages\.log$ => ^messages   2 new
+$ stat -c %a $tmp/home/.local/state/msgstore => ^700$
+$ alone sync $tmp/home/.claude => ^messages   0 new
+$ alone sessions => 0a1b2c3d.*the rate limit
+$ alone search 'RATE limit' => rate limit
+$ alone usage => in all$
+$ alone view => raised
+$ alone view 0a1b => raised
+$ alone history 0a1b --format openai => raised
+$ alone view nothing -> 4 no messages of location nothing
+$ cp $usual $tmp/other.log; HOME=$tmp/none MSGSTORE_LOG=$tmp/other.log "$tool" sessions => 0a1b
+END
+
+
+# ---- Sessions with their names and commands, and local time.
+
+session <<'END'
+== session_has_its_name_and_its_command
+sessions $log => 0a1b2c3d-1111-4222-8333-444455556666 
+sessions $log --full => ^    cd '/w/my app' && claude --resume 0a1b2c3d-1111-4222-8333-444455556666$
+sessions $log --json => "resume":"cd '/w/my app' && claude --resume 0a1b2c3d-1111-4222-8333-444455556666"
+
+== time_is_local_and_has_its_zone
+sessions $log => ^2026-05-11 22:31Z 
+sessions $log --timezone +02:00 => ^2026-05-12 00:31\+02:00 
+view $log --timezone -03:30 =2> 2026-05-11T1[89]:0[01]:00-03:30
+$ TZ=UTC-5:45 "$tool" view $log =2> 2026-05-12T04:1[56]:00\+05:45
+$ TZ=UTC-5:45 "$tool" view $log --timezone UTC =2> 2026-05-11T22:3[01]:00Z
+$ TZ=UTC-5:45 "$tool" view $log --since 2026-05-12 =2> 2026-05-12
+view $log --since 2026-05-12 =0> 2026
+info $log --timezone +02:00 => 2026-05-12T00:31:00\+02:00
+$ TZ=UTC-5:45 "$tool" view $log --json =2> "time":17
+END
+
+
+# ---- Messages as text.
+
+long=$(printf 'word%.0s ' {1..4000})
+printf '%s\n' '{"type":"user_message","content":"one\ntwo\u001b[1m"}' \
+    '{"type":"action","tool":"shell","args":{"command":"ls"},"agent_key":"worker","call_id":"c"}' \
+    '{"type":"observation","content":"'"$long"'END","agent_key":"worker","call_id":"c"}' \
+    '{"type":"final","content":"done","agent_key":"worker"}' >"$tmp/text.jsonl"
+"$tool" import "$tmp/text.log" "$tmp/text.jsonl" --location here >"$tmp/out" 2>&1
+session <<'END'
+== message_is_shown_as_text
+show $tmp/text.log 1 => ^1  .*  here  -  user_message$ => ^one$ => ^two
+show $tmp/text.log 2 => ^2  .*worker  action$ => ^tool: shell$ => ^\{"command":"ls"\}$
+show $tmp/text.log 3 => ^word.* END$
+show $tmp/text.log 2 -C 1 =1> ^1  => ^> 2  =1> ^3  =0> ^4 
+show $tmp/text.log 2 -C 9 =1> ^4  =1> ^> 
+show $tmp/text.log 9 -> 4 *
+show $tmp/text.log one -> 2 number of a message, not one
+$ MSGSTORE_LOG=$tmp/text.log "$tool" show 4 => ^done$
+view $tmp/text.log --full =1> ^1  => ^two => END$ => ^tool: shell$
+
+== nothing_is_cut_without_a_terminal
+view $tmp/text.log =1> END$
+view $tmp/text.log --raw =1> END$
+END
+
+exit $failed
