@@ -34203,11 +34203,11 @@ static void ms__emit_list(ms__projector *p)
 }
 
 /* ==== [previous] the request names the response before it ==========================
- * Some servers keep their responses: a request that names one has only what is new. What
- * the server knows then is the list of the request before, and its response. ms_request
- * reports how many messages it has read, and a hash of the list that a server without a
- * memory would get. ms_answer stores both with the id of the response, in `signed` of
- * each message:
+ * Some servers keep their responses. A request that names one sends only what is new: the
+ * server has the list of that response's own request, and the response. With
+ * opts.previous ms_request reports how many messages it has read, and a hash of the
+ * whole list, also if it sends only a part of it. The caller passes both to ms_answer,
+ * which stores them with the id of the response, in `signed` of each message:
  *     "response": {"id": "resp_1"}, of the first one also
  *     {"read": 7, "of": hash of the list, "messages": 3, "sum": hash of the messages}
  *
@@ -34215,9 +34215,9 @@ static void ms__emit_list(ms__projector *p)
  *   of the list     request | other   response  result
  *   sent next                 other             result
  *
- * The request before had the first `read` messages of the history: what others have
- * appended before the response came stands after them, and is sent. It names the
- * newest response of its provider and model.
+ * The request of a response had the first `read` messages of the history. What others
+ * append before the response arrives stands between the two, and is sent with the next
+ * request. A request names the newest response of its provider and model, or none.
  * (PV1) A response is named only if the first `read` messages make the same bytes as
  *       they did, and all messages of the response are as they came. So an edit, a
  *       rewind, a compaction, a late result or another window start sends all.
@@ -34241,7 +34241,8 @@ static ms_result ms__sum_write(void *ctx, const char *bytes, size_t len)
     return MS_OK;
 }
 
-/* Returns the hash of the list up to a group; `last` NULL: of all. */
+/* Returns the hash of the list up to a group, never 0; `last` NULL: of all. It leaves the
+ * count of merged texts as it was, and no comma is due. */
 static uint64_t ms__list_sum(ms__projector *p, ms__group *last)
 {
     uint64_t sum = 0xCBF29CE484222325u, merged = p->report.merged;
@@ -34256,8 +34257,7 @@ static uint64_t ms__list_sum(ms__projector *p, ms__group *last)
     return sum ? sum : 1;
 }
 
-/* Returns the last group of what the request of the response had; NULL: none. Made-up
- * groups follow the one for which they were made. */
+/* Returns the last group that the request of the response had; NULL: none. */
 static ms__group *ms__previous_last(const ms__projector *p)
 {
     ms__group *last = NULL;
@@ -34266,8 +34266,8 @@ static ms__group *ms__previous_last(const ms__projector *p)
     return last;
 }
 
-/* Returns whether the groups after the last one have what the server lacks, and calls of
- * the response have the ids and the form that it knows. */
+/* Returns whether the groups after `last` have something to send, and every call of the
+ * response goes back as it came: a result with another call id has no call there. */
 static bool ms__previous_fits(const ms__projector *p, const ms__group *last)
 {
     bool some = false;
@@ -34281,7 +34281,7 @@ static bool ms__previous_fits(const ms__projector *p, const ms__group *last)
     return some;
 }
 
-/* Counts messages that are not sent, since the server has them. */
+/* Counts the messages that the server has: those up to `last`, and the response. */
 static void ms__previous_count(ms__projector *p, const ms__group *last)
 {
     const ms__group *g = p->first;
@@ -34289,7 +34289,7 @@ static void ms__previous_count(ms__projector *p, const ms__group *last)
     p->report.held += p->previous.found;
 }
 
-/* Notes what the request has, and takes from it what the server has. */
+/* Reports what the whole list is, and leaves out of the request what the server has. */
 static MS__NOINLINE void ms__previous_use(ms__projector *p)
 {
     const ms__response *r = &p->previous;

@@ -114,14 +114,15 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               provider has it; extra: an object; newest, budget, thinking: true (as
  *               the provider wants it), "running", "calls" or "all"; text_type (of the
  *               agent's own answers), compact_at, full; cache: "off", "5m", "1h";
- *               cache_key -> body, report: the counts of ms_project_report, and
- *               compaction_due
+ *               cache_key, previous -> body, report: the counts of ms_project_report,
+ *               compaction_due, and with previous sent: a text for answer
  *   pending     calls without a result. location*, agent_key (then of what that agent
  *               reads, with subordinates) -> calls: a list of seq, id, tool, args,
  *               agent_key, oldest first; unfinished, abandoned, answered
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
- *               text_type: the type of its texts, as ms_request_desc explains it
- *               -> first_seq, last_seq, messages, calls (0: no call to run), stop
+ *               text_type: the type of its texts, as ms_request_desc explains it;
+ *               sent: of the report of its own request -> first_seq, last_seq, messages,
+ *               calls (0: no call to run), stop
  *   compact_plan  what a compaction would cover. keep*: tokens of the newest messages,
  *               which stay; and the arguments of request -> due, cost, first_seq, upto
  *               (0: nothing can be covered now), messages, kept
@@ -266,7 +267,8 @@ typedef enum ms_ffi__kind {
     MS_FFI__TYPE,   /* ms_type */
     MS_FFI__FORMAT, /* const ms_format * */
     MS_FFI__PROFILE, /* const ms_profile * */
-    MS_FFI__THINKING /* ms_thinking: a word, or true: MS_THINKING_ON */
+    MS_FFI__THINKING, /* ms_thinking: a word, or true: MS_THINKING_ON */
+    MS_FFI__SENT    /* ms_sent: the text that ms_ffi__report writes */
 } ms_ffi__kind;
 
 typedef struct ms_ffi__row {
@@ -331,6 +333,8 @@ static const ms_ffi__row ms_ffi__rows[] = {
     MS_FFI__ARG("full", BOOL, ask.opts.full),
     {"cache", MS_FFI__WORD, offsetof(ms_ffi__state, cache), "off 5m 1h"},
     MS_FFI__ARG("cache_key", TEXT, ask.opts.cache_key),
+    MS_FFI__ARG("previous", BOOL, ask.opts.previous),
+    MS_FFI__ARG("sent", SENT, ask.sent),
     MS_FFI__ARG("keep", U64, keep),
     MS_FFI__ARG("upto", U64, compaction.upto),
     MS_FFI__ARG("prompt", TEXT, prompt),
@@ -425,6 +429,18 @@ static ms_result ms_ffi__path(ms_ffi__state *f, ms_str text, const char **path)
     return copy[0] && strlen(copy) == text.len ? MS_OK : MS_E_ARGUMENT;
 }
 
+/* Reads what ms_ffi__sent wrote. */
+static ms_result ms_ffi__sent_of(ms_str text, ms_sent *out)
+{
+    const char *dash = text.len ? (const char *)memchr(text.ptr, '-', text.len) : NULL;
+    if (!dash) return MS_E_ARGUMENT;
+    ms_str read = {text.ptr, (size_t)(dash - text.ptr)};
+    ms_str of = {dash + 1, text.len - read.len - 1};
+    return ms_json_u64(read, &out->read) == MS_OK && ms_json_u64(of, &out->of) == MS_OK
+               ? MS_OK
+               : MS_E_ARGUMENT;
+}
+
 /* Decodes an argument that is a string in JSON. */
 static ms_result ms_ffi__text(ms_ffi__state *f, const ms_ffi__row *row, ms_str value,
                               void *at)
@@ -443,6 +459,8 @@ static ms_result ms_ffi__text(ms_ffi__state *f, const ms_ffi__row *row, ms_str v
     } else if (row->kind == MS_FFI__PROFILE) {
         *(const ms_profile **)at = ms_profile_find(text);
         return f->ask.profile ? MS_OK : MS_E_ARGUMENT;
+    } else if (row->kind == MS_FFI__SENT) {
+        return ms_ffi__sent_of(text, (ms_sent *)at);
     } else {
         int place = ms_ffi__place(row->words, text, NULL);
         if (place < 0) return MS_E_ARGUMENT;
@@ -495,7 +513,8 @@ static const char *const ms_ffi__expected[] = {
     "a whole number", "a whole number from 0 on", "a whole number from 0 on",
     "a number of seconds", "a list of strings", "one of these words",
     "a list of these words", "a list of message types", "a message type",
-    "one of these words", "one of these words", "true, false or one of these words"};
+    "one of these words", "one of these words", "true, false or one of these words",
+    "sent of a report"};
 
 /* A sentence for an error. What does not fit is left out. */
 typedef struct ms_ffi__line {
@@ -993,6 +1012,20 @@ static ms_result ms_ffi__team_check(ms_ffi__state *f)
                           "subordinates needs agent_key");
 }
 
+/* Writes what a request had as text, "READ-HASH": the numbers of some languages are
+ * doubles, which do not hold the hash. */
+static void ms_ffi__sent(ms_ffi__state *f)
+{
+    char text[2 * 20 + 1], *end = text + sizeof text, *at = end;
+    for (uint64_t n = f->report.sent.of; n != 0; n /= 10) *--at = (char)('0' + n % 10);
+    *--at = '-';
+    uint64_t read = f->report.sent.read;
+    do *--at = (char)('0' + read % 10);
+    while ((read /= 10) != 0);
+    ms_str all = {at, (size_t)(end - at)};
+    ms_ffi__string(f, "sent", all);
+}
+
 static void ms_ffi__report(ms_ffi__state *f)
 {
 #define MS_FFI__R(member) MS_FFI__COUNT(ms_project_report, member)
@@ -1006,12 +1039,14 @@ static void ms_ffi__report(ms_ffi__state *f)
         MS_FFI__R(compaction_seq), MS_FFI__R(compaction_unusable),
         MS_FFI__R(compaction_missing),
         MS_FFI__R(cost), MS_FFI__R(over), MS_FFI__R(newest_turn),
-        MS_FFI__R(first_seq)};
+        MS_FFI__R(first_seq), MS_FFI__R(previous_seq), MS_FFI__R(held),
+        MS_FFI__R(previous_unusable)};
 #undef MS_FFI__R
     ms_json_key(&f->w, MS_STR("report"));
     ms_json_begin(&f->w, MS_JSON_OBJECT);
     MS_FFI__COUNTS(f, &f->report, rows);
     ms_ffi__truth(f, "compaction_due", f->report.compaction_due);
+    if (f->report.sent.of != 0) ms_ffi__sent(f);
     ms_json_end(&f->w);
 }
 
@@ -1241,7 +1276,7 @@ static ms_result ms_ffi__wait(ms_ffi__state *f)
 
 #define MS_FFI__ASK                                                               \
     "provider* location* agent_key subordinates model system tools extra newest " \
-    "budget thinking text_type compact_at full cache cache_key "
+    "budget thinking text_type compact_at full cache cache_key previous "
 
 /* The functions, each with its arguments; a star marks those that it needs. */
 typedef struct ms_ffi__function {
@@ -1263,7 +1298,7 @@ static const ms_ffi__function ms_ffi__functions[] = {
      "team_limit global_limit limit scope turns phase previous_phase format"},
     {"request", ms_ffi__request, MS_FFI__ASK},
     {"pending", ms_ffi__pending, "location* agent_key subordinates"},
-    {"answer", ms_ffi__answer, "provider* location* agent_key text_type"},
+    {"answer", ms_ffi__answer, "provider* location* agent_key text_type sent"},
     {"compact_plan", ms_ffi__compact_plan, MS_FFI__ASK "keep*"},
     {"compact_request", ms_ffi__compact_request, MS_FFI__ASK "upto* prompt"},
     {"compact", ms_ffi__compact,

@@ -92,6 +92,9 @@ export interface RequestOptions {
   cache?: "off" | "5m" | "1h";
   /** Of requests that begin alike, for openai and openai-responses. */
   cacheKey?: string;
+  /** The server of openai-responses or gemini-interactions keeps its responses, and a
+   * request has only what came after the newest one, which it names. */
+  previous?: boolean;
   /** Further members of the request, such as max_tokens. */
   [member: string]: unknown;
 }
@@ -108,7 +111,14 @@ export interface Report {
   compaction_due: boolean;
   /* Marks of `cache`; 0: the provider has none. */
   breakpoints: number;
-  [count: string]: number | boolean;
+  /* Of `previous`: the first message of the response that the request names (0: none), the
+   * messages that the server has, and 1 if all is sent although there is a response. */
+  previous_seq: number;
+  held: number;
+  previous_unusable: number;
+  /* With `previous`: for answer. */
+  sent?: string;
+  [count: string]: number | boolean | string | undefined;
 }
 
 export interface CompactionPlan {
@@ -236,7 +246,7 @@ export class Store {
   pending(location: string, options?: { agentKey?: string; subordinates?: string[] }):
     Pending;
   answer(body: string | Uint8Array | object, provider: Provider, location: string,
-    options?: { agentKey?: string; textType?: string }): Answered;
+    options?: { agentKey?: string; textType?: string; sent?: string }): Answered;
   search(text: string, options?: Filter & { exactCase?: boolean; oldestFirst?: boolean }):
     Match[];
   amend(seq: number, message: object, options?: { format?: Format }): void;

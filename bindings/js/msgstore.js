@@ -283,7 +283,7 @@ export class Store {
    * body. */
   #ask(name, location, provider, options, more) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
-      textType, compactAt, full, cache, cacheKey, ...extra } = checked(options);
+      textType, compactAt, full, cache, cacheKey, previous, ...extra } = checked(options);
     const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
     if (wrong) refuse(`the option ${wrong} is written in camelCase, such as agentKey`);
     const tool = tools?.findIndex?.((t) => t === null || typeof t !== "object") ?? -1;
@@ -292,7 +292,8 @@ export class Store {
     }
     return this.#call(name, {
       location, provider, model, system, tools, agentKey, subordinates, newest, budget,
-      thinking, textType, compactAt, full, cache, cacheKey, ...more,
+      thinking, textType, compactAt, full, cache, cacheKey, previous,
+      ...more,
       extra: Object.keys(extra).length > 0 ? extra : undefined,
     });
   }
@@ -334,9 +335,9 @@ export class Store {
   }
 
   /* Stores the answer of a provider: the body of its response, unchanged. textType says
-   * for whom its texts are. */
-  answer(body, provider, location, { agentKey, textType } = {}) {
-    return this.#store("answer", { provider, location, agentKey, textType }, body);
+   * for whom its texts are; sent is report.sent of its own request. */
+  answer(body, provider, location, { agentKey, textType, sent } = {}) {
+    return this.#store("answer", { provider, location, agentKey, textType, sent }, body);
   }
 
   /* Calls a function that stores the body of a response. */

@@ -2057,6 +2057,9 @@ controls()
     control error_of_cohere_is_no_answer gcc test_answer \
         error_of_a_provider_is_reported_when_it_answers_with_one 100 \
         ms__answer_refused '"delta.error"' '"delta.fault"'
+    control hash_of_what_was_sent_is_lost gcc test_ffi \
+        request_names_the_response_before 100 \
+        ms_ffi__sent_of 'ms_json_u64(of, &out->of) == MS_OK' 'true'
     control cache_of_the_flat_interface_is_lost gcc test_ffi \
         request_has_cache_breakpoints_and_a_key 100 \
         ms_ffi__ask 'f->ask.opts.cache = (ms_cache)f->cache;' ''

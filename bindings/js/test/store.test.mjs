@@ -213,6 +213,33 @@ test("a request has cache breakpoints and a key", async () => {
     { code: "E_ARGUMENT" });
 });
 
+test("a request names the response before it", async () => {
+  const store = await fresh();
+  const ask = { model: "m", previous: true };
+  const response = { id: "resp_1", object: "response", status: "completed", model: "m",
+    output: [{ type: "message", id: "msg_1", role: "assistant", status: "completed",
+      content: [{ type: "output_text", text: "a", annotations: [] }] }] };
+  store.append(user("q"), "l");
+  const first = store.request("l", "openai-responses", ask);
+  assert.equal(typeof first.report.sent, "string");
+  assert.equal(first.store, true);
+  assert.ok(!("previous" in first));
+  store.answer(response, "openai-responses", "l", { sent: first.report.sent });
+  store.append(user("new"), "l");
+  const second = store.request("l", "openai-responses", ask);
+  assert.equal(second.previous_response_id, "resp_1");
+  assert.equal(second.input.length, 1);
+  assert.equal(second.report.previous_seq, 2);
+  assert.equal(second.report.held, 2);
+  assert.ok(!("sent" in store.request("l", "openai-responses", { model: "m" }).report));
+  store.hide(1);
+  const all = store.request("l", "openai-responses", ask);
+  assert.equal(all.report.previous_unusable, 1);
+  assert.ok(!("previous_response_id" in all));
+  assert.throws(() => store.answer(response, "openai-responses", "l", { sent: "x" }),
+    { code: "E_ARGUMENT" });
+});
+
 test("a compaction of nothing is refused", async () => {
   const store = await fresh();
   talk(store, 2);

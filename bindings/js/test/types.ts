@@ -27,6 +27,11 @@ export function shorten(store: Store, answer: string): boolean {
     cacheKey: "k" }).report;
   // @ts-expect-error: the times of a cache are known
   store.request("l", "anthropic", { model: "m", cache: "2h" });
+  const sent: string | undefined = store.request("l", "openai-responses",
+    { model: "m", previous: true }).report.sent;
+  store.answer(answer, "openai-responses", "l", { sent });
+  // @ts-expect-error: what a request had is a text
+  store.answer(answer, "openai-responses", "l", { sent: 7 });
   return body.messages.length > 0 && report.compaction_due && report.breakpoints === 0;
 }
 

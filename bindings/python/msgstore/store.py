@@ -200,19 +200,21 @@ class Store:
         return _ffi.call("append", self._open, args, body)["seqs"]
 
     def answer(self, body: Any, provider: str, location: str, *,
-               agent_key: Optional[str] = None,
-               text_type: Optional[str] = None) -> Dict[str, Any]:
+               agent_key: Optional[str] = None, text_type: Optional[str] = None,
+               sent: Optional[str] = None) -> Dict[str, Any]:
         """Stores the answer of a provider: the body of its response, as bytes, text, dict
         or the object of the provider's SDK.
 
         ``text_type`` says for whom its texts are: "assistant_message" (the default) for
         all agents, "final" for the agent and its managers, "synthesis" for all as global.
+        ``sent`` is ``report.get("sent")`` of its own request, if that had ``previous``: a
+        later request can name this response then.
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
         how many tools are to be called now. If storing the note of its usage fails, the
         messages stay.
         """
         args = _given(provider=provider, location=location, agent_key=agent_key,
-                      text_type=text_type)
+                      text_type=text_type, sent=sent)
         return _ffi.call("answer", self._open, args, _response(body))
 
     # ---- Reading.
@@ -303,7 +305,7 @@ class Store:
                 thinking: Union[bool, str] = False, text_type: Optional[str] = None,
                 compact_at: Optional[int] = None, full: bool = False,
                 cache: Optional[str] = None, cache_key: Optional[str] = None,
-                **extra: Any) -> Request:
+                previous: bool = False, **extra: Any) -> Request:
         """Returns the body of the next request: a history that the provider accepts.
 
         With ``agent_key`` it has what that agent reads; what other agents said is user
@@ -317,12 +319,17 @@ class Store:
         shares with the next; ``report["breakpoints"]`` counts their marks, 0 for others,
         which cache by themselves. ``cache_key`` is of requests that begin alike, for openai
         and openai-responses.
+
+        With ``previous`` the server of openai-responses or gemini-interactions keeps its
+        responses, and a request has only what came after the newest one, which it names;
+        ``report["previous_unusable"]`` is 1 if all is sent although there is one. Pass
+        ``report.get("sent")`` to ``answer``.
         """
         return self._request("request", {}, location, provider, model=model, system=system,
                              tools=tools, agent_key=agent_key, subordinates=subordinates,
                              newest=newest, budget=budget, thinking=thinking,
                              text_type=text_type, compact_at=compact_at, full=full,
-                             cache=cache, cache_key=cache_key, **extra)
+                             cache=cache, cache_key=cache_key, previous=previous, **extra)
 
     def _request(self, op: str, more: Dict[str, Any], location: str, provider: str, *,
                  model: Optional[str] = None, system: Optional[str] = None,
@@ -331,11 +338,13 @@ class Store:
                  budget: Optional[int] = None, thinking: Union[bool, str] = False,
                  text_type: Optional[str] = None, compact_at: Optional[int] = None,
                  full: bool = False, cache: Optional[str] = None,
-                 cache_key: Optional[str] = None, **extra: Any) -> Any:
+                 cache_key: Optional[str] = None, previous: bool = False,
+                 **extra: Any) -> Any:
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,
                       thinking=thinking, text_type=text_type, compact_at=compact_at,
-                      full=full, cache=cache, cache_key=cache_key, **more)
+                      full=full, cache=cache, cache_key=cache_key, previous=previous,
+                      **more)
         if tools is not None:
             args["tools"] = list(tools)
             for i, tool in enumerate(args["tools"]):

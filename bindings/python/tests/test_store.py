@@ -198,6 +198,28 @@ def test_a_request_has_cache_breakpoints_and_a_key(store):
         store.request("l", "anthropic", cache="2h", **how)
 
 
+def test_a_request_names_the_response_before_it(store):
+    ask = {"model": "m", "previous": True}
+    response = {"id": "resp_1", "object": "response", "status": "completed", "model": "m",
+                "output": [{"type": "message", "id": "msg_1", "role": "assistant",
+                            "status": "completed", "content": [
+                                {"type": "output_text", "text": "a", "annotations": []}]}]}
+    store.append([{"type": "user_message", "content": "q"}], location="l")
+    first = store.request("l", "openai-responses", **ask)
+    assert first["store"] is True and "previous" not in first
+    store.answer(response, "openai-responses", "l", sent=first.report["sent"])
+    store.append([{"type": "user_message", "content": "new"}], location="l")
+    second = store.request("l", "openai-responses", **ask)
+    assert second["previous_response_id"] == "resp_1" and len(second["input"]) == 1
+    assert second.report["previous_seq"] == second.report["held"] == 2
+    assert "sent" not in store.request("l", "openai-responses", model="m").report
+    store.hide(1)
+    third = store.request("l", "openai-responses", **ask)
+    assert third.report["previous_unusable"] == 1 and "previous_response_id" not in third
+    with pytest.raises(msgstore.ArgumentError, match="sent"):
+        store.answer(response, "openai-responses", "l", sent="x")
+
+
 def test_a_compaction_of_nothing_is_refused(store):
     talk(store, 2)
     for wrong in ({}, {"body": b""}, {"summary": " "}, {"items": {}}, {"body": 3},
