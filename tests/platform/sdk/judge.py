@@ -109,6 +109,37 @@ def judge_cohere():
     return judge
 
 
+def judge_bedrock():
+    """The model of the service that the package validates with, and the patterns in it,
+    which it does not look at."""
+    import re
+    from botocore import loaders, model, validate
+    service = loaders.Loader().load_service_model("bedrock-runtime", "service-2")
+    converse = model.ServiceModel(service).operation_model("Converse").input_shape
+    validator = validate.ParamValidator()
+
+    def patterns(shape, value):
+        pattern = shape.metadata.get("pattern")
+        if pattern and isinstance(value, str) and not re.fullmatch(pattern, value):
+            raise ValueError(f"{shape.name}: {value!r:.100} does not match {pattern}")
+        if shape.type_name == "structure" and not getattr(shape, "is_document_type", False):
+            for name, of in value.items():
+                patterns(shape.members[name], of)
+        elif shape.type_name == "list":
+            for of in value:
+                patterns(shape.member, of)
+
+    def judge(line):
+        asked = {"modelId": "m", "messages": line["messages"]}
+        if "system" in line:
+            asked["system"] = [{"text": line["system"]}]
+        report = validator.validate(asked, converse)
+        if report.has_errors():
+            raise ValueError(report.generate_report())
+        patterns(converse, asked)
+    return judge
+
+
 def asks(line):
     """Returns the list up to where an answer is due; None without such a place."""
     messages = line["messages"]
@@ -221,6 +252,7 @@ JUDGES = [
     ("pydantic-ai", judge_pydantic_ai, ("pydantic-ai",)),
     ("ollama", judge_ollama, ("ollama",)),
     ("cohere", judge_cohere, ("cohere",)),
+    ("botocore, Converse", judge_bedrock, ("bedrock",)),
     ("mistral-common validator v3", mistral_validator(3), ("mistral",)),
     ("mistral-common validator v5", mistral_validator(5), ("mistral",)),
     ("mistral-common validator v15", mistral_validator(15), ("mistral",)),
