@@ -55,10 +55,10 @@ recordings()
     local name
     [ -z "${MS_RECORDED:-}" ] || { echo "$MS_RECORDED" && return; }
     for name in pydantic/pydantic-ai vercel/ai; do
-        [ -d "$out/recorded/$name" ] || GIT_TERMINAL_PROMPT=0 timeout 600 \
+        [ -d "$out/recordings/$name" ] || GIT_TERMINAL_PROMPT=0 timeout 600 \
             git clone -q --bare --depth 1 "https://github.com/$name" \
-            "$out/recorded/$name" >>$out/install.log 2>&1 || rm -rf "$out/recorded/$name"
-        [ ! -d "$out/recorded/$name" ] || echo "$out/recorded/$name"
+            "$out/recordings/$name" >>$out/install.log 2>&1 || rm -rf "$out/recordings/$name"
+        [ ! -d "$out/recordings/$name" ] || echo "$out/recordings/$name"
     done
 }
 
