@@ -2,7 +2,8 @@
  *
  *     project STORE.msl      projections of every location of a log, and of the traces of
  *                            ../shared; of short ones at each start and end, of long ones
- *                            at sampled ones
+ *                            at sampled ones; with each way of sending thinking, and
+ *                            judged by the linter at once
  *     project --answers      the answers of tests/tables/answers.jsonl, stored whole, each with
  *                            the next request (test_answer divides them at each byte)
  *
@@ -11,9 +12,10 @@
  * windows, MS_SHARED the folder of test data.
  */
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 
 #include "answers.h"
+#include "provider_lint.h"
 #include "traces.h"
 
 #define PROFILES 14
@@ -66,8 +68,35 @@ static const ms_msg *next_of(void *ctx)
     return h->at < h->end ? h->msgs[h->at++] : NULL;
 }
 
+/* Ends the program if the linter refuses a list: its rules of pairs are those of the
+ * services, which the types of packages do not have. OpenAI itself has no member for
+ * thinking. */
+static void lint_list(const ms_request_desc *desc, ms_str list, const char *name)
+{
+    char why[PROVIDER_LINT_TEXT];
+    const ms_profile *profile = desc->profile;
+    ms_buf body = {&work, NULL, 0, 0};
+    ms_json_writer w;
+    if (profile->wire == MS_WIRE_PYDANTIC || strcmp(profile->name, "mistral") == 0 ||
+        (strcmp(profile->name, "openai") == 0 && desc->opts.thinking != MS_THINKING_OFF))
+        return;
+    ms_json_init(&w, ms_buf_write, &body, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    ms_json_key(&w, ms_str_of(list_member(profile)));
+    ms_json_put_raw(&w, list);
+    ms_json_end(&w);
+    if (ms_json_finish(&w) != MS_OK) exit(1);
+    bool whole = profile->system == MS_SYSTEM_SEPARATE;
+    if (provider_lint(profile->name, whole ? ms_buf_text(&body) : list, why) == NULL) return;
+    fprintf(stderr, "%s: %s refuses: %s\n", name, profile->name, why);
+    exit(1);
+}
+
+/* Thinking is sent in each of its ways, by turns. */
 static void print_window(history *h, const char *name, size_t from, size_t to)
 {
+    static unsigned windows;
+    ms_thinking thinking = (ms_thinking)(windows++ % (MS_THINKING_ALL + 1));
     for (size_t i = 0; i < PROFILES; i++) {
         ms_request_desc desc;
         ms_project_report report;
@@ -77,6 +106,7 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
         desc.arena = &work;
         desc.profile = profile_at(i);
         desc.opts.stable = true;
+        desc.opts.thinking = thinking;
         desc.next = next_of;
         desc.next_ctx = h;
         h->at = from;
@@ -85,6 +115,7 @@ static void print_window(history *h, const char *name, size_t from, size_t to)
             fprintf(stderr, "%s: %s\n", name, err.message);
             exit(1);
         }
+        lint_list(&desc, ms_buf_text(&list), name);
         print_line(json_pack("{s:s, s:s, s:I, s:I, s:o*, s:o}", "profile",
                              desc.profile->name, "source", name, "from", (json_int_t)from,
                              "to", (json_int_t)to, "system", string_of(report.system),
