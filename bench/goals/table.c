@@ -100,6 +100,7 @@ const bench_goal bench_goals[] = {
     MOST("P1", "openai-responses", "project a history", 3, 0.6, "us"),
     MOST("P1", "bedrock", "project a history", 3, 0.6, "us"),
     MOST("P1", "gemini-interactions", "project a history", 3, 0.6, "us"),
+    MOST("P1", "cohere", "project a history", 3, 0.6, "us"),
     MOST("X1", "-O2", "compile the implementation", 6, 2.5, "s"),
     MOST("X1", "-O0", "compile the implementation", 1.5, 0.8, "s"),
     MOST("X1", "interface", "include the interface alone", 30, 10, "ms"),
