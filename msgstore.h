@@ -3236,7 +3236,8 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
-    bool each;                /* the history looks at each message of the step */
+    bool each;                /* each message takes the way through the store: the history
+                                 looks at it, or the store is a ring */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */
@@ -14047,6 +14048,7 @@ static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
     *as_from = *as_from >> 32 == m->drops ? (uint32_t)*as_from : 0;
     MS__TRY(ms__mem_query(store, it, err));
     it->now |= (uint64_t)m->drops << 32;
+    if (!MS__SMALL) it->history.each = true; /* also one that is ready may be dropped */
     return MS_OK;
 }
 
@@ -24103,9 +24105,10 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
     ms__step_clear(it);
-    MS__TRY(s->store->backend->query(s->store, it, NULL));
+    h->each = false;
+    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets it */
     h->open = true;
-    h->each = MS__SMALL || ms__step_each(h, q);
+    h->each = MS__SMALL || h->each || ms__step_each(h, q);
     return MS_OK;
 }
 

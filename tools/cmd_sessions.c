@@ -38,14 +38,16 @@ static ms_str first_text(ms_str content, ms_arena *arena)
     return content;
 }
 
-/* Returns the beginning of a message. */
-static ms_str words_of(session_list *l, ms_str number)
+/* Returns the beginning of a message of a session. Of several stores the number may be
+ * that of a message in another one. */
+static ms_str words_of(session_list *l, const session *s, ms_str number)
 {
     uint64_t seq;
     const ms_msg *msg;
     ms_str words = {NULL, 0};
     if (ms_json_u64(number, &seq) != MS_OK) return words;
-    if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK) {
+    if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK ||
+        !ms_str_equal(location_of(msg), s->info->location)) {
         return words;
     }
     ms_str text = ms_content(msg).text;
@@ -78,7 +80,7 @@ static void take_facts(session_list *l, session *s)
     s->agent = text_of(arena, v[0]);
     s->cwd = text_of(arena, v[1]);
     s->title = text_of(arena, v[2]);
-    if (s->title.len == 0) s->title = words_of(l, text_of(arena, v[3]));
+    if (s->title.len == 0) s->title = words_of(l, s, text_of(arena, v[3]));
     s->model = text_of(arena, v[4]);
     s->parent = text_of(arena, v[5]);
 }
@@ -132,6 +134,25 @@ static bool is_asked_for(const session_list *l, const session *s)
            has_piece(s->cwd, o->cwd);
 }
 
+/* Returns the time of the newest message that has one, or of the oldest. */
+static int64_t known_time(session_list *l, ms_str location, bool oldest)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    int64_t time = MS_TIME_NONE;
+    bool timed = false;
+    q.location = location;
+    q.has_since = true; /* messages without time do not pass */
+    q.since_ns = INT64_MIN + 1;
+    q.limit = 1;
+    q.oldest = oldest;
+    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return time;
+    if ((msg = ms_next(&it)) != NULL) timed = ms_time(msg, &time);
+    ms_cursor_close(&it, NULL);
+    return timed ? time : MS_TIME_NONE;
+}
+
 static int list_all(session_list *l)
 {
     ms_error err;
@@ -141,8 +162,13 @@ static int list_all(session_list *l)
     if (result != MS_OK) return complain_of("listing the store", result, &err);
     for (size_t i = 0; i < list.count; i++) {
         session s;
+        ms_info *info = &list.items[i];
         memset(&s, 0, sizeof s);
-        s.info = &list.items[i];
+        s.info = info;
+        if (info->first_time_ns == MS_TIME_NONE)
+            info->first_time_ns = known_time(l, info->location, true);
+        if (info->last_time_ns == MS_TIME_NONE)
+            info->last_time_ns = known_time(l, info->location, false);
         take_facts(l, &s);
         if (s.title.len == 0) take_words(l, &s);
         s.shown = is_asked_for(l, &s);

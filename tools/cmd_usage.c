@@ -82,12 +82,14 @@ static ms_str group_name(usage_report *u, const cost_row *row, char out[TIME_MAX
     return row->model;
 }
 
-static bool is_asked_for(const usage_report *u, const cost_row *row)
+static bool is_asked_for(usage_report *u, const cost_row *row)
 {
     const options *o = u->job->options;
     if (GIVEN(o, SINCE) && row->time < (double)u->since_ns / 1e9) return false;
     if (GIVEN(o, UNTIL) && row->time >= (double)u->until_ns / 1e9) return false;
-    return o->agent == NULL || ms_str_equal(row->agent, ms_str_of(o->agent));
+    if (o->agent == NULL) return true;
+    ms_str asked = ms_str_of(o->agent); /* the writer, or as --by agent prints it */
+    return ms_str_equal(row->agent, asked) || ms_str_equal(agent_name(u, row), asked);
 }
 
 static void add_row(usage_report *u, cost_row *row)
@@ -161,9 +163,9 @@ static void print_report(usage_report *u, output *out)
     emit_text(out, "in all\n");
     for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
         const tally_row *row = &u->unpriced.rows[i];
+        ms_str model = row->text.len > 0 ? row->text : MS_STR("a model without a name");
         emit_format(out, "no price: %.*s (%" PRIu64 " answer%s, %" PRIu64 " tokens)\n",
-                    (int)(row->text.len < 100 ? row->text.len : 100),
-                    row->text.len > 0 ? row->text.ptr : "-", row->count,
+                    (int)(model.len < 100 ? model.len : 100), model.ptr, row->count,
                     plural(row->count), row->bytes);
     }
     emit_format(out, "costs of transcripts, else prices of %s%s%s\n",

@@ -481,7 +481,7 @@ int check_raw(const char *command, const options *o)
 void emit_message_text(output *out, ms_str text)
 {
     char bytes[4];
-    bool plain = isatty(fileno(out->file)) == 0;
+    bool plain = !output_is_terminal();
     if (plain) emit(out, text.ptr, text.len);
     while (!plain && text.len > 0 && out->error == 0) {
         uint32_t point = next_point(&text);

@@ -344,7 +344,10 @@ static void claude_read(reading *r, ms_str line)
                                                      : ms_str_n(NULL, 0);
     trace_fact(r->t, "version", trace_text(r->t, version));
     if (text_is(c.v[C_SUBTYPE], "compact_boundary")) r->compaction = c.v[C_COMPACT];
-    if (is_other(c.v[C_TYPE])) trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
+    bool failed = text_is(c.v[C_TYPE], "result") &&
+                  ms_json_kind_of(member(line, "is_error")) == MS_JSON_TRUE;
+    if (is_other(c.v[C_TYPE]) && !failed)
+        trace_left_out(r->t, trace_text(r->t, c.v[C_TYPE]));
     else trace_unknown(r->t, trace_text(r->t, c.v[C_TYPE]), line);
 }
 

@@ -69,7 +69,11 @@ bool usual_log_take(const command *c, options *o)
                 (o->n_files == 0 || !is_store_word(o->files[0]));
     if (sync && o->n_files > 0) fits = is_folder(o->files[0]);
     if (!fits || !usual_log(path, sizeof path)) return false;
-    if (!sync && !is_there(path)) return false;
+    if (!sync && !is_there(path)) {
+        if (o->n_files > takers[i].least) return false; /* it may be a missing STORE */
+        complain("%s: there is no log yet; `msgstore sync` makes it", path);
+        exit(NOT_FOUND);
+    }
     o->listed = calloc(o->n_files + 1, sizeof *o->listed);
     if (o->listed == NULL) exit(no_memory());
     o->listed[0] = path;

@@ -138,7 +138,8 @@ typedef struct ms__history {
     unsigned n_sources, views; /* views: those that the scope includes */
     unsigned source, block, part; /* the step */
     bool open;                /* the step's query is open */
-    bool each;                /* the history looks at each message of the step */
+    bool each;                /* each message takes the way through the store: the history
+                                 looks at it, or the store is a ring */
     size_t skip;              /* messages of the step that are still left out */
     uint64_t *noted;          /* numbers returned, to find duplicates; the first n_ranked,
                                  of earlier blocks, are sorted */

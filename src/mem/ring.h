@@ -333,6 +333,7 @@ static ms_result ms__ring_query(ms_store *store, ms_cursor *it, ms_error *err)
     *as_from = *as_from >> 32 == m->drops ? (uint32_t)*as_from : 0;
     MS__TRY(ms__mem_query(store, it, err));
     it->now |= (uint64_t)m->drops << 32;
+    if (!MS__SMALL) it->history.each = true; /* also one that is ready may be dropped */
     return MS_OK;
 }
 

@@ -317,9 +317,10 @@ static ms_result ms__step_open(ms_cursor *it, ms__source *s)
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
     ms__step_clear(it);
-    MS__TRY(s->store->backend->query(s->store, it, NULL));
+    h->each = false;
+    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets it */
     h->open = true;
-    h->each = MS__SMALL || ms__step_each(h, q);
+    h->each = MS__SMALL || h->each || ms__step_each(h, q);
     return MS_OK;
 }
 

@@ -517,6 +517,12 @@ controls()
     control runs_found_of_another_step gcc test_log_segments \
         run_found_beforehand_is_taken_only_where_it_still_holds 100 ms__run_found \
         '&& kept[MS__RUNS_SOON] == li->soon' ''
+    control ready_messages_of_a_ring_outlive_it gcc test_ring \
+        the_newest_end_when_messages_are_dropped 100 ms__ring_query \
+        'it->history.each = true;' ''
+    control ring_of_a_history_is_forgotten gcc test_ring \
+        the_newest_end_when_messages_are_dropped 100 ms__step_open \
+        'MS__SMALL || h->each ||' 'MS__SMALL ||'
     control step_read_ahead_again gcc test_log_segments \
         a_step_is_read_ahead_once_when_a_log_was_written_session_by_session 100 \
         ms__segment_walk 'now == ms__load32(&l->ahead)' 'false'

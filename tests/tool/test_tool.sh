@@ -65,11 +65,13 @@ done
 [ "$seen" -ge 20 ] || fail help_lists_every_command "it lists $seen"
 
 # A row: too few arguments | the rest of them | what the message asks for | the exit codes
-# of a FILE that is not there and of one that is no log (-: the command takes it).
+# of a FILE that is not there and of one that is no log (-: the command takes it). The
+# usual log is not there.
 cp $demo "$tmp/demo.jsonl"
 while IFS='|' read -r few rest needs missing no_log; do
     whole="$few ${rest//OUT/$tmp/out.log}"
     rows="${few//FILE/$tmp/no.log} -> 2 needs $needs"
+    [ "$needs" != "the usual log" ] || rows="$few -> 4 there is no log yet"
     [ "$missing" = - ] || rows="$rows
 ${whole//FILE/$tmp/no.log} -> $missing no\.log"
     [ "$no_log" = - ] || rows="$rows
@@ -77,14 +79,14 @@ ${whole//FILE/$tmp/demo.jsonl} -> $no_log demo\.jsonl"
     session <<<"== command_is_refused_when_a_file_is_missing_or_is_no_log
 $rows"
 done <<'END'
-view|FILE|a STORE|4|-
-info|FILE|a STORE|4|-
-export|FILE|a STORE|4|-
-sessions|FILE|a STORE|4|-
-usage|FILE|a STORE|4|-
+view|FILE|the usual log|4|-
+info|FILE|the usual log|4|-
+export|FILE|the usual log|4|-
+sessions|FILE|the usual log|4|-
+usage|FILE|the usual log|4|-
 doctor|FILE|a FILE|4|-
-report|FILE -o OUT|a STORE|4|-
-history|FILE --format openai|a STORE|4|-
+report|FILE -o OUT|the usual log|4|-
+history|FILE --format openai|the usual log|4|-
 lookup FILE|session-a-msg-1|a STORE and a KEY|4|-
 search FILE|text|a STORE and a TEXT|4|-
 diff FILE|tools/demo.jsonl|two STOREs|2|-

@@ -83,8 +83,8 @@ alone()
 }
 session <<'END'
 == usual_log_is_not_there_at_first
-$ alone sessions -> 2 needs a STORE
-$ alone search x -> 2 needs a STORE and a TEXT
+$ alone sessions -> 4 there is no log yet; `msgstore sync` makes it
+$ alone search x -> 4 there is no log yet
 
 == commands_work_without_a_store
 $ alone sync => ^log +.*/\.local/state/msgstore/messages\.log$ => ^messages   2 new
@@ -142,9 +142,46 @@ show $tmp/text.log one -> 2 number of a message, not one
 $ MSGSTORE_LOG=$tmp/text.log "$tool" show 4 => ^done$
 view $tmp/text.log --full =1> ^1  => ^two => END$ => ^tool: shell$
 
+# As the pager gets it: "two" and the picture of an escape.
+== no_escape_of_a_message_reaches_the_terminal
+$ MSGSTORE_PAGER='sed s/^/PAGED/' NO_COLOR=1 script -qec "$tool show $tmp/text.log 1" /dev/null => ^PAGEDtwo␛\[1m
+
 == nothing_is_cut_without_a_terminal
 view $tmp/text.log =1> END$
 view $tmp/text.log --raw =1> END$
+END
+
+
+# ---- Sessions of two stores, whose messages have the same numbers; and messages without
+# a time. A stream that failed says so.
+
+streams=tests/tool/streams
+for name in first second; do
+    printf '%s\n' "{\"type\":\"user_message\",\"content\":\"the $name\",\"timestamp\":1778542260}" \
+        '{"type":"user_message","content":"when?"}' >"$tmp/$name.jsonl"
+    "$tool" import "$tmp/$name.log" "$tmp/$name.jsonl" --location "$name" >"$tmp/out" 2>&1
+    echo "{\"agent\":\"claude-code\",\"first\":1}" >"$tmp/facts"
+    "$tool" location "$tmp/$name.log" "$name" - <"$tmp/facts" >"$tmp/out" 2>&1
+done
+"$tool" import "$tmp/stream.log" $streams/claude-partial.jsonl --from claude-code >"$tmp/out" 2>&1
+sed '/"type":"result"/s/"is_error":false/"is_error":true/' $streams/claude-partial.jsonl >"$tmp/failed.jsonl"
+session <<'END'
+== session_of_several_stores_has_its_own_title
+sessions $tmp/first.log $tmp/second.log =1> the first$ =1> the second$
+
+== session_is_found_by_the_times_that_are_known
+sessions $tmp/first.log => ^2026-05-11 
+sessions $tmp/first.log --since 2026-05-11 => the first
+sessions $tmp/first.log --until 2026-05-12 => the first
+sessions $tmp/first.log --since 2026-05-12 =0> the first
+
+== usage_of_an_agent_takes_the_name_that_it_prints
+usage $tmp/stream.log --by agent => claude-code$
+usage $tmp/stream.log --agent claude-code => ^ +3 .* in all$
+usage $tmp/stream.log --agent nobody => ^ +0 .* in all$
+
+== error_of_a_failed_run_is_kept
+$ "$tool" view $tmp/failed.jsonl --raw --json 2>&1 =2> "is_error":true => unknown, kept whole: 2 claude-code:result
 END
 
 exit $failed

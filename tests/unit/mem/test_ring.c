@@ -348,6 +348,46 @@ TEST(a_history_ends_when_messages_are_dropped)
     ms_close(store);
 }
 
+/* Opens a cursor over the newest n messages: a query, a history, a history with a second
+ * store, or a query from the other end. */
+static void open_newest(ms_store *store, int how, size_t n, ms_memory *memory, ms_cursor *it)
+{
+    ms_query q;
+    memset(&q, 0, sizeof q);
+    q.location = MS_STR("x");
+    q.limit = n;
+    q.reverse = how == 3;
+    ms_memory_init(memory, store, MS_STR("x"), MS_STR("a"));
+    memory->conversation_limit = n;
+    memory->timeline = how == 2;
+    if (how == 0 || how == 3) assert_int_equal(ms_query_open(store, &q, it, NULL), MS_OK);
+    else assert_int_equal(ms_get_history(memory, it, NULL), MS_OK);
+}
+
+/* The newest few are found together, when the first one is asked for. */
+TEST(the_newest_end_when_messages_are_dropped)
+{
+    static const size_t limits[] = {2, 5, 20, 21};
+    for (int how = 0; how < 4; how++)
+        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+            ms_store *store = open_ring(buffer, 8192);
+            ms_memory memory;
+            ms_cursor it;
+            ms_stat stat;
+            for (unsigned k = 0; k < 30; k++)
+                assert_int_equal(append_long(store, "x", MS_T_USER_MESSAGE, 50, NULL), MS_OK);
+            open_newest(store, how, limits[i], &memory, &it);
+            assert_non_null(ms_next(&it));
+            do {
+                assert_int_equal(append_long(store, "x", MS_T_FINAL, 50, NULL), MS_OK);
+                assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+            } while (stat.dropped == 0);
+            assert_null(ms_next(&it));
+            assert_int_equal(ms_cursor_close(&it, NULL), MS_E_CONFLICT);
+            ms_close(store);
+        }
+}
+
 /* Appends until the ring drops messages. */
 static void append_until_it_drops(ms_store *store)
 {
