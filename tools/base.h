@@ -231,6 +231,7 @@ typedef struct options {
     ms_str *team;
     size_t n_team, limit, keep_last, budget, step, context;
     const char *cwd, *grep, *prices;
+    const char *only_agent;   /* of usage and sessions, which read traces as they are */
     const char *model, *prompt, *request, *summary;
     uint64_t keep_tokens;
     cost_by by;

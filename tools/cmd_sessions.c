@@ -127,7 +127,7 @@ static bool is_asked_for(const session_list *l, const session *s)
     bool timed = info->first_time_ns != MS_TIME_NONE;
     if (GIVEN(o, SINCE) && info->last_time_ns < o->since_ns) return false;
     if (GIVEN(o, UNTIL) && (!timed || info->first_time_ns >= o->until_ns)) return false;
-    if (!has_piece(s->agent, o->agent)) return false;
+    if (!has_piece(s->agent, o->only_agent)) return false;
     if (o->cwd == NULL) return true;
     if (l->folder != NULL && is_under(s->cwd, l->folder)) return true;
     return strchr(o->cwd, '/') == NULL && strcmp(o->cwd, ".") != 0 &&

@@ -87,8 +87,8 @@ static bool is_asked_for(usage_report *u, const cost_row *row)
     const options *o = u->job->options;
     if (GIVEN(o, SINCE) && row->time < (double)u->since_ns / 1e9) return false;
     if (GIVEN(o, UNTIL) && row->time >= (double)u->until_ns / 1e9) return false;
-    if (o->agent == NULL) return true;
-    ms_str asked = ms_str_of(o->agent); /* the writer, or as --by agent prints it */
+    if (o->only_agent == NULL) return true;
+    ms_str asked = ms_str_of(o->only_agent); /* the writer, or as --by agent prints it */
     return ms_str_equal(row->agent, asked) || ms_str_equal(agent_name(u, row), asked);
 }
 

@@ -368,6 +368,10 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     static char *standard_input[] = {"-"};
     o->files = optind < argc ? argv + optind : standard_input;
     o->n_files = (size_t)(argc - optind);
+    if (strcmp(c->name, "usage") == 0 || strcmp(c->name, "sessions") == 0) {
+        o->only_agent = o->agent;
+        o->agent = NULL;
+    }
     if (o->uninstall) return FINE;
     if (GIVEN(o, SINCE)) o->since_ns = local_time(o->since, o->since_ns);
     if (GIVEN(o, UNTIL)) o->until_ns = local_time(o->until, o->until_ns);

@@ -179,6 +179,7 @@ sessions $tmp/first.log --since 2026-05-12 =0> the first
 usage $tmp/stream.log --by agent => claude-code$
 usage $tmp/stream.log --agent claude-code => ^ +3 .* in all$
 usage $tmp/stream.log --agent nobody => ^ +0 .* in all$
+usage $streams/claude-partial.jsonl --agent nobody => ^ +0 .* in all$
 
 == error_of_a_failed_run_is_kept
 $ "$tool" view $tmp/failed.jsonl --raw --json 2>&1 =2> "is_error":true => unknown, kept whole: 2 claude-code:result
