@@ -466,7 +466,7 @@ const char *time_text(int64_t ns, char out[TIME_MAX])
     time_t at = (time_t)(whole / 1000000000);
     out[len] = '\0';
     if (len == 0 || out[len - 1] != 'Z' || localtime_r(&at, &t) == NULL) return out;
-    long offset = t.tm_gmtoff, size = offset < 0 ? -offset : offset;
+    long offset = (long)(timegm(&t) - at), size = offset < 0 ? -offset : offset;
     if (offset == 0) return out;
     len = ms_iso_write(whole + (int64_t)offset * 1000000000, out);
     snprintf(out + len - 1, TIME_MAX - len + 1, "%c%02ld:%02ld", offset < 0 ? '-' : '+',
