@@ -18,8 +18,9 @@ stb=$(sh tools/setup.sh stb)
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual"
 # What test_doctor and test_sync are linked with; test_sync with `syncing`, too.
 readers="tools/base.c tools/json.c tools/files.c tools/secrets.c tools/identity.c tools/trace.c"
+readers="$readers tools/database.c"
 readers="$readers tools/formats.c tools/doctor.c $(echo tools/read*.c)"
-syncing="tools/input.c tools/intake.c tools/sync.c"
+syncing="tools/input.c tools/intake.c tools/sync.c tools/past.c"
 passed=0 failed=0 all_passed=0 all_failed=0 all_skipped=0
 build_only=${BUILD_ONLY:-0}
 
