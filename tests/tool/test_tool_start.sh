@@ -20,7 +20,8 @@ if [ -n "$(loads --version)" ]; then
     if "$tool" sessions 'postgresql://[' 2>&1 | grep -q 'built without'; then
         echo "skip libpq: the tool was built without it"
     else
-        same url_loads_libpq libpq.so.5 "$(loads sessions 'postgresql://[' | grep libpq)"
+        same url_loads_libpq libpq.so.5 "$(
+            loads sessions 'postgresql://[' | grep libpq | tail -1)"
         mkdir "$tmp/none"
         echo none >"$tmp/none/libpq.so.5"
         echo none >"$tmp/none/libpq.so"
