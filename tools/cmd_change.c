@@ -170,6 +170,7 @@ static int run_amend(job *j)
     const options *o = j->options;
     bool json = GIVEN(o, JSON) && o->from == NULL;
     int code = take_number("amend", o->files[1], false, &seq);
+    if (code == FINE) code = refuse_transcripts("amend", o);
     if (code == FINE && GIVEN(o, JSON) && o->from != NULL) {
         return wrong_argument("amend", "--json or --from", "both");
     }

@@ -176,7 +176,8 @@ static int run_append(job *j)
         complain("append --sync expects none or each, not end");
         return USAGE;
     }
-    int code = open_to_append(j, false, &im.newest);
+    int code = refuse_transcripts("append", j->options);
+    if (code == FINE) code = open_to_append(j, false, &im.newest);
     im.options = j->options;
     im.store = j->store;
     if (code == FINE) code = read_input(j->options, "-", NULL, 0, &to);

@@ -17,6 +17,9 @@ typedef struct searcher {
     ms_arena arena;           /* of the writer */
     uint64_t messages;        /* found */
     ms_arena around;          /* of the text before and after a match */
+    struct printed_row {
+        uint64_t key;
+    } *printed;               /* -C: an stb_ds set of the numbers of rows */
 } searcher;
 
 static const char *field_word(ms_field field)
@@ -78,15 +81,18 @@ static void emit_cell(cell *c, const char *colour, output *out)
     c->cut_width = c->width;
 }
 
+enum { UNCUT_COLUMNS = 160 };  /* of a match's text, without a terminal */
+
 static void print_snippet(const searcher *s, const ms_found *f, output *out)
 {
     char buf[CELL_BYTES];
     const char *word = field_word(f->field);
     bool named = f->field != MS_F_CONTENT;
     size_t used = (named ? strlen(word) + 2 : 0) + 2;
-    size_t room = s->table.body > used ? s->table.body - used : 0;
+    unsigned width = s->table.uncut ? UNCUT_COLUMNS : s->table.body;
+    size_t room = width > used ? width - used : 0;
     snippet text = snippet_of(ms_get(f->msg, f->field).text, f, room);
-    cell c = cell_over(buf, sizeof buf, s->table.body);
+    cell c = cell_over(buf, sizeof buf, width);
     if (named) cell_put(&c, ms_str_of(word));
     if (named) cell_put(&c, MS_STR(": "));
     if (text.cut_before) cell_put(&c, MS_STR("\xe2\x80\xa6"));
@@ -100,7 +106,17 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     emit_text(out, "\n");
 }
 
-/* Prints the messages before or after a match, in its location. */
+/* Marks a row as printed. Returns whether it was. */
+static bool is_printed(searcher *s, const ms_msg *msg)
+{
+    uint64_t seq = ms_seq(msg);
+    if (hmgeti(s->printed, seq) >= 0) return true;
+    struct printed_row row = {seq};
+    hmputs(s->printed, row);
+    return false;
+}
+
+/* Prints the messages before or after a match, in its location, each once. */
 static void print_beside(searcher *s, const ms_msg *found, bool before)
 {
     ms_cursor it;
@@ -114,6 +130,7 @@ static void print_beside(searcher *s, const ms_msg *found, bool before)
     q.oldest = !before;
     if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return;
     while ((msg = ms_next(&it)) != NULL) {
+        if (is_printed(s, msg)) continue;
         table_fit(&s->table, msg);
         table_fill(&s->table);
         print_row(&s->table, msg, &s->out);
@@ -153,6 +170,7 @@ static void print_match(searcher *s, const ms_found *f)
     }
     bool around = GIVEN(o, CONTEXT) && o->context > 0;
     if (around && s->messages > 1) emit_text(&s->out, "--\n");
+    if (around) is_printed(s, f->msg);
     if (around) print_beside(s, f->msg, true);
     table_fit(&s->table, f->msg);
     table_fill(&s->table);
@@ -230,6 +248,7 @@ static int run_search(job *j)
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&s.around);
+    hmfree(s.printed);
     j->none = s.messages == 0;
     return output_end(&s.out, code);
 }

@@ -38,6 +38,20 @@ static ms_str first_text(ms_str content, ms_arena *arena)
     return content;
 }
 
+enum { TITLE_BYTES = 200 };
+
+/* Returns the beginning of a text in the arena, with an ellipsis where it is cut. */
+static ms_str title_of(session_list *l, ms_str text)
+{
+    ms_buf buf = {&l->job->arena, NULL, 0, 0};
+    bool cut = text.len > TITLE_BYTES;
+    if (cut) text.len = TITLE_BYTES;
+    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
+    ms_buf_write(&buf, text.ptr, text.len);
+    if (cut) ms_buf_write(&buf, "\xe2\x80\xa6", 3);
+    return ms_buf_text(&buf);
+}
+
 /* Returns the beginning of a message of a session. Of several stores the number may be
  * that of a message in another one. */
 static ms_str words_of(session_list *l, const session *s, ms_str number)
@@ -61,10 +75,7 @@ static ms_str words_of(session_list *l, const session *s, ms_str number)
         text = ms_str_n(text.ptr + 1, text.len - 1);
     }
     while (text.len > 0 && (unsigned char)text.ptr[text.len - 1] <= ' ') text.len--;
-    if (text.len > 200) text.len = 200;
-    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-    copy_text(&l->job->arena, text, &words);
-    return words;
+    return title_of(l, text);
 }
 
 static void take_facts(session_list *l, session *s)
@@ -97,10 +108,7 @@ static void take_words(session_list *l, session *s)
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
     if ((msg = ms_next(&it)) != NULL) {
-        ms_str text = ms_content(msg).text;
-        if (text.len > 200) text.len = 200;
-        while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-        copy_text(&l->job->arena, text, &s->title);
+        s->title = title_of(l, ms_content(msg).text);
     }
     ms_cursor_close(&it, NULL);
 }
@@ -242,7 +250,7 @@ static int newest_first(const void *a, const void *b)
 static const char *short_number(uint64_t n, char out[24])
 {
     if (n < 10000) snprintf(out, 24, "%" PRIu64, n);
-    else if (n < 1000000) snprintf(out, 24, "%" PRIu64 "k", n / 1000);
+    else if (n < 999500) snprintf(out, 24, "%" PRIu64 "k", (n + 500) / 1000);
     else snprintf(out, 24, "%.1fM", (double)n / 1e6);
     return out;
 }
@@ -299,8 +307,25 @@ static void add_word(ms_buf *buf, ms_str word)
     ms_buf_write(buf, "'", 1);
 }
 
+/* Returns whether a session is known from prompts alone, see past.h. */
+static bool is_past(const session_list *l, const session *s)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    bool past = false;
+    q.location = s->info->location;
+    q.limit = 1;
+    q.oldest = true;
+    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return false;
+    if ((msg = ms_next(&it)) != NULL)
+        past = text_begins(ms_get(msg, MS_F_KEY).text, MS_STR("history:"));
+    ms_cursor_close(&it, NULL);
+    return past;
+}
+
 /* Returns the command that resumes a session, in its folder; absent: none is known, as
- * of a subagent's. */
+ * of a subagent's, or its program has deleted it. */
 static ms_str resume_text(const session_list *l, const session *s)
 {
     ms_buf buf = {&l->job->arena, NULL, 0, 0};
@@ -308,7 +333,9 @@ static ms_str resume_text(const session_list *l, const session *s)
     for (; i < COUNT_OF(resumes); i++) {
         if (ms_str_equal(s->agent, ms_str_of(resumes[i].agent))) break;
     }
-    if (i == COUNT_OF(resumes) || s->parent.len > 0) return ms_str_n(NULL, 0);
+    if (i == COUNT_OF(resumes) || s->parent.len > 0 || is_past(l, s)) {
+        return ms_str_n(NULL, 0);
+    }
     if (s->cwd.len > 0) {
         ms_buf_write(&buf, "cd ", 3);
         add_word(&buf, s->cwd);
@@ -418,11 +445,16 @@ static void print_sessions(session_list *l, output *out)
     for (size_t i = 0; i < arrlenu(l->items) && out->error == 0; i++) {
         const session *s = &l->items[i];
         if (!s->shown) continue;
-        if (o->limit != 0 && shown++ >= o->limit) break;
+        if (shown++ >= o->limit && o->limit != 0) break;
         if (json) json_session(&w, l, s);
         else print_session(l, s, &fitted, out);
     }
     if (json) ms_json_finish(&w);
+    if (shown == 0) {
+        complain(arrlenu(l->items) == 0 ? "there are no sessions yet"
+                                        : "none of %zu sessions is what was asked for",
+                 arrlenu(l->items));
+    }
 }
 
 static int run_sessions(job *j)

@@ -4,6 +4,8 @@
 #include "commands.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Prints the messages of the location before or after one. */
 static int show_beside(job *j, const ms_msg *found, bool before, output *out)
@@ -22,11 +24,30 @@ static int show_beside(job *j, const ms_msg *found, bool before, output *out)
     q.arena = &arena;
     ms_result result = ms_query_open(j->store, &q, &it, &err);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        print_whole(msg, false, out);
+        print_whole(joined_store(j), msg, false, out);
     }
     if (result == MS_OK) result = ms_cursor_close(&it, &err);
     ms_arena_deinit(&arena);
     return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
+}
+
+/* Parses NUMBER, or STORE:NUMBER as view and search print it for several of them. */
+static bool parse_place(const char *text, size_t stores, uint64_t *seq)
+{
+    char first[32];
+    uint64_t store = 1;
+    const char *colon = strchr(text, ':');
+    size_t len = colon != NULL ? (size_t)(colon - text) : 0;
+    if (colon == NULL && stores > 1) return false;
+    if (len >= sizeof first || !parse_number(colon != NULL ? colon + 1 : text, seq)) {
+        return false;
+    }
+    memcpy(first, text, len);
+    first[len] = '\0';
+    if (colon != NULL && !parse_number(first, &store)) return false;
+    if (*seq == 0 || store == 0 || store > stores) return false;
+    if (stores > 1) *seq += (store - 1) * ((uint64_t)1 << 40);
+    return true;
 }
 
 static int run_show(job *j)
@@ -36,18 +57,24 @@ static int run_show(job *j)
     output out = {stdout, 0};
     const ms_msg *msg = NULL;
     const options *o = j->options;
-    if (!parse_number(o->files[1], &seq) || seq == 0) {
-        complain("show expects the number of a message, not %s", o->files[1]);
+    size_t stores = o->n_files - 1;
+    const char *number = o->files[stores];
+    if (!parse_place(number, stores, &seq)) {
+        complain(stores > 1 ? "show expects STORE:NUMBER of %zu stores, as 2:17, not %s"
+                            : "show expects the number of a message in %zu store, not %s",
+                 stores, number);
         return USAGE;
     }
+    int opened = open_stores(j, stores);
+    if (opened != FINE) return opened;
     ms_result result = ms_get_by_seq(j->store, seq, &j->arena, &msg, &err);
-    if (msg == NULL) return complain_of(o->files[1], result, &err);
+    if (msg == NULL) return complain_of(number, result, &err);
     int code = show_beside(j, msg, true, &out);
-    print_whole(msg, o->context > 0, &out);
+    print_whole(joined_store(j), msg, o->context > 0, &out);
     int after = show_beside(j, msg, false, &out);
     if (code == FINE) code = after;
     if (code == FINE && result == MS_E_DAMAGED) { /* a change of it may be lost */
-        code = complain_of(o->files[1], result, &err);
+        code = complain_of(number, result, &err);
     }
     return output_end(&out, code);
 }
@@ -61,14 +88,15 @@ static const option_row show_rows[] = {
 
 const command show_command = {
     "show", "one message as text, with those around it",
-    run_show, true, 2, 2, "a STORE and a NUMBER", 0, show_rows,
+    run_show, false, 2, ANY_NUMBER, "a STORE and a NUMBER", 0, show_rows,
     "examples:\n"
     "  msgstore show my.log 92 -C 3\n"
     "  msgstore show 92\n"
     "\n"
-    "usage: msgstore show [OPTION...] [STORE] NUMBER\n"
+    "usage: msgstore show [OPTION...] [STORE...] NUMBER\n"
     "Prints a message, whose NUMBER search and view print first: number, time, session,\n"
     "agent and type on a line, then all of its text, on as many lines as it has. With\n"
-    "-C a > stands before its line. Without a STORE it is the usual log of sync.\n",
+    "-C a > stands before its line. Of several STOREs it is as these print it, 2:17.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

@@ -8,12 +8,13 @@ static int run_view(job *j)
     const options *o = j->options;
     ms_query q = query_of(o, &j->arena);
     listing l = {NULL, &q, NULL, &j->arena, NULL};
-    q.by_time = o->n_files > 1 && !GIVEN(o, BY_STORE) && !GIVEN(o, RAW);
+    const char *name = o->session != NULL ? o->session : o->location;
+    bool several = o->n_files > 1 || (o->limit > 0 && name == NULL);
+    q.by_time = several && !GIVEN(o, BY_STORE) && !GIVEN(o, RAW);
     int code = check_raw("view", o);
     if (code == FINE) code = open_stores(j, o->n_files);
     l.store = j->store;
     l.joined = joined_store(j);
-    const char *name = o->session != NULL ? o->session : o->location;
     if (code == FINE) code = choose_location(j, name, false, &q.location);
     if (code != FINE) return code;
     if (!GIVEN(o, RAW)) return print_listing(o, &l);
@@ -29,14 +30,15 @@ static const option_row view_rows[] = {
     VIEW_ROWS,
     {OPT_LOCATION, "only this location, and that of messages that have none"},
     WHEN_ROWS,
-    {OPT_LIMIT, "the newest N; with --oldest the oldest N"},
+    {OPT_LIMIT, "the newest N by time, of a session as stored; with --oldest the "
+                "oldest N"},
     {OPT_RAW, "every record as it stands, with its kind: messages, hidden ones too, "
               "what amends and hides them, notes, facts of locations, parts of "
               "streams; --turn and times then choose among messages only"},
     {OPT_FULL, "each message with all of its text, as show prints it"},
     ZONE_ROW,
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
-    {OPT_BY_STORE, "of several: one after the other, not in order of time"},
+    {OPT_BY_STORE, "as they stand in each STORE, not in order of time"},
     PRINT_ROWS,
     INPUT_ROWS,
     {OPT_OLDEST, NULL},

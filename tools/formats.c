@@ -289,6 +289,14 @@ void describe_unknown(ms_str text, char *out, size_t size)
     }
 }
 
+int refuse_transcripts(const char *command, const options *o)
+{
+    if (o->transcript == NULL) return FINE;
+    complain("%s --from expects a message format, not %s, which is one of transcripts: "
+             "sync and import take those", command, o->transcript->name);
+    return USAGE;
+}
+
 const fileformat *format_of(ms_str text, bool all)
 {
     const fileformat *f = own_format_of(text, all);

@@ -12,6 +12,10 @@ const fileformat *format_at(size_t index);
 /* Returns the first format of that name, or NULL. */
 const fileformat *format_find(ms_str name);
 
+/* Complains and returns USAGE if --from names a format of transcripts, which `command`
+ * cannot read. */
+int refuse_transcripts(const char *command, const options *o);
+
 /* Returns the format of a text, or NULL. all: the text is the whole file. */
 const fileformat *format_of(ms_str text, bool all);
 /* Returns the program whose format a text has, which is not read; NULL: not known. */

@@ -48,12 +48,19 @@ static int print_json(const options *o, const listing *l, output *out)
     return code != FINE ? code : closed;
 }
 
-void widen(unsigned *column, ms_str text)
+/* Without a terminal names are complete. */
+static void widen_name(const table *t, unsigned *column, ms_str text)
 {
     char buf[CELL_BYTES];
-    cell c = cell_over(buf, sizeof buf, NAME_LIMIT);
+    cell c = cell_over(buf, sizeof buf, t->uncut ? CELL_BYTES : NAME_LIMIT);
     cell_put(&c, text);
     if (c.width > *column) *column = c.width;
+}
+
+void widen(unsigned *column, ms_str text)
+{
+    static const table cut = {0};
+    widen_name(&cut, column, text);
 }
 
 static void widen_time(table *t, ms_str when)
@@ -113,8 +120,8 @@ void table_fit(table *t, const ms_msg *msg)
     char text[TIME_MAX], type[CELL_BYTES];
     widen(&t->seq, seq_text(t, msg, text));
     widen_time(t, when_text(msg, text));
-    widen(&t->location, location_of(msg));
-    widen(&t->agent, agent_key_of(msg));
+    widen_name(t, &t->location, location_of(msg));
+    widen_name(t, &t->agent, agent_key_of(msg));
     widen(&t->type, type_text(msg, type));
 }
 
@@ -136,7 +143,7 @@ static void narrow(unsigned *column, unsigned most)
 void table_fill(table *t)
 {
     unsigned line = line_width();
-    if (line < NARROW) { /* times without seconds, short names of sessions */
+    if (line < NARROW && !t->uncut) { /* times without seconds, short names */
         narrow(&t->time, SHORT_TIME);
         narrow(&t->location, SHORT_NAME + 1);
         narrow(&t->agent, SHORT_NAME + 1);
@@ -272,10 +279,12 @@ static void put_field(const ms_msg *msg, ms_field field, const char *before, out
     emit_message_text(out, text);
 }
 
-void print_whole(const ms_msg *msg, bool marked, output *out)
+void print_whole(ms_store *joined, const ms_msg *msg, bool marked, output *out)
 {
+    table t = {0};
     char number[TIME_MAX], when[TIME_MAX], type[CELL_BYTES];
-    const ms_str words[] = {seq_text(NULL, msg, number), when_text(msg, when),
+    t.joined = joined;
+    const ms_str words[] = {seq_text(&t, msg, number), when_text(msg, when),
                             location_of(msg), agent_key_of(msg), type_text(msg, type)};
     bool colour = colour_wanted();
     if (colour) emit_text(out, "\033[33m");
@@ -302,7 +311,9 @@ static int print_all_whole(const listing *l, output *out)
     const ms_msg *msg;
     int code = listing_open(l, &it);
     if (code != FINE) return code;
-    while (out->error == 0 && (msg = ms_next(&it)) != NULL) print_whole(msg, false, out);
+    while (out->error == 0 && (msg = ms_next(&it)) != NULL) {
+        print_whole(l->joined, msg, false, out);
+    }
     return listing_close(&it);
 }
 
@@ -348,8 +359,8 @@ void raw_fit(table *t, const ms_msg *msg)
     char text[TIME_MAX];
     widen(&t->seq, seq_text(t, msg, text));
     widen_time(t, when_text(msg, text));
-    widen(&t->location, location_of(msg));
-    widen(&t->agent, agent_key_of(msg));
+    widen_name(t, &t->location, location_of(msg));
+    widen_name(t, &t->agent, agent_key_of(msg));
     widen(&t->kind, ms_str_of(kind_word(msg)));
     widen(&t->type, raw_type(msg));
 }

@@ -60,7 +60,7 @@ void put_body(cell *c, const ms_msg *msg);
 void print_columns(const table *t, const ms_msg *msg, output *out);
 void print_row(const table *t, const ms_msg *msg, output *out);
 /* Prints a message: its columns on a line, if marked after a >, then all of its text. */
-void print_whole(const ms_msg *msg, bool marked, output *out);
+void print_whole(ms_store *joined, const ms_msg *msg, bool marked, output *out);
 int print_listing(const options *o, const listing *l);
 void raw_fit(table *t, const ms_msg *msg);
 void raw_row(const table *t, const ms_msg *msg, output *out);

@@ -347,6 +347,13 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     return NOT_FOUND;
 }
 
+static bool is_a_file(ms_str name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%.*s", name.len < 1024 ? (int)name.len : 0, name.ptr);
+    return is_there(path);
+}
+
 /* Accepts a part of a name if no other location has it. A change needs the full name. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
 {
@@ -372,6 +379,10 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     for (size_t i = 0; i < list->count; i++) near_try(&n, list->items[i].location);
     if (found == 0) {
         complain("no messages of location %.*s%s", len, name.ptr, near_text(&n, meant));
+    }
+    if (found == 0 && is_a_file(name)) {
+        complain("%.*s is a file, but one STORE is taken, then a SESSION", len, name.ptr);
+        return USAGE;
     }
     hint(list, false, found > 1 ? name : MS_STR(""));
     return found > 1 ? USAGE : NOT_FOUND;

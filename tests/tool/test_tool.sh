@@ -382,7 +382,7 @@ view $demo --location "$escape[31m" -> 4 ␛\[31m
 view - <<<$wide => ^1  -  作業員  task   x$ => ^2  -  worker  task   x$
 => ^4  -  🤖🤖    task   x$ => ^5  -  -       final  x$
 =1> ^3  -  [^ ]{5}     task   x$
-view - <<<'{"type":"task","content":"a\r\n\t  b","agent_key":"'${kanji:0:20}'"}' => ^1  -  漢{11}…  task  a b$
+view - <<<'{"type":"task","content":"a\r\n\t  b","agent_key":"'${kanji:0:20}'"}' => ^1  -  漢{20}  task  a b$
 
 == body_shows_calls_and_delegations
 view $demo => action +query\(\{"sql" => delegation +-> data_worker: Compare

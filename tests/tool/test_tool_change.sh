@@ -260,7 +260,7 @@ search $log alpha --agent w -> 1
 search $log alpha --location k -> 4 locations: l
 search $log beta --format framework => ^\{"type":"observation","content":"beta"
 search - ab --all <<<'{"type":"task","content":"ab ab xxx ab"}' =3>
-search - needle <<<$needle => …(word )+needle (word )+.*…$ => ^.{81,100}$
+search - needle <<<$needle => … ?(word )+needle (word )+.*…$ => ^.{165,200}$
 search - 'a "b"' <<<'{"type":"task","content":{"say":"a \"b\" \u00e9t\u00e9"}}' => ^1
 search - été <<<'{"type":"task","content":{"say":"a \"b\" \u00e9t\u00e9"}}' => ^1
 search - needle <<<'{"type":"task","content":"a\u001b[31mred needle"}' => ␛\[31mred needle$

@@ -139,7 +139,12 @@ show $tmp/text.log 3 => ^word.* END$
 show $tmp/text.log 2 -C 1 =1> ^1  => ^> 2  =1> ^3  =0> ^4 
 show $tmp/text.log 2 -C 9 =1> ^4  =1> ^> 
 show $tmp/text.log 9 -> 4 *
-show $tmp/text.log one -> 2 number of a message, not one
+show $tmp/text.log one -> 2 number of a message in 1 store, not one
+show $tmp/text.log $tmp/my.log 2:1 =1> ^2:1  .*user_message => ^the rate limit
+show $tmp/text.log $tmp/my.log 1 -> 2 STORE:NUMBER of 2 stores
+show $tmp/text.log $tmp/my.log 3:1 -> 2 STORE:NUMBER of 2 stores
+show $tmp/text.log 1:2 => tool: shell
+view $tmp/text.log $tmp/my.log --full =1> ^1:1  =1> ^2:1 
 $ MSGSTORE_LOG=$tmp/text.log "$tool" show 4 => ^done$
 view $tmp/text.log --full =1> ^1  => ^two => END$ => ^tool: shell$
 
@@ -150,6 +155,43 @@ $ MSGSTORE_PAGER='sed s/^/PAGED/' NO_COLOR=1 script -qec "$tool show $tmp/text.l
 == nothing_is_cut_without_a_terminal
 view $tmp/text.log =1> END$
 view $tmp/text.log --raw =1> END$
+search $log rate =1> 0a1b2c3d-1111-4222-8333-444455556666
+search $tmp/text.log END =1> word.* END$
+
+== context_of_two_matches_is_printed_once
+search $tmp/text.log -C 1 --oldest one =1> ^2 
+search $tmp/text.log -C 9 --oldest on =1> ^2 =1> ^3 
+
+== format_of_transcripts_is_refused_for_a_message
+$ echo '{}' | "$tool" append $tmp/text.log --from codex -> 2 not codex, which is one of transcripts
+amend $tmp/text.log 1 x --from codex -> 2 not codex, which is one of transcripts
+$ echo '{"role":"user","content":"x"}' | "$tool" append $tmp/text2.log --from openai --location x => ^1$
+amend $tmp/text2.log 1 '{"role":"user","content":"y"}' --from openai => *
+view $tmp/text2.log => y$
+
+== second_store_is_no_session
+usage $tmp/text.log $log -> 2 is a file, but one STORE is taken
+usage $tmp/text.log nothing -> 4 no messages of location nothing$
+
+== nothing_found_is_said
+$ "$tool" sessions $log --cwd /nowhere 2>&1 => ^msgstore: none of 1 sessions is what was asked for$
+$ "$tool" sessions $log --json --cwd /nowhere 2>/dev/null =0> .
+END
+
+
+# ---- The newest of a log whose sessions were stored one after the other.
+
+for day in 3 1 2; do
+    printf '%s\n' "{\"type\":\"user_message\",\"content\":\"of day $day\",\"timestamp\":177763$day}" \
+        '{"type":"assistant_message","content":"yes"}' >"$tmp/day.jsonl"
+    "$tool" import "$tmp/days.log" "$tmp/day.jsonl" --location "day$day" >"$tmp/out" 2>&1
+done
+session <<'END'
+== newest_are_those_of_the_last_time
+view $tmp/days.log -n 2 =1> ^1 .*of day 3 =1> ^2 .*yes
+view $tmp/days.log -n 2 --oldest =1> ^3 .*of day 1 =1> ^4 .*yes
+view $tmp/days.log -n 2 --by-store =1> ^5 .*of day 2 =1> ^6 .*yes
+view $tmp/days.log day2 -n 1 =1> yes$
 END
 
 
@@ -174,7 +216,7 @@ sessions $tmp/first.log $tmp/second.log =1> the first$ =1> the second$
 sessions $tmp/first.log => ^2026-05-11 
 sessions $tmp/first.log --since 2026-05-11 => the first
 sessions $tmp/first.log --until 2026-05-12 => the first
-sessions $tmp/first.log --since 2026-05-12 =0> the first
+$ "$tool" sessions $tmp/first.log --since 2026-05-12 2>&1 =0> the first =1> none of 1 sessions
 
 == usage_of_an_agent_takes_the_name_that_it_prints
 usage $tmp/stream.log --by agent => claude-code$

@@ -102,7 +102,7 @@ sessions $log =10> => ^[^ ]+ +[^ ]+ +019e1625
 sessions $log --agent gemini => gemini-cli =2>
 sessions $log --cwd codemie => codemie-code
 sessions $log --grep 'phoenix in back' => start phoenix =1>
-sessions $log --since '2 days ago' =0>
+$ "$tool" sessions $log --since '2 days ago' 2>&1 =1> none of 10 sessions
 $ "$tool" sessions $log >$tmp/all
 sessions $log -n 0 == $tmp/all
 sessions --json $log => "session":"019e1625-.*"agent":"codex".*"output_tokens":374
@@ -536,7 +536,7 @@ session <<'END'
 $ HOME=$tmp/deleted "$tool" sync $past => ^messages   5 new => ^prompts    3 new of 1 deleted session, 0 taken back .* 1 left out that name no session, 1 bad line$
 view $past =8>
 view $past $old_id --json =3> "history":true => "time":1784950606,.*"content":"deleted one" => "content":"read this now"
-sessions $past --json => "session":"22222222.*"agent":"claude-code"
+sessions $past --json => "session":"22222222.*"agent":"claude-code".*"resume":null
 sessions $past => claude-code +p +3 .* deleted one$
 $ HOME=$tmp/deleted "$tool" sync $past --json => "messages":0,.*|"prompts":\{"new":0,"sessions":0,"hidden":0,"unnamed":1,"bad_lines":1\}
 redact $past 6 --apply => erased
@@ -548,6 +548,7 @@ view $past $old_id =4> deleted one|this|written|redacted
 == prompts_leave_when_the_transcript_comes
 sync $past $tmp/deleted/backup => ^messages   2 new, 0 taken back
 sync $past $claude => ^prompts    0 new of 0 deleted sessions, 4 taken back as the transcript came
+sessions $past --json => "session":"22222222.*"resume":"cd /w/p && claude --resume 2222
 view $past $old_id =2>
 sync $past $claude => ^prompts    0 new of 0 deleted sessions, 0 taken back
 
