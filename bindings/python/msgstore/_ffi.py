@@ -11,8 +11,11 @@ import json
 import os
 import pathlib
 import sys
-from typing import Any, Optional
+import threading
+import time
+from typing import Any, Callable, Dict, Optional, TypeVar
 
+_T = TypeVar("_T")
 _NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
 
 
@@ -215,14 +218,100 @@ def _missing(found: NotFoundError, path: Optional[str]) -> MissingFileError:
     return error
 
 
-def open_store(args: dict) -> ctypes.c_void_p:
-    handle = ctypes.c_void_p()
+SLICE_MS = 100  # a wait in the library, so that Ctrl-C and close take effect
+
+
+class Handle:
+    """An open store. Its calls are counted, so that closing it frees it only when none of
+    them runs. ``with handle as pointer`` is a call."""
+
+    def __init__(self, pointer: ctypes.c_void_p, lock_wait: float):
+        self.lock_wait = lock_wait  # seconds, of a call
+        self._pointer: Optional[ctypes.c_void_p] = pointer
+        self._pid = os.getpid()
+        self._closed = self._freed = False
+        self._calls: Dict[int, int] = {}  # of each thread
+        self._idle = threading.Condition()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __enter__(self) -> Optional[ctypes.c_void_p]:
+        if os.getpid() != self._pid:  # a lock may be held by a thread that is not here;
+            return self._pointer      # the library refuses the call
+        thread = threading.get_ident()
+        with self._idle:
+            if self._closed:
+                raise MsgstoreError("E_CLOSED", "the store is closed")
+            self._calls[thread] = self._calls.get(thread, 0) + 1
+        return self._pointer
+
+    def __exit__(self, *_: Any) -> None:
+        if os.getpid() != self._pid:
+            return
+        thread = threading.get_ident()
+        with self._idle:
+            self._calls[thread] -= 1
+            if self._calls[thread] == 0:
+                del self._calls[thread]
+            last = self._take()
+        self._free(last)
+
+    def _take(self) -> Optional[ctypes.c_void_p]:
+        """Returns what is to be freed now, once. The lock is held."""
+        if not self._closed or self._calls:
+            return None
+        pointer, self._pointer = self._pointer, None
+        return pointer
+
+    def _free(self, pointer: Optional[ctypes.c_void_p]) -> None:
+        if pointer is None:
+            return
+        _lib.ms_close(pointer)
+        with self._idle:
+            self._freed = True
+            self._idle.notify_all()
+
+    def close(self) -> None:
+        """Refuses new calls, waits for those of other threads, and frees the store. If
+        the wait is interrupted, or this thread is amid a call itself (a signal handler),
+        the last call frees it."""
+        if os.getpid() != self._pid:
+            return
+        thread = threading.get_ident()
+        with self._idle:
+            self._closed = True
+            pointer = self._take()
+            while pointer is None and not self._freed and thread not in self._calls:
+                self._idle.wait(SLICE_MS / 1000)
+        self._free(pointer)
+
+
+def _waiting(seconds: float, run: Callable[[], _T]) -> _T:
+    """Runs what waits for a lock for up to SLICE_MS until it has it, or time is up. A
+    call that was refused as busy has changed nothing."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return run()
+        except BusyError:
+            if time.monotonic() >= deadline:
+                raise
+
+
+def open_store(args: Dict[str, Any]) -> Handle:
+    pointer = ctypes.c_void_p()
+    wait_ms = args.get("lock_wait_ms") or (1000 if args.get("shared") else 0)
+    if wait_ms > SLICE_MS:
+        args = {**args, "lock_wait_ms": SLICE_MS}
     text = encode(args)
+    seconds = (wait_ms - SLICE_MS) / 1000
     try:
-        _run(_open, ctypes.byref(handle), text, len(text))
+        _waiting(seconds, lambda: _run(_open, ctypes.byref(pointer), text, len(text)))
     except NotFoundError as found:
         raise _missing(found, args.get("path")) from None
-    return handle
+    return Handle(pointer, seconds if args.get("shared") else 0)
 
 
 def verify(path: str) -> Any:
@@ -232,12 +321,16 @@ def verify(path: str) -> Any:
         raise _missing(found, path) from None
 
 
-def close(handle: ctypes.c_void_p) -> None:
-    _lib.ms_close(handle)
-
-
-def call(name: str, handle: Optional[ctypes.c_void_p], args: dict, body: bytes = b"",
+def call(name: str, handle: Optional[Handle], args: dict, body: bytes = b"",
          parse: bool = True) -> Any:
     text = encode(args)
-    return _run(_call, handle, name.encode(), text, len(text), body, len(body),
-                parse=parse)
+    if handle is None:
+        return _run(_call, None, name.encode(), text, len(text), body, len(body),
+                    parse=parse)
+
+    def run() -> Any:
+        with handle as pointer:
+            return _run(_call, pointer, name.encode(), text, len(text), body, len(body),
+                        parse=parse)
+
+    return run() if handle.lock_wait <= 0 else _waiting(handle.lock_wait, run)

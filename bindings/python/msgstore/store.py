@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import threading
+import time
 import warnings
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union)
 
@@ -132,14 +133,11 @@ def _given(**arguments: Any) -> Dict[str, Any]:
 class Store:
     """A message store: a log file, or an arena in memory. Use :func:`msgstore.open`.
 
-    Any thread may call it, but for :meth:`close`, which needs the store alone. Calls
-    release Python's lock.
+    Any thread may call it, and close it. Calls release Python's lock.
     """
 
-    def __init__(self, handle: Any, path: Optional[str]):
+    def __init__(self, handle: _ffi.Handle, path: Optional[str]):
         self._handle = handle
-        self._pid = os.getpid()
-        self._closing = threading.Lock()
         self.path = path
 
     # ---- Life.
@@ -151,7 +149,7 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._handle is None else "open"
+        state = "closed" if self._handle.closed else "open"
         return f"<msgstore.Store {self.path or 'in memory'!r}, {state}>"
 
     def __del__(self) -> None:
@@ -161,18 +159,19 @@ class Store:
             pass
 
     def close(self) -> None:
-        """Makes the appends of this handle durable, and closes it. Twice is fine."""
-        with self._closing:
-            handle, self._handle = self._handle, None
-        if handle is not None and self._pid == os.getpid():
-            _ffi.close(handle)
+        """Makes the appends of this handle durable, and closes it. Twice is fine.
+
+        It waits for the calls of other threads, also of tasks that were cancelled, whose
+        threads go on; later calls fail with E_CLOSED. A child process of fork leaves the
+        store to its parent."""
+        self._handle.close()
 
     def __reduce__(self) -> Any:  # a copy would close the handle of the original
         raise TypeError("a Store cannot be copied or pickled; open its path again")
 
     @property
-    def _open(self) -> Any:
-        if self._handle is None:
+    def _open(self) -> _ffi.Handle:
+        if self._handle.closed:
             raise MsgstoreError("E_CLOSED", "the store is closed")
         return self._handle
 
@@ -494,9 +493,42 @@ class Store:
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
         """Waits for a message after that number, also of another process. Returns the last
         number of the store; after a timeout it may be the same."""
-        milliseconds = int(min(timeout * 1000, 2**32 - 1))  # 49 days
-        args = {"after_seq": after_seq, "timeout_ms": milliseconds}
-        return _ffi.call("wait", self._open, args)["last_seq"]
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(deadline - time.monotonic(), 0) * 1000
+            args = {"after_seq": after_seq, "timeout_ms": int(min(left, _ffi.SLICE_MS))}
+            last: int = _ffi.call("wait", self._open, args)["last_seq"]
+            if last > after_seq or left <= _ffi.SLICE_MS:
+                return last
+
+    # ---- The calls that can wait for a lock, a disk or a message, for asyncio. A
+    # cancelled append may still be stored: its thread goes on.
+
+    async def append_async(self, *args: Any, **options: Any) -> List[int]:
+        """:meth:`append`, in a thread."""
+        return await asyncio.to_thread(self.append, *args, **options)
+
+    async def answer_async(self, *args: Any, **options: Any) -> Dict[str, Any]:
+        """:meth:`answer`, in a thread."""
+        return await asyncio.to_thread(self.answer, *args, **options)
+
+    async def sync_async(self) -> int:
+        """:meth:`sync`, in a thread."""
+        return await asyncio.to_thread(self.sync)
+
+    async def wait_async(self, after_seq: int, timeout: float = 1.0) -> int:
+        """:meth:`wait`; cancelling it ends the wait within 0.1 s."""
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            part = min(max(left, 0), _ffi.SLICE_MS / 1000)
+            last = await asyncio.to_thread(self.wait, after_seq, part)
+            if last > after_seq or left <= part:
+                return last
+
+    async def close_async(self) -> None:
+        """:meth:`close`, in a thread."""
+        await asyncio.to_thread(self.close)
 
 
 def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: str = "create",

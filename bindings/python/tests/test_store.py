@@ -1,14 +1,17 @@
 """The package's own interface: stores, messages, histories, errors."""
 
+import asyncio
 import copy
 import json
 import os
 import pathlib
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -327,6 +330,128 @@ def test_closed_store_refuses(store):
         store.stat()
     assert caught.value.code == "E_CLOSED"
     assert "closed" in repr(store)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_close_waits_for_the_calls_of_other_threads(tmp_path, in_memory):
+    for turn in range(20):
+        path = None if in_memory else tmp_path / f"{turn}.msl"
+        store = msgstore.open(path)
+        store.append([msgstore.user("x" * 100) for _ in range(300)], "l")
+        ready = threading.Barrier(5)
+        ended = []
+
+        def work(call):
+            ready.wait()
+            try:
+                while True:
+                    call()
+            except msgstore.MsgstoreError as error:
+                ended.append(error.code)
+
+        threads = [threading.Thread(target=work, args=(call,)) for call in (
+            lambda: store.query("l"), lambda: list(store.messages("l")),
+            lambda: store.append(msgstore.user("y"), "l"), lambda: store.wait(2**40, 60))]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        time.sleep(.002)
+        store.close()
+        if path is not None:  # the lock is free when close returns
+            msgstore.open(path, mode="write").close()
+        for thread in threads:
+            thread.join()
+        assert ended == ["E_CLOSED"] * 4
+
+
+def test_cancelled_task_survives_close():
+    async def main():
+        with msgstore.open() as store:
+            store.append([msgstore.user("x" * 200) for _ in range(20000)], "l")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(store.query, "l"), .01)
+
+    for _ in range(5):
+        asyncio.run(main())
+
+
+def interrupt_after(seconds, call):
+    """Returns the seconds that a call went on after its Ctrl-C."""
+    timer = threading.Timer(seconds, signal.raise_signal, (signal.SIGINT,))
+    begin = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    return time.monotonic() - begin - seconds
+
+
+def test_every_wait_can_be_interrupted(tmp_path):
+    path = tmp_path / "a.msl"
+    with msgstore.open(path) as holder:
+        assert interrupt_after(.2, lambda: holder.wait(2**40, 30)) < .2
+        other = subprocess.Popen([sys.executable, "-c", f"""
+import msgstore
+try:
+    msgstore.open({str(path)!r}, mode="write", lock_wait_ms=600)
+except msgstore.BusyError:
+    print("busy")
+"""], stdout=subprocess.PIPE)
+        assert other.communicate()[0] == b"busy\n"  # it does wait
+        assert interrupt_after(.2, lambda: msgstore.open(
+            path, mode="write", lock_wait_ms=30000)) < .3
+
+
+def test_lock_is_waited_for_in_full(tmp_path):
+    path = tmp_path / "a.msl"
+    holder = msgstore.open(path)
+    threading.Timer(.5, holder.close).start()
+    msgstore.open(path, mode="write", lock_wait_ms=10000).close()
+
+
+def test_handler_amid_a_call_closes_the_store():
+    store = msgstore.open()
+    before = signal.signal(signal.SIGALRM, lambda *_: store.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, .2)
+        with pytest.raises(msgstore.MsgstoreError) as caught:
+            store.wait(2**40, 30)
+        assert caught.value.code == "E_CLOSED"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_child_of_fork_leaves_the_store_to_its_parent(log):
+    log.append(msgstore.user("a"), "l")
+    child = os.fork()
+    if child == 0:
+        try:
+            with log:
+                log.query("l")
+        except msgstore.MsgstoreError as error:
+            os._exit(0 if error.code == "E_FORKED" else 3)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert log.append(msgstore.user("b"), "l") == [2]
+
+
+def test_waits_of_asyncio(store):
+    async def main():
+        first = await store.append_async(msgstore.user("a"), "l")
+        assert await store.wait_async(0, 5) == 1
+        waiting = asyncio.ensure_future(store.wait_async(1, 30))
+        await asyncio.sleep(.05)
+        await store.append_async([msgstore.user("b"), msgstore.user("c")], "l")
+        assert await waiting == 3
+        assert await store.wait_async(3, .15) == 3
+        begin = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(store.wait_async(3, 30), .1)
+        assert time.monotonic() - begin < 1
+        assert await store.sync_async() == 0  # in memory
+        await store.close_async()
+        return first
+
+    assert asyncio.run(main()) == [1]
 
 
 def test_threads_append_side_by_side(log):
