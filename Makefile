@@ -61,30 +61,20 @@ tool: ## build the command line tool, build/msgstore
 lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other languages
 	@bash tools/lib.sh build/lib
 
-install: tool ## install headers, tool, its manual and completions under PREFIX
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
-	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 msgstore.h bindings/msgstore_ffi.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 build/msgstore $(DESTDIR)$(PREFIX)/bin/msgstore
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	build/msgstore manual >$(DESTDIR)$(PREFIX)/share/man/man1/msgstore.1
-	build/msgstore completion bash \
-	    >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/msgstore
-	build/msgstore completion zsh \
-	    >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_msgstore
-	build/msgstore completion fish \
-	    >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/msgstore.fish
-	version=$$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h); \
-	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@VERSION@|$$version|" tools/msgstore.pc.in \
-	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/msgstore.pc
+install: tool ## install headers, library, tool, its manual and completions under PREFIX
+	@DLL=0 bash tools/lib.sh build/lib >/dev/null
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' bash tools/install.sh install
+
+uninstall: ## remove what install has put under PREFIX
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' bash tools/install.sh uninstall
+
+dist: ## write build/dist: the archive of a release, byte for byte the same anywhere, and its checksums
+	@bash tools/dist.sh
 
 clean: ## remove build/
 	rm -rf build
 
-TYPED = help setup demo test check header torture bench tool lib install clean
+TYPED = help setup demo test check header torture bench tool lib install uninstall dist clean
 
 # make -n runs the lines that call make, too: there a script is only printed.
 RUN = $(if $(findstring n,$(firstword -$(MAKEFLAGS))),echo bash,bash)

@@ -3,17 +3,20 @@
 #
 #   libmsgstore.so.VERSION   and its links; on macOS libmsgstore.dylib
 #   libmsgstore.a
-#   msgstore.dll             where x86_64-w64-mingw32-gcc is installed
-#   msgstore.pc, cmake/      for pkg-config and for find_package(msgstore)
+#   msgstore.dll             where x86_64-w64-mingw32-gcc is installed; not with DLL=0
+#   libmsgstore.pc, cmake/   for pkg-config and for find_package(libmsgstore); the header
+#                            alone is msgstore for both
 #
-# Only the public functions are visible. CC, CFLAGS (-O2), STB_INC as in the Makefile.
+# Only the public functions are visible. Until 1.0 the name that a program records has the
+# minor version (libmsgstore.so.0.2), and so have the symbols, since the interface may
+# change with it. CC, CFLAGS (-O2), STB_INC as in the Makefile.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-build/lib}
 mkdir -p "$out/cmake"
 out=$(cd "$out" && pwd)
 version=$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h)
-major=${version%%.*}
+minor=${version%.*}
 stb=$(sh tools/setup.sh stb)
 [ -n "$stb" ] || { echo "make lib: stb_ds.h is not found (Debian: libstb-dev)" >&2; exit 1; }
 flags="-std=c99 ${CFLAGS:--O2} -DNDEBUG -DMSGSTORE_IMPLEMENTATION $stb"
@@ -32,14 +35,18 @@ cc=${CC:-cc}
         $cc -dynamiclib -install_name "@rpath/libmsgstore.dylib" \
             -o "$out/libmsgstore.dylib" "$out/msgstore.o"
     else
-        $cc -shared -pthread -Wl,-soname,"libmsgstore.so.$major" \
+        echo "MSGSTORE_$minor { global: ms_*; local: *; };" >"$out/symbols"
+        $cc -shared -pthread -Wl,-soname,"libmsgstore.so.$minor" \
+            -Wl,--version-script="$out/symbols" \
             -o "$out/libmsgstore.so.$version" "$out/msgstore.o"
-        ln -sf "libmsgstore.so.$version" "$out/libmsgstore.so.$major"
-        ln -sf "libmsgstore.so.$major" "$out/libmsgstore.so"
+        ln -sf "libmsgstore.so.$version" "$out/libmsgstore.so.$minor"
+        ln -sf "libmsgstore.so.$minor" "$out/libmsgstore.so"
     fi
-    rm -f "$out/msgstore.o"
+    rm -f "$out/msgstore.o" "$out/symbols"
     mingw=x86_64-w64-mingw32-gcc
-    if command -v $mingw >/dev/null; then
+    if [ "${DLL:-1}" = 0 ]; then
+        :
+    elif command -v $mingw >/dev/null; then
         $mingw $flags '-DMS_API=extern __declspec(dllexport)' -shared -static-libgcc \
             -x c $source -o "$out/msgstore.dll" -Wl,--out-implib,"$out/msgstore.dll.a"
     else
@@ -47,44 +54,39 @@ cc=${CC:-cc}
     fi
 }
 
-cat >"$out/msgstore.pc" <<PC
-prefix=$out
-libdir=\${prefix}
-includedir=$PWD
+sed -e "s|^prefix=.*|prefix=$out|" -e 's|{prefix}/lib|{prefix}|' \
+    -e "s|^includedir=.*|includedir=$PWD|" -e 's|^Cflags: .*|& -I${includedir}/bindings|' \
+    -e "s|@VERSION@|$version|" tools/libmsgstore.pc.in >"$out/libmsgstore.pc"
 
-Name: msgstore
-Description: message store for agent programs, as a library
-Version: $version
-Cflags: -I\${includedir} -I\${includedir}/bindings
-Libs: -L\${libdir} -lmsgstore -pthread
-PC
-
-cat >"$out/cmake/msgstore-config.cmake" <<'CMAKE'
-# find_package(msgstore CONFIG) defines msgstore::shared and msgstore::static.
-get_filename_component(_msgstore_lib "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/include-folder" _msgstore_include LIMIT_COUNT 1)
+cat >"$out/cmake/libmsgstore-config.cmake" <<'CMAKE'
+# find_package(libmsgstore CONFIG) defines libmsgstore::shared and libmsgstore::static.
+# Installed it stands in lib/cmake/libmsgstore, in the folder of the build in cmake/.
+get_filename_component(_lib "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/include-folder")
+    file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/include-folder" _include)
+else()
+    get_filename_component(_lib "${_lib}/.." ABSOLUTE)
+    get_filename_component(_include "${_lib}/../include" ABSOLUTE)
+endif()
 find_package(Threads REQUIRED)
 foreach(_kind shared static)
     string(TOUPPER ${_kind} _upper)
-    if(NOT TARGET msgstore::${_kind})
-        add_library(msgstore::${_kind} ${_upper} IMPORTED)
-        set_target_properties(msgstore::${_kind} PROPERTIES
-            INTERFACE_INCLUDE_DIRECTORIES
-                "${_msgstore_include};${_msgstore_include}/bindings"
+    if(NOT TARGET libmsgstore::${_kind})
+        add_library(libmsgstore::${_kind} ${_upper} IMPORTED)
+        set_target_properties(libmsgstore::${_kind} PROPERTIES
+            INTERFACE_INCLUDE_DIRECTORIES "${_include}"
             INTERFACE_LINK_LIBRARIES Threads::Threads)
     endif()
 endforeach()
 if(APPLE)
-    set_property(TARGET msgstore::shared PROPERTY IMPORTED_LOCATION
-        "${_msgstore_lib}/libmsgstore.dylib")
+    set(_shared libmsgstore.dylib)
 else()
-    set_property(TARGET msgstore::shared PROPERTY IMPORTED_LOCATION
-        "${_msgstore_lib}/libmsgstore.so")
+    set(_shared libmsgstore.so)
 endif()
-set_property(TARGET msgstore::static PROPERTY IMPORTED_LOCATION
-    "${_msgstore_lib}/libmsgstore.a")
+set_property(TARGET libmsgstore::shared PROPERTY IMPORTED_LOCATION "${_lib}/${_shared}")
+set_property(TARGET libmsgstore::static PROPERTY IMPORTED_LOCATION "${_lib}/libmsgstore.a")
 CMAKE
-echo "$PWD" >"$out/cmake/include-folder"
+printf '%s\n' "$PWD" "$PWD/bindings" >"$out/cmake/include-folder"
 echo "built in $out:"
 # shellcheck disable=SC2012
 ls "$out"

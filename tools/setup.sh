@@ -43,7 +43,8 @@ stb_flag()
         echo "-isystem $STB_INC"
         return
     fi
-    for dir in $(pkg-config --cflags-only-I stb 2>/dev/null | sed 's/-I//g') \
+    for dir in "$(cd "$(dirname "$0")/.." && pwd)" \
+        $(pkg-config --cflags-only-I stb 2>/dev/null | sed 's/-I//g') \
         /usr/include/stb /usr/local/include/stb /usr/local/include \
         /opt/homebrew/include/stb; do
         if [ -f "$dir/stb_ds.h" ]; then

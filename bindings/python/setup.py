@@ -1,13 +1,15 @@
 """Builds the shared library from the headers and puts it into the wheel.
 
 The wheel is tagged py3-none-PLATFORM: the library is called with ctypes, so one wheel
-serves every version of Python. A C compiler (CC) and stb_ds.h (Debian: libstb-dev; else
-STB_INC=folder) are needed to build it, not to use it.
+serves every version of Python. The source archive has the headers in csrc/, so that a C
+compiler (CC) is all that its wheel needs. In a checkout csrc/ and LICENSE are copied from
+the project; stb_ds.h comes from STB_INC or from the system (Debian: libstb-dev).
 """
 
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -21,26 +23,35 @@ except ImportError:  # older setuptools
     from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
+CSRC = HERE / "csrc"
+PROJECT = HERE.parent.parent
 NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
+STB = [os.environ.get("STB_INC"), "/usr/include/stb", "/usr/include",
+       "/usr/local/include", "/usr/local/include/stb"]
+COPIES = [
+    (CSRC / "msgstore.h", [PROJECT]),
+    (CSRC / "msgstore_ffi.h", [HERE.parent]),
+    (CSRC / "stb_ds.h", STB),
+    (HERE / "LICENSE", [PROJECT]),
+]
 
 
-def find(name, folders):
-    for folder in folders:
-        if folder and (pathlib.Path(folder) / name).is_file():
-            return str(folder)
-    raise SystemExit(f"{name} was found in none of: {', '.join(map(str, folders))}")
+def vendor():
+    """Copies what the archive needs from the checkout; keeps what is there without one."""
+    for target, folders in COPIES:
+        sources = [pathlib.Path(f) / target.name for f in folders if f]
+        found = next((s for s in sources if s.is_file()), None)
+        if found is not None:
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(found, target)
+        elif not target.is_file():
+            raise SystemExit(f"{target.name} was found in none of: "
+                             f"{', '.join(str(s.parent) for s in sources)}")
 
 
 class Build(build_py):
     def run(self):
         super().run()
-        header = find("msgstore.h", [HERE.parent.parent, HERE / "csrc"])
-        interface = find("msgstore_ffi.h", [HERE.parent, HERE / "csrc"])
-        stb = find(
-            "stb_ds.h",
-            [os.environ.get("STB_INC"), HERE / "csrc", "/usr/include/stb", "/usr/include",
-             "/usr/local/include", "/usr/local/include/stb"],
-        )
         target = pathlib.Path(self.build_lib) / "msgstore"
         target.mkdir(parents=True, exist_ok=True)
         library = target / NAMES.get(sys.platform, "libmsgstore.so")
@@ -48,8 +59,8 @@ class Build(build_py):
             "-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
             "-DNDEBUG", "-DMSGSTORE_IMPLEMENTATION", "-DMSGSTORE_FFI_IMPLEMENTATION",
             "-DMS_API=extern __attribute__((visibility(\"default\")))",
-            "-I", stb, "-include", str(pathlib.Path(header) / "msgstore.h"),
-            "-x", "c", str(pathlib.Path(interface) / "msgstore_ffi.h"), "-o", str(library),
+            "-I", str(CSRC), "-include", str(CSRC / "msgstore.h"),
+            "-x", "c", str(CSRC / "msgstore_ffi.h"), "-o", str(library),
         ]
         subprocess.run(command, check=True)
 
@@ -68,4 +79,5 @@ class Binary(Distribution):
         return True
 
 
+vendor()
 setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Binary)

@@ -15,6 +15,7 @@ rm -rf "$work/try" "$work/prefix"
 mkdir -p "$work"
 passed=0 failed=0 skipped=0
 stb=$(sh tools/setup.sh stb)
+minor=$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)\..*".*/\1/p' msgstore.h)
 export CC=${CC:-cc}
 
 # pip_tool COMMAND PACKAGE: is the command there, after an attempt to install it?
@@ -136,8 +137,18 @@ try_pkg_config()
     make -C "$root" install PREFIX="$PWD/prefix"
     export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig
     # shellcheck disable=SC2046,SC2086
-    $CC -o app consumer.c $(pkg-config --cflags --libs msgstore) $stb
-    ./app
+    $CC -o header consumer.c $(pkg-config --cflags --libs msgstore) $stb
+    ./header
+    # shellcheck disable=SC2046
+    $CC -DMSGSTORE_LINKED -o linked consumer.c $(pkg-config --cflags --libs libmsgstore)
+    LD_LIBRARY_PATH=$PWD/prefix/lib ./linked
+    cmake_lists "find_package(libmsgstore CONFIG REQUIRED)
+add_compile_definitions(MSGSTORE_LINKED)" libmsgstore::shared
+    cmake_build -DCMAKE_PREFIX_PATH="$PWD/prefix"
+    prefix/bin/msgstore --version
+    make -C "$root" uninstall PREFIX="$PWD/prefix"
+    [ ! -e prefix ]
+    ./header
 }
 
 try_library()
@@ -145,14 +156,18 @@ try_library()
     bash "$root/tools/lib.sh" "$PWD/lib"
     export PKG_CONFIG_PATH=$PWD/lib
     # shellcheck disable=SC2046
-    $CC -DMSGSTORE_LINKED -o app consumer.c $(pkg-config --cflags --libs msgstore)
+    $CC -DMSGSTORE_LINKED -o app consumer.c $(pkg-config --cflags --libs libmsgstore)
     LD_LIBRARY_PATH=$PWD/lib ./app
-    [ "$(LD_LIBRARY_PATH=$PWD/lib ldd app | grep -c 'libmsgstore.so.0')" = 1 ]
+    [ "$(LD_LIBRARY_PATH=$PWD/lib ldd app | grep -c "libmsgstore.so.$minor")" = 1 ]
+    # Nothing but the interface is visible, and all of it has the version.
+    [ "$(nm -D --defined-only "lib/libmsgstore.so.$minor" | grep -c "ms_.*@@MSGSTORE_$minor$")" -gt 100 ]
+    [ "$(nm -D --defined-only "lib/libmsgstore.so.$minor" |
+        grep -cv -e "@@MSGSTORE_$minor$" -e " A MSGSTORE_$minor$")" = 0 ]
     for kind in shared static; do
-        cmake_lists "find_package(msgstore CONFIG REQUIRED)
-add_compile_definitions(MSGSTORE_LINKED)" "msgstore::$kind"
+        cmake_lists "find_package(libmsgstore CONFIG REQUIRED)
+add_compile_definitions(MSGSTORE_LINKED)" "libmsgstore::$kind"
         rm -rf build
-        cmake_build -Dmsgstore_DIR="$PWD/lib/cmake"
+        cmake_build -Dlibmsgstore_DIR="$PWD/lib/cmake"
     done
 }
 
@@ -233,7 +248,31 @@ try_single()
     ./app
 }
 
+# The archive of a release, made twice in two copies, is the same; it needs nothing but a
+# compiler, no stb_ds.h of the machine either.
+try_dist()
+{
+    local copy
+    for copy in one two; do
+        git clone -q "$root" $copy
+        (umask 0$([ $copy = one ] && echo 02 || echo 77) && cd $copy && bash tools/dist.sh)
+        sleep 1
+    done
+    cmp one/build/dist/msgstore-*.tar.gz two/build/dist/msgstore-*.tar.gz
+    (cd one/build/dist && sha256sum -c SHA256SUMS)
+    tar xzf one/build/dist/msgstore-*.tar.gz
+    python3 -m json.tool msgstore-*/msgstore.spdx.json >/dev/null
+    cd msgstore-*/
+    [ -n "$(sed -n 's/.*"checksumValue": "\(.*\)".*/\1  stb_ds.h/p' msgstore.spdx.json |
+        tail -n 1 | sha256sum -c)" ]
+    $CC -std=c99 -I. -Ibindings -pthread -o ../app ../consumer.c # stb_ds.h stands beside
+    cmake -S . -B ../cmake
+    cd ..
+    ./app
+}
+
 needs apt cmake cmake cmake_subdirectory cmake_fetchcontent cmake_find_package library
+needs apt cmake cmake dist
 consumer pkg_config
 consumer single
 needs apt musl-gcc musl-tools static

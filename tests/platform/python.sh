@@ -23,25 +23,29 @@ command -v "$python" >/dev/null || skip "there is no $python"
 "$python" -c 'import venv, ensurepip' 2>/dev/null ||
     skip "$python has no venv (Debian: python3-venv)"
 
-# The wheel, from a copy: building leaves files beside its sources.
-rm -rf build/python/wheel build/python/source
+# The source archive, from a copy (building leaves files beside its sources), and the wheel
+# from the archive, as a user gets it.
+rm -rf build/python/wheel build/python/source build/python/dist
 mkdir -p build/python/wheel build/python/source/csrc
 cp -R "$package/." build/python/source/
 rm -rf build/python/source/build build/python/source/*.egg-info
 cp msgstore.h bindings/msgstore_ffi.h build/python/source/csrc/
+cp LICENSE build/python/source/
 "$python" -m venv "$venv" || skip "a virtual environment cannot be made"
 pip="$venv/bin/pip --disable-pip-version-check --quiet"
 stb=$(sh tools/setup.sh stb)
 echo "installing into $venv: pip, setuptools, wheel and what $package/requirements-test.txt names"
-$pip install setuptools wheel || skip "pip reaches no registry"
-if ! STB_INC="${stb#-isystem }" $pip wheel --no-deps --no-build-isolation \
-    -w build/python/wheel build/python/source; then
-    echo "FAIL the wheel does not build"
+$pip install 'setuptools>=77' wheel || skip "pip reaches no registry"
+if ! (cd build/python/source && STB_INC="${stb#-isystem }" \
+    "../../../$venv/bin/python" setup.py -q sdist -d ../dist) || ! rm -r build/python/source ||
+    ! $pip wheel --no-deps --no-build-isolation -w build/python/wheel build/python/dist/*.tar.gz
+then
+    echo "FAIL the wheel does not build from the source archive"
     echo "0 passed, 1 failed"
     exit 1
 fi
 wheel=$(echo build/python/wheel/msgstore-*.whl)
-echo "wheel: ${wheel##*/}"
+echo "wheel: ${wheel##*/}, from $(cd build/python/dist && echo *.tar.gz)"
 $pip install --force-reinstall --no-deps "$wheel" || exit 1
 while read -r name; do
     case $name in '#'* | '') continue ;; esac
@@ -99,6 +103,16 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
     else
         cat "$out.mypy"
         echo "1 failed (mypy)" | tee -a "$out"
+    fi
+    typed=$here/$package/tests/typed
+    "$here/$venv/bin/python" -m mypy --strict --cache-dir="$here/build/python/mypy" \
+        "$typed/runner.py" "$typed/wrong.py" >"$out.mypy" 2>&1
+    if [ "$(grep -c '^[^ ]*wrong.py:.* error: ' "$out.mypy")" = 3 ] &&
+        grep -q '^Found 3 errors in 1 file' "$out.mypy"; then
+        echo "1 passed (a user's program, mypy --strict)" | tee -a "$out"
+    else
+        cat "$out.mypy"
+        echo "1 failed (a user's program, mypy --strict)" | tee -a "$out"
     fi
 fi
 if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"; fi

@@ -11,6 +11,7 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequ
 
 from . import _ffi
 from ._ffi import ArgumentError, MsgstoreError
+from .words import Cache, Format, Mode, Provider, Sync, Thinking, View
 
 PAGE = 500  # messages in one read of an iteration
 
@@ -178,7 +179,7 @@ class Store:
     # ---- Appending.
 
     def append(self, messages: Union[Mapping[str, Any], Iterable[Mapping[str, Any]]],
-               location: Optional[str] = None, *, format: str = "framework",
+               location: Optional[str] = None, *, format: Format = "framework",
                lenient: bool = False, expect_seq: Optional[int] = None) -> List[int]:
         """Appends one message or several, all or none, and returns their numbers.
 
@@ -198,7 +199,7 @@ class Store:
         body = _ffi.encode(messages if isinstance(messages, list) else list(messages))
         return _ffi.call("append", self._open, args, body)["seqs"]
 
-    def answer(self, body: Any, provider: str, location: str, *,
+    def answer(self, body: Any, provider: Provider, location: str, *,
                agent_key: Optional[str] = None, text_type: Optional[str] = None,
                sent: Optional[str] = None) -> Dict[str, Any]:
         """Stores the answer of a provider: the body of its response, as bytes, text, dict
@@ -219,13 +220,13 @@ class Store:
     # ---- Reading.
 
     def query(self, location: Optional[str] = None, *,
-              views: Optional[Sequence[str]] = None,
+              views: Optional[Sequence[View]] = None,
               types: Optional[Sequence[str]] = None, agent_key: Optional[str] = None,
               agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
               since: Optional[float] = None, until: Optional[float] = None,
               after_seq: Optional[int] = None, before_seq: Optional[int] = None,
               limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
-              by_time: bool = False, format: str = "framework") -> History:
+              by_time: bool = False, format: Format = "framework") -> History:
         """Returns one page of messages. ``limit`` keeps the newest n, oldest first; 0
         keeps all.
 
@@ -281,7 +282,7 @@ class Store:
                 global_limit: Optional[int] = None, limit: Optional[int] = None,
                 scope: Optional[str] = None, turns: Optional[int] = None,
                 phase: Optional[int] = None, previous_phase: Optional[int] = None,
-                format: str = "framework") -> History:
+                format: Format = "framework") -> History:
         """Returns the history of an agent: conversation, own steps, its team's, broadcasts.
 
         The blocks follow one another, each with a limit of its own. A ``timeline`` is
@@ -297,13 +298,13 @@ class Store:
             args["format"] = format
         return _history(_ffi.call("history", self._open, args))
 
-    def request(self, location: str, provider: str, *, model: Optional[str] = None,
+    def request(self, location: str, provider: Provider, *, model: Optional[str] = None,
                 system: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
                 agent_key: Optional[str] = None, subordinates: Sequence[str] = (),
                 newest: Optional[int] = None, budget: Optional[int] = None,
-                thinking: Union[bool, str] = False, text_type: Optional[str] = None,
+                thinking: Union[bool, Thinking] = False, text_type: Optional[str] = None,
                 compact_at: Optional[int] = None, full: bool = False,
-                cache: Optional[str] = None, cache_key: Optional[str] = None,
+                cache: Optional[Cache] = None, cache_key: Optional[str] = None,
                 previous: bool = False, **extra: Any) -> Request:
         """Returns the body of the next request: a history that the provider accepts.
 
@@ -330,13 +331,13 @@ class Store:
                              text_type=text_type, compact_at=compact_at, full=full,
                              cache=cache, cache_key=cache_key, previous=previous, **extra)
 
-    def _request(self, op: str, more: Dict[str, Any], location: str, provider: str, *,
+    def _request(self, op: str, more: Dict[str, Any], location: str, provider: Provider, *,
                  model: Optional[str] = None, system: Optional[str] = None,
                  tools: Optional[Sequence[Any]] = None, agent_key: Optional[str] = None,
                  subordinates: Sequence[str] = (), newest: Optional[int] = None,
-                 budget: Optional[int] = None, thinking: Union[bool, str] = False,
+                 budget: Optional[int] = None, thinking: Union[bool, Thinking] = False,
                  text_type: Optional[str] = None, compact_at: Optional[int] = None,
-                 full: bool = False, cache: Optional[str] = None,
+                 full: bool = False, cache: Optional[Cache] = None,
                  cache_key: Optional[str] = None, previous: bool = False,
                  **extra: Any) -> Any:
         args = _given(location=location, provider=provider, model=model, system=system,
@@ -361,7 +362,7 @@ class Store:
         body.report = result.get("report", {})
         return body
 
-    def compact_plan(self, location: str, provider: str, keep: int,
+    def compact_plan(self, location: str, provider: Provider, keep: int,
                      **options: Any) -> Dict[str, Any]:
         """Returns what a compaction would cover that leaves the newest messages of at most
         ``keep`` tokens; ``options`` are those of ``request``. Changes nothing.
@@ -371,7 +372,7 @@ class Store:
         """
         return self._request("compact_plan", {"keep": keep}, location, provider, **options)
 
-    def compact_request(self, location: str, provider: str, upto: int, *,
+    def compact_request(self, location: str, provider: Provider, upto: int, *,
                         prompt: Optional[str] = None, **options: Any) -> Request:
         """Returns the body of the request for the summary: the messages up to ``upto``, a
         number of a plan, and the prompt. Without one it is the library's, with "" the
@@ -380,7 +381,7 @@ class Store:
         more = {"upto": upto, "prompt": prompt}
         return self._request("compact_request", more, location, provider, **options)
 
-    def compact(self, location: str, provider: str, upto: int, *, body: Any = None,
+    def compact(self, location: str, provider: Provider, upto: int, *, body: Any = None,
                 summary: Optional[str] = None, items: Optional[Sequence[Any]] = None,
                 model: Optional[str] = None, agent_key: Optional[str] = None,
                 for_all: bool = False, cause: Optional[str] = None,
@@ -434,7 +435,7 @@ class Store:
         return _ffi.call(op, self._open, arguments)
 
     def amend(self, seq: int, message: Mapping[str, Any], *,
-              format: str = "framework") -> None:
+              format: Format = "framework") -> None:
         """Replaces a message. Its number and place stay."""
         self._change("amend", seq=seq, message=message, format=format)
 
@@ -461,8 +462,12 @@ class Store:
     def facts(self, location: str, /, **facts: Any) -> Dict[str, Any]:
         """Sets the facts that are named (None removes one) and returns all of them."""
         if facts:
-            self._change("set_facts", location=location, value=facts)
+            self.facts_set(location, facts)
         return _ffi.call("facts", self._open, {"location": location})
+
+    def facts_set(self, location: str, facts: Mapping[str, Any]) -> None:
+        """Sets facts of any names (None removes one). It reads none."""
+        self._change("set_facts", location=location, value=dict(facts))
 
     # ---- Listings, figures, waiting.
 
@@ -531,8 +536,8 @@ class Store:
         await asyncio.to_thread(self.close)
 
 
-def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: str = "create",
-         sync: str = "none", shared: bool = False, sync_ms: Optional[int] = None,
+def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: Mode = "create",
+         sync: Sync = "none", shared: bool = False, sync_ms: Optional[int] = None,
          lock_wait_ms: Optional[int] = None, keep_unset_times: bool = False) -> Store:
     """Opens a log file, or without a path a store in memory.
 

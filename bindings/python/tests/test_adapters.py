@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import os
 
 import pytest
 
@@ -583,6 +584,64 @@ def test_adk_sessions(store):
         assert again.events == [] and again.state == {"user:n": 2, "app:z": None}
 
     run(walk())
+
+
+def test_adk_grows_with_what_changes(log):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(log)
+
+        async def grown(count, step):
+            before = os.path.getsize(log.path)
+            for n in range(count):
+                await step(n)
+            return os.path.getsize(log.path) - before
+
+        def create(n):
+            return service.create_session(app_name="a", user_id="u")
+
+        first, second = await grown(200, create), await grown(200, create)
+        assert 0 < first + second < 400 * 1000
+        listed = await service.list_sessions(app_name="a", user_id="u")
+        assert len(listed.sessions) == 400
+        big = await service.create_session(app_name="b", user_id="u",
+                                           state={"doc": "x" * 20000})
+        more = await grown(50, lambda n: service.append_event(big, Event(
+            author="a", actions=EventActions(state_delta={"n": n}))))
+        assert more < 50 * 2000  # without the 20 kB that did not change
+        got = await service.get_session(app_name="b", user_id="u", session_id=big.id)
+        assert got.state == {"doc": "x" * 20000, "n": 49}
+
+    asyncio.run(main())
+
+
+def test_adk_reads_the_facts_of_0_2(store):
+    pytest.importorskip("google.adk")
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        store.facts_set('adk["a", "u", "s"]', {"created": 1.0, "updated": 2.0,
+                                               "state": {"k": 1, "none": None}})
+        store.facts_set('adk-state["a", null]', {"sessions": {"u": ["s"]},
+                                                 "state": {"z": 3}})
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert got.state == {"k": 1, "none": None, "app:z": 3}
+        assert got.last_update_time == 2.0
+        await service.create_session(app_name="a", user_id="u", session_id="t",
+                                     state={"app:z": 4, "k": None})
+        listed = await service.list_sessions(app_name="a")
+        assert sorted((s.id, s.state.get("k"), s.state["app:z"])
+                      for s in listed.sessions) == [("s", 1, 4), ("t", None, 4)]
+        await service.delete_session(app_name="a", user_id="u", session_id="s")
+        listed = await service.list_sessions(app_name="a")
+        assert [s.id for s in listed.sessions] == ["t"]
+
+    asyncio.run(main())
 
 
 def test_adk_sessions_and_states_are_all_kept_when_calls_run_at_once(store):

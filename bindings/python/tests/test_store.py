@@ -12,10 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+import typing
 
 import pytest
 
 import msgstore
+from msgstore import words
 
 
 def test_append_returns_rising_numbers(store):
@@ -321,6 +323,23 @@ def test_open_of_a_missing_log_says_which(tmp_path):
     with pytest.raises(msgstore.NotFoundError) as caught:
         msgstore.open(tmp_path / "none.msl", mode="write")
     assert "none.msl" in str(caught.value)
+
+
+def test_words_of_types_are_those_of_the_library(store, tmp_path):
+    calls = {
+        words.Mode: lambda word: msgstore.open(tmp_path / "a", mode=word),
+        words.Sync: lambda word: msgstore.open(tmp_path / "a", sync=word),
+        words.View: lambda word: store.query("l", views=[word]),
+        words.Format: lambda word: store.query("l", format=word),
+        words.Provider: lambda word: store.request("l", word),
+        words.Cache: lambda word: store.request("l", "openai", cache=word),
+        words.Thinking: lambda word: store.request("l", "openai", thinking=word),
+    }
+    for type_, call in calls.items():
+        with pytest.raises(msgstore.ArgumentError) as caught:
+            call("bogus")
+        assert sorted(caught.value.message.split("expected: ")[1].split()) == sorted(
+            typing.get_args(type_))
 
 
 def test_closed_store_refuses(store):

@@ -1,8 +1,9 @@
 """Sessions of Google's Agent Development Kit over a store.
 
 A session is a location; its events are messages. The states of app and user are facts of
-locations of their own, those of a session the facts of its location. A deleted session's
-events are hidden.
+locations of their own, those of a session the facts of its location: each key of a state
+is one, so that a change costs what it changes. The sessions of an app are the facts of a
+location, too. A deleted session's events are hidden.
 
 A state is read, changed and written under the lock of its service: let one service at a
 time use a store.
@@ -15,7 +16,7 @@ import json
 import threading
 import time
 import uuid
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
@@ -36,6 +37,21 @@ def _location(app_name: str, user_id: str, session_id: str) -> str:
 
 def _scope(app_name: str, user_id: Optional[str] = None) -> str:
     return "adk-state" + json.dumps([app_name, user_id], ensure_ascii=False)
+
+
+def _sessions(app_name: str) -> str:
+    return "adk-sessions" + json.dumps([app_name], ensure_ascii=False)
+
+
+_KEY = "state:"  # before a key of a state; a value is in a list, since None removes a fact
+
+
+def _state_of(facts: Dict[str, Any]) -> Dict[str, Any]:
+    """Returns the state that facts have; before 0.3 it was one fact."""
+    state = dict(facts.get("state") or {})
+    state.update((key[len(_KEY):], value[0]) for key, value in facts.items()
+                 if key.startswith(_KEY))
+    return state
 
 
 def _messages(event: Event) -> List[Message]:
@@ -65,6 +81,7 @@ class MsgstoreSessionService(BaseSessionService):
     def __init__(self, store: Store):
         self.store = store_of(store)
         self._changing = threading.Lock()
+        self._known: Set[str] = set()  # locations of sessions that are there
 
     # ---- State.
 
@@ -82,24 +99,22 @@ class MsgstoreSessionService(BaseSessionService):
     def _facts(self, location: str) -> Dict[str, Any]:
         return self.store.facts(location)
 
-    def _set(self, location: str, member: str, values: Dict[str, Any]) -> None:
-        """Sets values of a state. It is one fact, since a fact of None would be removed."""
+    def _set(self, location: str, values: Dict[str, Any]) -> None:
         if values:
-            state = self._facts(location).get(member) or {}
-            state.update(values)
-            self.store.facts(location, **{member: state})
+            facts = {_KEY + key: [value] for key, value in values.items()}
+            self.store.facts_set(location, facts)
 
     def _apply(self, app: str, user: str, session: str, delta: Dict[str, Any]) -> None:
         parts = self._split(delta)
-        self._set(_scope(app), "state", parts["app"])
-        self._set(_scope(app, user), "state", parts["user"])
-        self._set(_location(app, user, session), "state", parts["session"])
+        self._set(_scope(app), parts["app"])
+        self._set(_scope(app, user), parts["user"])
+        self._set(_location(app, user, session), parts["session"])
 
     def _state(self, app: str, user: str, own: Dict[str, Any]) -> Dict[str, Any]:
         state = dict(own)
-        for key, value in (self._facts(_scope(app)).get("state") or {}).items():
+        for key, value in _state_of(self._facts(_scope(app))).items():
             state[State.APP_PREFIX + key] = value
-        for key, value in (self._facts(_scope(app, user)).get("state") or {}).items():
+        for key, value in _state_of(self._facts(_scope(app, user))).items():
             state[State.USER_PREFIX + key] = value
         return state
 
@@ -107,25 +122,39 @@ class MsgstoreSessionService(BaseSessionService):
 
     def _session(self, app: str, user: str, session: str,
                  events: List[Event]) -> Optional[Session]:
-        facts = self._facts(_location(app, user, session))
+        location = _location(app, user, session)
+        facts = self._facts(location)
         if "created" not in facts:
             return None
+        newest = [m.get("timestamp") for m in self.store.query(location, limit=1)]
+        updated = newest[0] if newest else facts.get("updated")
         return Session(id=session, app_name=app, user_id=user, events=events,
-                       state=self._state(app, user, facts.get("state") or {}),
-                       last_update_time=facts.get("updated") or facts["created"])
+                       state=self._state(app, user, _state_of(facts)),
+                       last_update_time=updated or facts["created"])
 
     def _index(self, app: str) -> Dict[str, List[str]]:
-        return self._facts(_scope(app)).get("sessions") or {}
+        index: Dict[str, List[str]] = {}
+        for user, sessions in (self._facts(_scope(app)).get("sessions") or {}).items():
+            index[user] = list(sessions)  # before 0.3
+        for name in self._facts(_sessions(app)):
+            user, session = json.loads(name)
+            index.setdefault(user, []).append(session)
+        return index
+
+    def _is_there(self, location: str) -> bool:
+        if location not in self._known and "created" in self._facts(location):
+            self._known.add(location)
+        return location in self._known
 
     def _create(self, app: str, user: str, state: Dict[str, Any], session: str) -> Session:
         location = _location(app, user, session)
         with self._changing:
-            if "created" in self._facts(location):
+            if self._is_there(location):
                 raise AlreadyExistsError(f"Session with id {session} already exists.")
-            self.store.facts(location, created=time.time(), state={})
-            index = self._index(app)
-            index.setdefault(user, []).append(session)
-            self.store.facts(_scope(app), sessions=index)
+            created = time.time()
+            name = json.dumps([user, session], ensure_ascii=False)
+            self.store.facts_set(_sessions(app), {name: created})
+            self.store.facts_set(location, {"created": created})
             self._apply(app, user, session, state)
             made = self._session(app, user, session, [])
         assert made is not None
@@ -171,29 +200,31 @@ class MsgstoreSessionService(BaseSessionService):
     def _delete(self, app: str, user: str, session: str) -> None:
         location = _location(app, user, session)
         with self._changing:
-            index = self._index(app)
-            if session in index.get(user, []):
-                index[user].remove(session)
-                self.store.facts(_scope(app), sessions=index)
+            name = json.dumps([user, session], ensure_ascii=False)
+            self.store.facts_set(_sessions(app), {name: None})
+            old = self._facts(_scope(app)).get("sessions") or {}
+            if session in old.get(user, []):
+                old[user].remove(session)
+                self.store.facts_set(_scope(app), {"sessions": old})
             self.store.rewind(location, 0)
-            self.store.facts(location, created=None, updated=None, state=None)
+            self.store.facts_set(location, dict.fromkeys(self._facts(location)))
+            self._known.discard(location)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         await asyncio.to_thread(self._delete, app_name, user_id, session_id.strip())
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Dict[str, Any]:
         facts = await asyncio.to_thread(self._facts, _scope(app_name, user_id))
-        return facts.get("state") or {}
+        return _state_of(facts)
 
     # ---- Events.
 
     def _append(self, session: Session, event: Event) -> None:
         location = _location(session.app_name, session.user_id, session.id)
         with self._changing:
-            if "created" not in self._facts(location):
+            if not self._is_there(location):
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             self.store.append(_messages(event), location)
-            self.store.facts(location, updated=event.timestamp)
             if event.actions and event.actions.state_delta:
                 self._apply(session.app_name, session.user_id, session.id,
                             event.actions.state_delta)

@@ -80,14 +80,15 @@ class MsgstoreSession:
     def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
                  session_settings: Any = None):
         self.session_id = session_id
-        self.session_settings = SessionSettings().resolve(session_settings)
+        self.session_settings: Optional[SessionSettings] = SessionSettings().resolve(
+            session_settings)
         self.store = store_of(store)
         self.location = location or session_id
         self._lock = threading.Lock()
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
         """Returns all items, or the newest ``limit``, oldest first."""
-        if limit is None:
+        if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         if limit is not None and limit <= 0:
             return []
