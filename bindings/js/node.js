@@ -2,7 +2,8 @@
  * takes the name of the old one. */
 
 import { closeSync, existsSync, fchmodSync, fsyncSync, lstatSync, openSync, readFileSync,
-  readlinkSync, realpathSync, renameSync, statSync, writeSync } from "node:fs";
+  readlinkSync, realpathSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { randomBytes } from "node:crypto";
 import { dirname, resolve } from "node:path";
 import { load, MsgstoreError } from "./msgstore.js";
 
@@ -24,13 +25,23 @@ export function nodeLibrary() {
   return library;
 }
 
+/* Store -> the file that it was read from or saved to: its path, and its stamp then. */
+const known = new WeakMap();
+
+/* Returns what tells whether another save has replaced a file; "" of none. */
+function stampOf(file) {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stat ? [stat.dev, stat.ino, stat.size, stat.mtimeNs].join() : "";
+}
+
 /* Opens a store in memory, or the one in a file; save(store, path) writes it. */
 export async function open(path, options = {}) {
   if (path === undefined) return (await nodeLibrary()).open(options);
   if (path === "") fail("E_ARGUMENT", "the path is empty (without one the store is in memory)");
   if (options.image) fail("E_ARGUMENT", "a store has a path or an image, not both");
-  let image;
+  let image, stamp = "";
   try {
+    stamp = stampOf(path); // before the bytes: of two saves the older stamp conflicts
     image = new Uint8Array(readFileSync(path));
   } catch (error) {
     if (error.code !== "ENOENT") fail("E_IO", `opening '${path}': ${error.message}`, error);
@@ -39,7 +50,10 @@ export async function open(path, options = {}) {
     }
   }
   try {
-    return (await nodeLibrary()).open({ ...options, ...(image?.length ? { image } : {}) });
+    const store = (await nodeLibrary()).open({ ...options,
+      ...(image?.length ? { image } : {}) });
+    known.set(store, { file: resolve(target(path)), stamp });
+    return store;
   } catch (error) {
     if (error.code !== "E_FOREIGN") throw error;
     return fail("E_FOREIGN", `'${path}' is not an image that save() wrote (a log of Python or `
@@ -48,14 +62,56 @@ export async function open(path, options = {}) {
 }
 
 /* Writes the store to a file: the whole file or none, also at a power loss. An existing
- * file keeps its mode; a symbolic link keeps pointing to it. */
-export function save(store, path) {
+ * file keeps its mode; a symbolic link keeps pointing to it. E_CONFLICT: the file is not
+ * the one that this store was opened from or saved to last, so that writing it would lose
+ * what another store has saved; with { replace: true } it is replaced all the same. */
+export function save(store, path, { replace = false } = {}) {
+  let lock;
   try {
-    const file = target(path);
-    write(store.image(), file, existsSync(file) ? statSync(file).mode & 0o777 : 0o600);
+    const file = resolve(target(path)), last = known.get(store);
+    lock = lockOf(file);
+    const stamp = stampOf(file), expected = last?.file === file ? last.stamp : "";
+    if (!replace && stamp !== "" && stamp !== expected) {
+      fail("E_CONFLICT", `saving '${path}': another store has saved it since this one was `
+        + "opened; open it again, or { replace: true }");
+    }
+    write(store.image(), file, stamp ? statSync(file).mode & 0o777 : 0o600);
+    known.set(store, { file, stamp: stampOf(file) });
   } catch (error) {
     if (error instanceof MsgstoreError) throw error;
     fail("E_IO", `saving '${path}': ${error.message}`, error);
+  } finally {
+    if (lock) rmSync(lock, { force: true });
+  }
+}
+
+/* Takes the lock of a file, for up to 10 s. One that a dead process left is taken over. */
+function lockOf(file) {
+  const lock = `${file}.lock`, end = Date.now() + 10000;
+  for (;;) {
+    try {
+      const made = openSync(lock, "wx", 0o600);
+      writeSync(made, `${process.pid}`);
+      closeSync(made);
+      return lock;
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
+    if (isLeft(lock)) rmSync(lock, { force: true });
+    else if (Date.now() > end) fail("E_BUSY", `${lock} is there: another process is saving`);
+    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+  }
+}
+
+/* Returns whether the process that made a lock is dead. */
+function isLeft(lock) {
+  try {
+    const pid = Number(readFileSync(lock, "utf8"));
+    if (pid === 0) return Date.now() - statSync(lock).mtimeMs > 2000; // it wrote no number
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === "ESRCH";
   }
 }
 
@@ -69,16 +125,21 @@ function target(path) {
 }
 
 function write(image, path, mode) {
-  const part = `${path}.part`;
-  const file = openSync(part, "w", 0o600);
+  const part = `${path}.${process.pid}.${randomBytes(4).toString("hex")}.part`;
+  const file = openSync(part, "wx", 0o600);
   try {
-    fchmodSync(file, mode);
-    for (let at = 0; at < image.length;) at += writeSync(file, image, at);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    try {
+      fchmodSync(file, mode);
+      for (let at = 0; at < image.length;) at += writeSync(file, image, at);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(part, path);
+  } catch (error) {
+    rmSync(part, { force: true });
+    throw error;
   }
-  renameSync(part, path);
   const folder = openSync(dirname(path) || ".", "r");
   try {
     fsyncSync(folder);

@@ -1,8 +1,8 @@
 // The package's own interface under Node.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { chmodSync, lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync,
-  writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync,
+  symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -472,6 +472,57 @@ test("save keeps the mode and the symbolic link when the file exists",
     symlinkSync("circle.msi", join(folder, "circle.msi"));
     assert.throws(() => save(store, join(folder, "circle.msi")), { code: "E_IO" });
   }));
+
+test("of two stores on one path the second to save is refused", () => inFolder(async (folder) => {
+  const path = join(folder, "chat.msi");
+  const [one, two] = [await open(path), await open(path)];
+  one.append(user("a"), "l");
+  save(one, path);
+  two.append(user("b"), "l");
+  assert.throws(() => save(two, path), { code: "E_CONFLICT", message: /chat\.msi/ });
+  assert.throws(() => save(two, join(folder, ".", "chat.msi")), { code: "E_CONFLICT" });
+  one.append(user("c"), "l");
+  save(one, path);
+  assert.deepEqual((await open(path)).query("l").map((m) => m.content), ["a", "c"]);
+  save(two, path, { replace: true });
+  assert.throws(() => save(one, path), { code: "E_CONFLICT" });
+  assert.deepEqual((await open(path)).query("l").map((m) => m.content), ["b"]);
+  const other = join(folder, "other.msi");
+  writeFileSync(other, "of somebody else");
+  assert.throws(() => save(two, other), { code: "E_CONFLICT" });
+  assert.equal(readFileSync(other, "utf8"), "of somebody else");
+  writeFileSync(`${path}.lock`, "999999999"); // of a process that died
+  save(two, path);
+  assert.deepEqual(readdirSync(folder).sort(), ["chat.msi", "other.msi"]);
+}));
+
+test("two processes that save one path lose nothing", () => inFolder(async (folder) => {
+  const path = join(folder, "two.msi");
+  const program = `
+    import { open, save, user } from ${JSON.stringify(import.meta.resolve("msgstore/node"))};
+    for (let n = 0; n < 40;) {
+      const store = await open(${JSON.stringify(path)});
+      store.append(user(process.argv[1] + n), "l");
+      try {
+        save(store, ${JSON.stringify(path)});
+        n++;
+      } catch (error) {
+        if (error.code !== "E_CONFLICT") throw error;
+      }
+      store.close();
+    }`;
+  const ended = ["a", "b"].map((name) => new Promise((resolve) => {
+    spawn(process.execPath, ["--input-type=module", "-e", program, name],
+      { stdio: "inherit" }).on("exit", resolve);
+  }));
+  assert.deepEqual(await Promise.all(ended), [0, 0]);
+  const found = (await open(path)).query("l").map((m) => m.content);
+  for (const name of ["a", "b"]) {
+    assert.deepEqual(found.filter((c) => c.startsWith(name)),
+      Array.from({ length: 40 }, (_, n) => `${name}${n}`));
+  }
+  assert.deepEqual(readdirSync(folder), ["two.msi"]);
+}));
 
 test("a note takes any JSON but null", async () => {
   const store = await fresh();
