@@ -64,7 +64,8 @@ lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other
 install: tool ## install headers, tool, its manual and completions under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 msgstore.h bindings/msgstore_ffi.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 msgstore.h bindings/msgstore_ffi.h bindings/cpp/msgstore.hpp \
+	    $(DESTDIR)$(PREFIX)/include
 	install -m 755 build/msgstore $(DESTDIR)$(PREFIX)/bin/msgstore
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions \

@@ -103,6 +103,7 @@ rows_of()
     tests/platform/postgres*) echo :test-postgres ;;
     tests/platform/board*) echo :test-board ;;
     tests/platform/compile/*) echo test_compile ;;
+    bindings/cpp/* | tests/platform/cpp/*) echo cpp ;;
     tests/platform/*) echo ":test-${name%%.*}" ;;
     tests/run/* | tests/*.md | *Makefile | *.md | .ci/* | .gitattributes) echo tree ;;
     tools/join.sh | tools/setup.sh) echo tree ;;
