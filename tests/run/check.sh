@@ -113,6 +113,9 @@ rows_of()
     bindings/msgstore_ffi.h) echo ffi tree ;;
     bindings/python/*) echo :test-python ;;
     bindings/js/*) echo :test-js ;;
+    bindings/rust/*) echo :test-rust ;;
+    bindings/go/*) echo :test-go ;;
+    bindings/vendor.sh) echo :test-rust :test-go ;;
     backends/*) echo tree :test-postgres ;;
     examples/manager.c) echo tree test_manager ;;
     examples/* | docs/*) echo tree ;;
