@@ -395,7 +395,9 @@ func TestCloseBesideCallsInFlight(t *testing.T) {
 				begun.Done()
 				for {
 					var err error
-					if g%2 == 0 {
+					if g < 4 { // in the library when the store is closed
+						_, err = s.Wait(context.Background(), 1<<60)
+					} else if g%2 == 0 {
 						if _, err = s.Append("l", User("x")); err == nil {
 							appended.Add(1)
 						}
@@ -413,6 +415,12 @@ func TestCloseBesideCallsInFlight(t *testing.T) {
 			}()
 		}
 		begun.Wait()
+		for calls := 0; calls < 4; { // at least so many are in the library
+			time.Sleep(time.Millisecond)
+			s.mu.Lock()
+			calls = s.calls
+			s.mu.Unlock()
+		}
 		go s.Close()
 		must(t, s.Close())
 		all.Wait()
