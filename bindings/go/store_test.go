@@ -375,6 +375,25 @@ func TestFortyGoroutinesLoseNothing(t *testing.T) {
 	must(t, s.Close())
 }
 
+// A call that is in the library for a second ends before the store is freed.
+func TestCloseWaitsForACall(t *testing.T) {
+	s, err := Memory()
+	must(t, err)
+	ended := make(chan error)
+	go func() {
+		args := map[string]uint64{"after_seq": 1, "timeout_ms": 1000}
+		ended <- s.Call("wait", args, nil, &struct{}{})
+	}()
+	for calls := 0; calls == 0; {
+		time.Sleep(20 * time.Millisecond)
+		s.mu.Lock()
+		calls = s.calls
+		s.mu.Unlock()
+	}
+	must(t, s.Close())
+	must(t, <-ended)
+}
+
 // Closes a store beside calls of 40 goroutines, MSGSTORE_CLOSES times. Each call succeeds or
 // is refused as closed, and what was appended is in the log.
 func TestCloseBesideCallsInFlight(t *testing.T) {

@@ -93,7 +93,7 @@ echo 'int main(void) { return 0; }' >"$out/try.c"
 if cc -fsanitize=address "$out/try.c" -o "$out/try" 2>/dev/null; then
     MSGSTORE_CLOSES=${GO_CLOSES:-1000} tests "under AddressSanitizer, ${GO_CLOSES:-1000} closes" -asan &&
         control close_does_not_wait 'for s.calls > 0 {' 'for s.calls > 1<<20 {' \
-            TestCloseBesideCallsInFlight -asan
+            TestCloseWaitsForACall -asan
 else
     echo "skip sanitizer: cc has no AddressSanitizer here"
     skipped=$((skipped + 1))
