@@ -56,6 +56,7 @@ trap 'rm -rf "$tmp"' EXIT
 tool=build/msgstore
 put 644 msgstore.h include/msgstore.h
 put 644 bindings/msgstore_ffi.h include/msgstore_ffi.h
+put 644 bindings/cpp/msgstore.hpp include/msgstore.hpp
 put 755 $tool bin/msgstore
 made 644 share/man/man1/msgstore.1 $tool manual
 made 644 share/bash-completion/completions/msgstore $tool completion bash

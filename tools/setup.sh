@@ -11,6 +11,7 @@
 #   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
+#   tools/setup.sh rust    cargo and rustc; go: a go; both with a C compiler and stb_ds.h
 #
 # These install nothing:
 #
@@ -241,6 +242,21 @@ missing_for_board()
     [ -n "$(stb_flag)" ] || echo libstb-dev
 }
 
+# Both may have been installed beside Debian's packages.
+missing_for_rust()
+{
+    missing_for_demo
+    PATH=$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
+    cargo --version >/dev/null 2>&1 || echo cargo
+    rustc --version >/dev/null 2>&1 || echo rustc
+}
+
+missing_for_go()
+{
+    missing_for_demo
+    PATH=$PATH:/usr/local/go/bin go version >/dev/null 2>&1 || echo golang-go
+}
+
 machine=${2:-}
 case ${1:-}:$machine in
 stb:) stb_flag && exit 0 ;;
@@ -250,11 +266,11 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board:) ;;
+demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board: | rust: | go:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
     echo "usage: tools/setup.sh demo|tool|test|setup|check|fuzz|controls|bench|windows|report" >&2
-    echo "       tools/setup.sh postgres|board" >&2
+    echo "       tools/setup.sh postgres|board|rust|go" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
@@ -282,7 +298,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows | report | postgres | board) asked="make test-$target" ;;
+cross | windows | report | postgres | board | rust | go) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

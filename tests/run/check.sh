@@ -103,6 +103,7 @@ rows_of()
     tests/platform/postgres*) echo :test-postgres ;;
     tests/platform/board*) echo :test-board ;;
     tests/platform/compile/*) echo test_compile ;;
+    bindings/cpp/* | tests/platform/cpp/*) echo cpp ;;
     tests/platform/*) echo ":test-${name%%.*}" ;;
     tests/run/* | tests/*.md | *Makefile | *.md | .ci/* | .gitattributes) echo tree ;;
     tools/join.sh | tools/setup.sh) echo tree ;;
@@ -112,6 +113,9 @@ rows_of()
     bindings/msgstore_ffi.h) echo ffi tree ;;
     bindings/python/*) echo :test-python ;;
     bindings/js/*) echo :test-js ;;
+    bindings/rust/*) echo :test-rust ;;
+    bindings/go/*) echo :test-go ;;
+    bindings/vendor.sh) echo :test-rust :test-go ;;
     backends/*) echo tree :test-postgres ;;
     examples/manager.c) echo tree test_manager ;;
     examples/* | docs/*) echo tree ;;

@@ -1,0 +1,3 @@
+module msgstore
+
+go 1.23

@@ -1,0 +1,1 @@
+int other(); /* of other.cpp: appends one message, returns its number */
