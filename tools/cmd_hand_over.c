@@ -50,6 +50,8 @@ const command hand_over_command = {
     "Writes a session as the transcript of another program. Entries are linked anew,\n"
     "and ids of calls made valid. A call without a result gets a made one, and a result\n"
     "without a call gets a call. Thoughts stay out, since the provider of the\n"
-    "other program did not sign them; so do messages of other agents.\n",
+    "other program did not sign them; so do messages of other agents. A message\n"
+    "without a time gets a made date, a millisecond after the one before; without\n"
+    "any time dates begin at the last change of the file. --report counts them.\n",
     true,
 };

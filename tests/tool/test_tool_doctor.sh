@@ -310,6 +310,38 @@ hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
 hand-over --to atif $real/short.jsonl -> 2 no program can resume others
 END
 
+# dates FILE: the times in a transcript, in order.
+dates()
+{
+    grep -o '"timestamp":"[^"]*"' "$1" | cut -d '"' -f 4
+}
+
+line='{"type":"user","uuid":"%s","sessionId":"u"%s,"message":{"role":"user","content":"again"}}\n'
+for i in 1 2 3; do
+    printf "$line" $i '' # the same text each time
+done >"$tmp/undated.jsonl"
+{ cat "$tmp/undated.jsonl"; printf "$line" 4 ',"timestamp":"2026-01-01T10:00:00Z"'
+    printf "$line" 5 ''; } >"$tmp/half.jsonl"
+touch -d 2026-02-03T04:05:06Z "$tmp/undated.jsonl"
+for to in claude-code codex pi sts; do
+    session <<'END'
+== handed_over_session_without_times_has_made_dates_that_sort
+hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +3  messages without a time: their dates are made$
+$ dates $tmp/h.jsonl => ^2026-02-03T04:05:06.000Z$ => ^2026-02-03T04:05:06.002Z$ =0> 1970
+$ dates $tmp/h.jsonl | sort -c
+doctor $tmp/h.jsonl => nothing is wrong
+hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +4  messages without a time: their dates are made$
+$ dates $tmp/h.jsonl => ^2026-01-01T09:59:59.997Z$ => ^2026-01-01T10:00:00.000Z$ => ^2026-01-01T10:00:00.001Z$
+$ dates $tmp/h.jsonl | sort -c
+END
+done
+session <<'END'
+== date_is_the_present_when_the_session_has_no_file
+$ "$tool" hand-over - --to pi <$tmp/undated.jsonl => "timestamp":"20[2-9][0-9]- =0> 1970
+$ "$tool" hand-over --to codex --report $real/short.jsonl 2>&1 => * =0> dates are made
+export --format atif --report $tmp/undated.jsonl => * =0> timestamp
+END
+
 for to in claude-code codex pi sts; do
     provider=openai
     [ $to = claude-code ] && provider=anthropic
