@@ -13,8 +13,8 @@ static int run_hand_over(job *j)
     output out = {stdout, 0};
     new_file file;
     if (o->writer == NULL || !o->writer->resumed) {
-        complain("hand-over --to expects claude-code, codex, pi or sts%s",
-                 o->writer == NULL ? "" : "; no program can resume others: see export");
+        complain("hand-over --to expects claude-code, codex, opencode, gemini-cli, pi or "
+                 "sts%s", o->writer == NULL ? "" : "; no program can resume others: see export");
         return USAGE;
     }
     if (o->output == NULL) {
@@ -30,7 +30,8 @@ static int run_hand_over(job *j)
 }
 
 static const option_row hand_over_rows[] = {
-    {OPT_TO, "the other program: claude-code, codex, pi; sts for the Hugging Face hub"},
+    {OPT_TO, "the other program: claude-code, codex, opencode (for opencode import), "
+             "gemini-cli (for gemini --session-file), pi; sts for the Hugging Face hub"},
     {OPT_OUTPUT, "where to; a file that is there is replaced"},
     {OPT_LOCATION, "the same as SESSION"},
     {OPT_REPORT, "count on standard error what the other format cannot say"},

@@ -15,8 +15,10 @@ enum { CALL_ID_LIMIT = 64, MADE_STEP_NS = 1000000 };
 
 static const char no_result[] = "[the session has no result of this call]";
 
-static const filewriter *const writers[] = {&claude_writer, &codex_writer, &pi_writer,
-                                            &sts_writer, &atif_writer};
+static const filewriter *const writers[] = {
+    &claude_writer, &codex_writer, &opencode_writer, &gemini_writer, &pi_writer,
+    &sts_writer, &atif_writer,
+};
 
 const filewriter *writer_at(size_t index)
 {

@@ -82,7 +82,8 @@ typedef struct filewriter {
     bool sums;                /* it has a form for summaries; else they are system text */
 } filewriter;
 
-extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif_writer;
+extern const filewriter claude_writer, codex_writer, opencode_writer, gemini_writer,
+    pi_writer, sts_writer, atif_writer;
 
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);

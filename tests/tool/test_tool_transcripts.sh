@@ -1098,7 +1098,7 @@ done
 session <<'END'
 == formats_are_listed
 formats => ^claude-code +Claude Code
-formats --json => "name":"gemini-cli".*"writes":false
+formats --json => "name":"copilot-cli".*"writes":false => "name":"gemini-cli".*"writes":true => "name":"opencode".*"writes":true
 
 == completion_knows_commands_options_and_words
 $ complete_in msgstore ses => ^sessions$

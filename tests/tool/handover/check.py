@@ -67,6 +67,22 @@ MESSAGES = [
     ("message_stop", {}),
 ]
 
+CHAT = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "gone on"},
+                  "finish_reason": None}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}},
+]
+CANDIDATE = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "gone on"}]},
+                    "finishReason": "STOP", "index": 0}],
+    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+}
+
+
+def data_lines(events):
+    return "".join("data: %s\n\n" % json.dumps(event) for event in events)
+
 
 class Provider(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -92,6 +108,15 @@ class Provider(BaseHTTPRequestHandler):
             asked.append(json.loads(body))
         except ValueError:
             asked.append({})
+        if "chat/completions" in self.path:
+            head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+            text = data_lines(dict(head, **event) for event in CHAT) + "data: [DONE]\n\n"
+            return self.answer(200, "text/event-stream", text.encode())
+        if "enerateContent" in self.path:
+            stream = "stream" in self.path
+            text = data_lines([CANDIDATE]) if stream else json.dumps(CANDIDATE)
+            kind = "text/event-stream" if stream else "application/json"
+            return self.answer(200, kind, text.encode())
         events = RESPONSES if "responses" in self.path else MESSAGES
         text = "".join("event: %s\ndata: %s\n\n" % (name, json.dumps(dict(data, type=name)))
                        for name, data in events)
@@ -167,6 +192,39 @@ def messages_of(entries):
             elif kind in RESULTS:
                 id, content = (part.get(member) for member in RESULTS[kind])
                 found.append(("result", id, text_of(content)))
+    return found
+
+
+def chat_messages(request):
+    """Returns the messages in a request in the form of chat completions."""
+    found = []
+    for m in request.get("messages", []):
+        if m["role"] == "tool":
+            found.append(("result", m["tool_call_id"], text_of(m["content"])))
+            continue
+        if text_of(m.get("content")):
+            found.append((m["role"], text_of(m["content"])))
+        for call in m.get("tool_calls", []):
+            function = call["function"]
+            found.append(("call", function["name"], arguments_of(function["arguments"]),
+                          call["id"]))
+    return found
+
+
+def gemini_messages(request):
+    found = []
+    for content in request.get("contents", []):
+        for part in content["parts"]:
+            if "functionCall" in part:
+                call = part["functionCall"]
+                found.append(("call", call["name"], arguments_of(call["args"]), call["id"]))
+            elif "functionResponse" in part:
+                said = part["functionResponse"]
+                text = said["response"].get("output", said["response"].get("error"))
+                found.append(("result", said["id"], text))
+            elif "text" in part:
+                role = "assistant" if content["role"] == "model" else "user"
+                found.append((role, part["text"]))
     return found
 
 
@@ -314,6 +372,41 @@ def in_pi(path):
         return {"": messages_of(json.loads(read))}
 
 
+def opencode_program():
+    found = glob.glob(os.path.join(JS, "node_modules/opencode-linux-*/bin/opencode"))
+    return sorted(found)[-1] if found else None
+
+
+def in_opencode(path):
+    with open(path) as file:
+        session = json.load(file)["info"]["id"]
+    with Home() as home:
+        fake = {"npm": "@ai-sdk/openai-compatible", "models": {"m": {"name": "m"}},
+                "options": {"baseURL": URL + "/v1", "apiKey": "none"}}
+        with open(os.path.join(home.work, "opencode.json"), "w") as file:
+            json.dump({"model": "fake/m", "small_model": "fake/m", "autoupdate": False,
+                       "provider": {"fake": fake}}, file)
+        home.env.update(OPENCODE_DISABLE_MODELS_FETCH="1", OPENCODE_DISABLE_AUTOUPDATE="1")
+        asked.clear()
+        checked(home.run(opencode_program(), "import", path))
+        checked(home.run(opencode_program(), "run", "-m", "fake/m", "-s", session, LAST_WORDS))
+    return {"": chat_messages(request_with(LAST_WORDS))}
+
+
+def in_gemini(path):
+    with Home() as home:
+        folder = os.path.join(home.dir, ".gemini")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "settings.json"), "w") as file:
+            json.dump({"security": {"auth": {"selectedType": "gemini-api-key"}}}, file)
+        home.env.update(GEMINI_API_KEY="none", GOOGLE_GEMINI_BASE_URL=URL,
+                        GEMINI_CLI_TRUST_WORKSPACE="true")
+        asked.clear()
+        checked(home.run(os.path.join(JS, "node_modules/.bin/gemini"), "-m", "gemini-2.5-flash",
+                         "--session-file", path, "-p", LAST_WORDS))
+    return {"": gemini_messages(request_with(LAST_WORDS))}
+
+
 # ---- Tokens.
 
 def tokens_of(path):
@@ -395,8 +488,12 @@ SOURCES = [
 PROGRAMS = [
     ("codex", in_codex, "node_modules/@openai/codex"),
     ("claude-code", in_claude, "node_modules/@anthropic-ai/claude-agent-sdk"),
+    ("opencode", in_opencode, "node_modules/opencode-ai"),
+    ("gemini-cli", in_gemini, "node_modules/@google/gemini-cli"),
     ("pi", in_pi, "node_modules/@mariozechner/pi-coding-agent"),
 ]
+# Programs whose files are lines that the doctor mends.
+MENDED = ("codex", "claude-code", "pi")
 
 
 def guarded(name, test, *args):
@@ -446,7 +543,7 @@ def mend(name, accept, lines, out):
 
 def mend_all(out):
     for program, accept, package in PROGRAMS:
-        if os.path.exists(os.path.join(JS, package)):
+        if program in MENDED and os.path.exists(os.path.join(JS, package)):
             pattern = dict(SOURCES)[{"claude-code": "claude"}.get(program, program)]
             guarded(program + "_goes_on_with_a_mended_session", mend, accept,
                     open(sample(pattern)).readlines()[:60], out)
