@@ -196,11 +196,13 @@ def messages_of(entries):
 
 
 def chat_messages(request):
-    """Returns the messages in a request in the form of chat completions."""
+    """Returns the messages in a request in the form of chat completions, each result after
+    its call, as OpenCode's own file has them."""
     found = []
+    results = {m["tool_call_id"]: text_of(m["content"])
+               for m in request.get("messages", []) if m["role"] == "tool"}
     for m in request.get("messages", []):
         if m["role"] == "tool":
-            found.append(("result", m["tool_call_id"], text_of(m["content"])))
             continue
         if text_of(m.get("content")):
             found.append((m["role"], text_of(m["content"])))
@@ -208,6 +210,8 @@ def chat_messages(request):
             function = call["function"]
             found.append(("call", function["name"], arguments_of(function["arguments"]),
                           call["id"]))
+            if call["id"] in results:
+                found.append(("result", call["id"], results[call["id"]]))
     return found
 
 
