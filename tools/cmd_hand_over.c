@@ -14,7 +14,8 @@ static int run_hand_over(job *j)
     new_file file;
     if (o->writer == NULL || !o->writer->resumed) {
         complain("hand-over --to expects claude-code, codex, opencode, gemini-cli, pi or "
-                 "sts%s", o->writer == NULL ? "" : "; no program can resume others: see export");
+                 "sts%s",
+                 o->writer == NULL ? "" : "; no program can resume others: see export");
         return USAGE;
     }
     if (o->output == NULL) {

@@ -64,6 +64,7 @@ typedef struct writing {
     uint64_t costs_put;
     said_part *held;          /* of an answer that is not complete yet: an stb_ds array */
     uint64_t steps, trajectories; /* of ATIF, so far */
+    int64_t latest_ns;        /* of OpenCode: the time of the message before */
     ms_str *open;             /* calls that need made-up results: an stb_ds array */
     uint64_t made;            /* ids made up so far */
     ms_str last_call;

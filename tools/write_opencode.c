@@ -3,8 +3,9 @@
  * call has its result in its part. A summary is a user's message with a part of type
  * compaction, then an answer that is marked as the summary.
  *
- * OpenCode sorts messages by their ids, which begin with a time. Here they begin with a
- * count from one, so that messages that come after the import have larger ones. */
+ * OpenCode sorts messages by their times and ids. A time before that of the last message
+ * is left out. An id of OpenCode begins with a time, here with a count from one, so that
+ * messages that come after the import have larger ones. */
 
 #define _GNU_SOURCE
 #include "write.h"
@@ -91,6 +92,14 @@ static void opencode_begin(writing *w)
     open_member(&w->w, "messages", true);
 }
 
+/* Returns the time of a message, which is not before that of the last one. */
+static int64_t ascending(writing *w, int64_t ns)
+{
+    if (ns < w->latest_ns) count_left_out(w, "times before that of the message before");
+    else w->latest_ns = ns;
+    return w->latest_ns;
+}
+
 /* Begins a message: its info, whose members the caller ends. */
 static void message_begin(writing *w, const char *role, char id[MADE_ID])
 {
@@ -123,7 +132,7 @@ static void part_begin(writing *w, const char *message, const char *type)
 static void user_begin(writing *w, const said_part *p)
 {
     message_begin(w, "user", w->last);
-    put_time(w, "created", p->time_ns, NULL, 0);
+    put_time(w, "created", ascending(w, p->time_ns), NULL, 0);
     json_text(&w->w, "agent", MS_STR("build"));
     open_member(&w->w, "model", false);
     json_text(&w->w, "providerID", provider_of(w));
@@ -160,7 +169,8 @@ static void answer_begin(writing *w, const said_part *first, const said_part *la
         put_user(w, &empty);
     }
     message_begin(w, "assistant", id);
-    put_time(w, "created", first->time_ns, "completed", last->time_ns);
+    int64_t from = ascending(w, first->time_ns), to = last->time_ns;
+    put_time(w, "created", from, "completed", to > from ? to : from);
     json_text(&w->w, "parentID", ms_str_of(w->last));
     json_text(&w->w, "mode", mode);
     json_text(&w->w, "agent", mode);

@@ -362,6 +362,12 @@ session <<'END'
 hand-over $tmp/late.jsonl --to gemini-cli => "text":"Prompt: /mode"
 export $tmp/late.jsonl --format gemini-cli => "text":"/mode"
 
+# OpenCode sorts by times: one that is early would move its message.
+== time_of_opencode_is_not_before_that_of_the_message_before
+$ sed 's/10:00:02Z/09:00:00Z/' $tmp/late.jsonl >$tmp/early.jsonl
+$ "$tool" hand-over $tmp/early.jsonl --to opencode --report 2>$tmp/e | grep -o '"created":[0-9]*' | tail -n +2 | tee $tmp/created | sort -c; sed -n 2p $tmp/created => ^"created":1767261601000$
+$ cat $tmp/e => ^ +1  times before that of the message before left out$
+
 # Two sessions have other ids, and the same one the same ids each time.
 == ids_of_opencode_ascend_and_are_their_sessions_own
 $ "$tool" hand-over $tmp/late.jsonl --to opencode >$tmp/l.json; "$tool" hand-over $tmp/late.jsonl --to opencode | cmp - $tmp/l.json
