@@ -13,7 +13,8 @@ static int run_hand_over(job *j)
     output out = {stdout, 0};
     new_file file;
     if (o->writer == NULL || !o->writer->resumed) {
-        complain("hand-over --to expects claude-code, codex, pi or sts%s",
+        complain("hand-over --to expects claude-code, codex, opencode, gemini-cli, pi or "
+                 "sts%s",
                  o->writer == NULL ? "" : "; no program can resume others: see export");
         return USAGE;
     }
@@ -30,7 +31,8 @@ static int run_hand_over(job *j)
 }
 
 static const option_row hand_over_rows[] = {
-    {OPT_TO, "the other program: claude-code, codex, pi; sts for the Hugging Face hub"},
+    {OPT_TO, "the other program: claude-code, codex, opencode (for opencode import), "
+             "gemini-cli (for gemini --session-file), pi; sts for the Hugging Face hub"},
     {OPT_OUTPUT, "where to; a file that is there is replaced"},
     {OPT_LOCATION, "the same as SESSION"},
     {OPT_REPORT, "count on standard error what the other format cannot say"},
@@ -50,6 +52,8 @@ const command hand_over_command = {
     "Writes a session as the transcript of another program. Entries are linked anew,\n"
     "and ids of calls made valid. A call without a result gets a made one, and a result\n"
     "without a call gets a call. Thoughts stay out, since the provider of the\n"
-    "other program did not sign them; so do messages of other agents.\n",
+    "other program did not sign them; so do messages of other agents. A message\n"
+    "without a time gets a made date, a millisecond after the one before; without\n"
+    "any time dates begin at the last change of the file. --report counts them.\n",
     true,
 };

@@ -20,6 +20,7 @@ typedef struct session_list {
     job *job;
     session *items;           /* an stb_ds array */
     tally index;              /* location -> number */
+    uint64_t undated;         /* sessions without a time that are left out */
     bool full;                /* complete names */
     char *home, *folder;      /* home; and the folder of --cwd, made absolute */
 } session_list;
@@ -131,15 +132,27 @@ static bool is_under(ms_str cwd, const char *folder)
 static bool is_asked_for(const session_list *l, const session *s)
 {
     const options *o = l->job->options;
-    const ms_info *info = s->info;
-    bool timed = info->first_time_ns != MS_TIME_NONE;
-    if (GIVEN(o, SINCE) && info->last_time_ns < o->since_ns) return false;
-    if (GIVEN(o, UNTIL) && (!timed || info->first_time_ns >= o->until_ns)) return false;
     if (!has_piece(s->agent, o->only_agent)) return false;
     if (o->cwd == NULL) return true;
     if (l->folder != NULL && is_under(s->cwd, l->folder)) return true;
     return strchr(o->cwd, '/') == NULL && strcmp(o->cwd, ".") != 0 &&
            has_piece(s->cwd, o->cwd);
+}
+
+/* Leaves out sessions by their times, and counts those without any. */
+static void take_times(session_list *l)
+{
+    const options *o = l->job->options;
+    if (!GIVEN(o, SINCE) && !GIVEN(o, UNTIL)) return;
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        session *s = &l->items[i];
+        const ms_info *info = s->info;
+        bool timed = info->first_time_ns != MS_TIME_NONE;
+        l->undated += s->shown && !timed;
+        if (GIVEN(o, SINCE) && info->last_time_ns < o->since_ns) s->shown = false;
+        if (GIVEN(o, UNTIL) && info->first_time_ns >= o->until_ns) s->shown = false;
+        s->shown = s->shown && timed;
+    }
 }
 
 /* Returns the time of the newest message that has one, or of the oldest. */
@@ -473,6 +486,11 @@ static int run_sessions(job *j)
     if (is_read(code) && o->grep != NULL) {
         int searched = take_grep(&l);
         if (searched != FINE) code = searched;
+    }
+    take_times(&l);
+    if (l.undated > 0) {
+        complain("%" PRIu64 " session%s without a time left out", l.undated,
+                 plural(l.undated));
     }
     if (arrlenu(l.items) > 1) {
         qsort(l.items, arrlenu(l.items), sizeof *l.items, newest_first);

@@ -23,6 +23,7 @@ typedef struct usage_report {
     tally index;              /* name -> group, by its number */
     tally unpriced;           /* models without a price: answers, tokens */
     int64_t since_ns, until_ns;
+    tally_row undated;        /* answers without a time that are left out */
     prices prices;
 } usage_report;
 
@@ -85,6 +86,12 @@ static ms_str group_name(usage_report *u, const cost_row *row, char out[TIME_MAX
 static bool is_asked_for(usage_report *u, const cost_row *row)
 {
     const options *o = u->job->options;
+    bool dated = GIVEN(o, SINCE) || GIVEN(o, UNTIL);
+    if (dated && row->time <= 0) {
+        u->undated.count++;
+        u->undated.bytes += tokens_of(row);
+        return false;
+    }
     if (GIVEN(o, SINCE) && row->time < (double)u->since_ns / 1e9) return false;
     if (GIVEN(o, UNTIL) && row->time >= (double)u->until_ns / 1e9) return false;
     if (o->only_agent == NULL) return true;
@@ -168,6 +175,10 @@ static void print_report(usage_report *u, output *out)
                     (int)(model.len < 100 ? model.len : 100), model.ptr, row->count,
                     plural(row->count), row->bytes);
     }
+    if (u->undated.count > 0) {
+        emit_format(out, "no time: %" PRIu64 " answer%s, %" PRIu64 " tokens, left out\n",
+                    u->undated.count, plural(u->undated.count), u->undated.bytes);
+    }
     emit_format(out, "costs of transcripts, else prices of %s%s%s\n",
                 o->prices != NULL ? o->prices : "", o->prices != NULL ? ", else of " : "",
                 prices_date());
@@ -210,6 +221,8 @@ static void print_report_json(usage_report *u, output *out)
     ms_json_end(&w);
     ms_json_key(&w, MS_STR("total"));
     json_row(&w, NULL, MS_STR(""), &u->total);
+    json_u64(&w, "undated_answers", u->undated.count);
+    json_u64(&w, "undated_tokens", u->undated.bytes);
     ms_json_key(&w, MS_STR("unpriced"));
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
@@ -300,6 +313,9 @@ const command usage_command = {
     "A cost is that of the transcript, else tokens times the price of --prices, else\n"
     "of the tool's table, whose day is printed. Tokens that stay in a cache for an\n"
     "hour have their own price, and so have requests above a model's limit. Where a\n"
-    "model has no price the cost is -, in JSON null, and does not count in sums.\n",
+    "model has no price the cost is -, in JSON null, and does not count in sums.\n"
+    "\n"
+    "An answer without a time has the day of the message before it. In a session\n"
+    "without any it has no day (-); --since and --until leave it out and count it.\n",
     false,
 };

@@ -5,10 +5,12 @@
 #include "secrets.h"
 #include "sync.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
 
@@ -852,10 +854,34 @@ static unit *units_apart(unit *units)
     return all;
 }
 
+/* Returns a path without links; NULL if there is no such file. The files of a folder
+ * cost one call of the system each, not one for each part of the path. */
+static char *path_without_links(syncing *s, const char *path)
+{
+#ifndef _WIN32
+    char target[2];
+    const char *name = path_name(path);
+    size_t len = (size_t)(name - path);
+    bool plain = len > 0 && name[0] != '\0' && name[0] != '.' &&
+                 readlink(path, target, sizeof target) < 0 && errno == EINVAL;
+    bool same = plain && s->folder != NULL && strlen(s->folder) == len &&
+                memcmp(s->folder, path, len) == 0;
+    if (plain && !same) {
+        free(s->folder);
+        free(s->real);
+        s->folder = copy_chars(path, len);
+        if (s->folder == NULL) exit(no_memory());
+        s->real = realpath(s->folder, NULL);
+    }
+    if (plain && s->real != NULL) return path_join(s->real, name);
+#endif
+    return realpath(path, NULL);
+}
+
 int sync_unit(syncing *s, const unit *u)
 {
     state st;
-    char text[MS_KEY_MAX + 1], *real = realpath(u->path, NULL);
+    char text[MS_KEY_MAX + 1], *real = path_without_links(s, u->path);
     if (u->session != NULL && real != NULL) real = session_path(real, u->session);
     const char *path = real != NULL ? real : u->path;
     ms_str name = state_name("file", path, false, text);
@@ -919,6 +945,9 @@ void sync_free(syncing *s)
 {
     paths_free(s->past);
     s->past = NULL;
+    free(s->folder);
+    free(s->real);
+    s->folder = s->real = NULL;
     file_free(&s->text);
     identities_free(&s->stored);
     paths_free(s->unread);

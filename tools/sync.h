@@ -41,6 +41,7 @@ typedef struct syncing {
     bool progress;
     file_text text;
     identities stored;        /* of the location of the last file */
+    char *folder, *real;      /* the last file's folder, as named and without links */
     char **past;              /* files of prompts, for sync_past: an stb_ds array */
     past_counts prompts;
 } syncing;

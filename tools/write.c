@@ -8,14 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
-enum { CALL_ID_LIMIT = 64 };
+enum { CALL_ID_LIMIT = 64, MADE_STEP_NS = 1000000 };
 
 static const char no_result[] = "[the session has no result of this call]";
 
-static const filewriter *const writers[] = {&claude_writer, &codex_writer, &pi_writer,
-                                            &sts_writer, &atif_writer};
+static const filewriter *const writers[] = {
+    &claude_writer, &codex_writer, &opencode_writer, &gemini_writer, &pi_writer,
+    &sts_writer, &atif_writer,
+};
 
 const filewriter *writer_at(size_t index)
 {
@@ -139,12 +142,13 @@ void open_member(ms_json_writer *w, const char *name, bool array)
 
 /* ---- A message as a part ----------------------------------------------------------- */
 
-/* Sets "2026-03-02T09:00:05.123Z". A message without a time gets that of the message
- * before. */
+/* Sets "2026-03-02T09:00:05.123Z". A message without a time gets a made one, a
+ * millisecond after that of the message before. */
 static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
 {
     struct tm tm;
     if (m->has_time && m->time_ns >= 0) w->time_ns = m->time_ns;
+    else w->time_ns += MADE_STEP_NS;
     time_t seconds = (time_t)(w->time_ns / 1000000000);
     if (gmtime_r(&seconds, &tm) == NULL) memset(&tm, 0, sizeof tm);
     size_t n = strftime(out, TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -356,9 +360,31 @@ static void note(writing *w, const said_part *p)
     if (p->kind == PART_CALL) note_call(w, p);
     if (p->kind == PART_RESULT) counted(&w->results, p->call_id)->count++;
     if (p->side) counted(&w->sides, p->agent)->count++;
-    if (w->began_ns > 0 || (w->began[0] != '\0' && !p->timed)) return;
-    memcpy(w->began, p->time, sizeof p->time);
+    if (w->began_ns > 0) return;
     if (p->timed) w->began_ns = p->time_ns;
+    else w->leading++;
+}
+
+/* Returns when the file of the session was last changed, or the present if it has no
+ * file: where the dates of a session without any begin. */
+static int64_t made_begin(const job *j)
+{
+    struct stat st;
+    const char *path = j->options->n_files > 0 ? j->options->files[0] : NULL;
+    bool file = path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return (int64_t)(file ? st.st_mtime : time(NULL)) * 1000000000;
+}
+
+/* Sets the dates of the messages that come before the first with a time. */
+static void begin_dates(writing *w)
+{
+    ms_envelope first;
+    memset(&first, 0, sizeof first);
+    int64_t ns = w->began_ns > 0 ? w->began_ns : made_begin(w->job);
+    int64_t back = (int64_t)w->leading * MADE_STEP_NS;
+    w->time_ns = (w->began_ns > 0 && back < ns ? ns - back : ns) - MADE_STEP_NS;
+    set_time(w, &first, w->began);
+    w->time_ns -= MADE_STEP_NS;
 }
 
 static void mask(writing *w, ms_envelope *m)
@@ -429,6 +455,7 @@ static int each_message(writing *w, bool first)
         if (first) note(w, &p);
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
         if (w->hand_over) pair(w, &p);
+        w->undated += !p.timed;
         if (p.kind == PART_SUMMARY) code = find_kept(w, &m, &p);
         else if (m.type == MS_T_COMPACTION) count_left_out(w, "marks of compactions");
         if (code != FINE) break;
@@ -487,8 +514,14 @@ static bool is_uuid(ms_str text)
            text.ptr[18] == '-' && text.ptr[23] == '-';
 }
 
+/* What a format has no place for, and the messages whose dates are made. */
+typedef struct losses {
+    tally left_out;
+    uint64_t undated;
+} losses;
+
 static int write_session(job *j, const filewriter *format, bool hand_over, output *out,
-                         ms_str location, tally *left_out)
+                         ms_str location, losses *lost)
 {
     writing w;
     memset(&w, 0, sizeof w);
@@ -497,7 +530,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     w.location = location;
     w.hand_over = hand_over;
     if (hand_over) w.main_agent = only_agent(j, location);
-    w.left_out = *left_out;
+    w.left_out = lost->left_out;
     take_facts(&w);
     make_id(&w, w.session);
     if (!hand_over && is_uuid(location)) memcpy(w.session, location.ptr, 36);
@@ -507,14 +540,15 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     ms_arena_reset(&w.arena);
     take_facts(&w);
     w.last_call = ms_str_n(NULL, 0);
-    w.time_ns = w.began_ns;
+    begin_dates(&w);
     if (code == FINE && format->begin != NULL) format->begin(&w);
     if (code == FINE) code = write_all(&w);
     if (code == FINE && format->end != NULL) format->end(&w);
     if (ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
     uint64_t costs = arrlenu(w.costs) - w.costs_put;
     if (costs > 0) counted(&w.left_out, MS_STR("usage of answers"))->count += costs;
-    *left_out = w.left_out;
+    lost->left_out = w.left_out;
+    if (format != &atif_writer) lost->undated += w.undated;
     tally_free(&w.calls);
     tally_free(&w.results);
     tally_free(&w.tools);
@@ -529,21 +563,26 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     return code;
 }
 
-static void print_left_out(const tally *t)
+static void print_losses(const losses *lost)
 {
+    const tally *t = &lost->left_out;
     for (size_t i = 0; i < arrlenu(t->rows); i++) {
         fprintf(stderr, "%10" PRIu64 "  %.*s left out\n", t->rows[i].count,
                 (int)t->rows[i].text.len, t->rows[i].text.ptr);
+    }
+    if (lost->undated > 0) {
+        fprintf(stderr, "%10" PRIu64 "  messages without a time: their dates are made\n",
+                lost->undated);
     }
 }
 
 int write_sessions(job *j, const filewriter *format, bool hand_over, output *out)
 {
     ms_listing list;
-    tally left_out;
+    losses lost;
     ms_str none = {NULL, 0};
     size_t n = 0, wanted = 0;
-    memset(&left_out, 0, sizeof left_out);
+    memset(&lost, 0, sizeof lost);
     int code = look_up(j, false, none, none, &list);
     if (code == FINE) code = resolve_all(j);
     if (code != FINE) return code;
@@ -560,9 +599,9 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
     for (; n < list.count && code == FINE; n++) {
         ms_str location = list.items[n].location;
         if (!is_wanted(j->options, location)) continue;
-        code = write_session(j, format, hand_over, out, location, &left_out);
+        code = write_session(j, format, hand_over, out, location, &lost);
     }
-    if (GIVEN(j->options, REPORT)) print_left_out(&left_out);
-    tally_free(&left_out);
+    if (GIVEN(j->options, REPORT)) print_losses(&lost);
+    tally_free(&lost.left_out);
     return code;
 }

@@ -19,8 +19,8 @@ typedef struct said_part {
     bool json;                /* the arguments are a JSON object */
     ms_str tool, call_id, role, agent;
     bool failed, side;        /* side: of another agent */
-    bool timed;               /* the message has a time of its own */
-    char time[TIME_MAX];  /* in milliseconds; without a time that of the message before */
+    bool timed;               /* the message has a time of its own, else it is made */
+    char time[TIME_MAX];      /* in milliseconds */
     int64_t time_ns;
     uint64_t seq;             /* of its message */
     /* Of a summary, which takes the place of all before it but the messages that stay:
@@ -43,6 +43,8 @@ typedef struct writing {
     char answer[MADE_ID];     /* id of the current answer */
     char began[TIME_MAX];
     int64_t began_ns;         /* 0: no message has a time */
+    uint64_t leading;         /* messages before the first with a time */
+    uint64_t undated;         /* messages written with made dates */
     part_kind before;
     bool hand_over;           /* for another program: calls are paired, ids made valid,
                                * thoughts left out */
@@ -62,6 +64,7 @@ typedef struct writing {
     uint64_t costs_put;
     said_part *held;          /* of an answer that is not complete yet: an stb_ds array */
     uint64_t steps, trajectories; /* of ATIF, so far */
+    int64_t latest_ns;        /* of OpenCode: the time of the message before */
     ms_str *open;             /* calls that need made-up results: an stb_ds array */
     uint64_t made;            /* ids made up so far */
     ms_str last_call;
@@ -80,7 +83,8 @@ typedef struct filewriter {
     bool sums;                /* it has a form for summaries; else they are system text */
 } filewriter;
 
-extern const filewriter claude_writer, codex_writer, pi_writer, sts_writer, atif_writer;
+extern const filewriter claude_writer, codex_writer, opencode_writer, gemini_writer,
+    pi_writer, sts_writer, atif_writer;
 
 const filewriter *writer_at(size_t index);
 const filewriter *writer_find(ms_str name);

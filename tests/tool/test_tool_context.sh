@@ -244,7 +244,7 @@ $ asked history $tmp/sync.log p1 --format openai => ^2 3$
 
 # ---- and in the transcripts that the tool writes.
 == written_transcript_has_the_compaction
-$ for to in claude-code codex pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> no
+$ for to in claude-code codex opencode gemini-cli pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> no
 $ grep -c compact_boundary $tmp/to.claude-code.jsonl => ^1$
 $ grep '"type":"compacted"' $tmp/to.codex.jsonl => "message":"THE SUMMARY","replacement_history":\[.*THE SUMMARY.*question-2.*answer-2
 $ grep '"type":"compaction"' $tmp/to.pi.jsonl => "summary":"THE SUMMARY","firstKeptEntryId":".*"tokensBefore":1234
@@ -252,6 +252,10 @@ $ asked history $tmp/to.claude-code.jsonl --format openai => ^2 3$
 $ asked history $tmp/to.codex.jsonl --format openai-responses => ^2 3$
 $ asked history $tmp/to.codex.jsonl --format openai => ^2 3$
 $ asked history $tmp/to.pi.jsonl --format openai => ^2 3$
+$ cat $tmp/to.opencode.jsonl => "type":"compaction","auto":false,"tail_start_id":"msg_[0-9a-f]*".*"summary":true.*THE SUMMARY
+$ grep '"\$set"' $tmp/to.gemini-cli.jsonl => <state_snapshot>.nTHE SUMMARY.*question-2.*answer-2
+$ asked history $tmp/to.opencode.jsonl --format openai => ^2 3$
+$ asked history $tmp/to.gemini-cli.jsonl --format openai => ^2 3$
 $ for to in claude-code codex pi; do "$tool" hand-over $tmp/claude.jsonl --to $to | "$tool" history - --format openai-responses | grep -o 'question-[0-9]' | sort -u; done => ^question-3$ =3> .
 hand-over $tmp/sealed.jsonl --to pi --report => question-1 -> 0 ^ +1  compactions that only their maker reads left out
 hand-over $tmp/sealed.jsonl --to codex => "replacement_history":\[.*SEALED

@@ -310,7 +310,72 @@ hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
 hand-over --to atif $real/short.jsonl -> 2 no program can resume others
 END
 
-for to in claude-code codex pi sts; do
+# dates FILE: the times in a transcript, in order.
+dates()
+{
+    grep -o '"timestamp":"[^"]*"' "$1" | cut -d '"' -f 4
+}
+
+line='{"type":"user","uuid":"%s","sessionId":"u"%s,"message":{"role":"user","content":"again"}}\n'
+for i in 1 2 3; do
+    printf "$line" $i '' # the same text each time
+done >"$tmp/undated.jsonl"
+{ cat "$tmp/undated.jsonl"; printf "$line" 4 ',"timestamp":"2026-01-01T10:00:00Z"'
+    printf "$line" 5 ''; } >"$tmp/half.jsonl"
+touch -d 2026-02-03T04:05:06Z "$tmp/undated.jsonl"
+for to in claude-code codex gemini-cli pi sts; do
+    session <<'END'
+== handed_over_session_without_times_has_made_dates_that_sort
+hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +3  messages without a time: their dates are made$
+$ dates $tmp/h.jsonl => ^2026-02-03T04:05:06.000Z$ => ^2026-02-03T04:05:06.002Z$ =0> 1970
+$ dates $tmp/h.jsonl | sort -c
+doctor $tmp/h.jsonl => nothing is wrong
+hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +4  messages without a time: their dates are made$
+$ dates $tmp/h.jsonl => ^2026-01-01T09:59:59.997Z$ => ^2026-01-01T10:00:00.000Z$ => ^2026-01-01T10:00:00.001Z$
+$ dates $tmp/h.jsonl | sort -c
+END
+done
+session <<'END'
+== date_is_the_present_when_the_session_has_no_file
+$ "$tool" hand-over - --to pi <$tmp/undated.jsonl => "timestamp":"20[2-9][0-9]- =0> 1970
+$ "$tool" hand-over --to codex --report $real/short.jsonl 2>&1 => * =0> dates are made
+export --format atif --report $tmp/undated.jsonl => * =0> timestamp
+hand-over $tmp/undated.jsonl --to opencode => "created":1770091506000.*"created":1770091506001.*"created":1770091506002
+END
+
+# Gemini CLI and OpenCode have a result in its call.
+late='{"type":"%s","uuid":"%s","parentUuid":"%s","sessionId":"l","timestamp":"2026-01-01T10:00:0%sZ","message":{"role":"%s","content":[%s]}}\n'
+{
+    printf "$late" user 1 0 1 user '{"type":"text","text":"/mode"}'
+    printf "$late" assistant 2 1 2 assistant '{"type":"tool_use","id":"c1","name":"Look","input":{"at":1}}'
+    printf "$late" user 3 2 3 user '{"type":"text","text":"meanwhile"}'
+    printf "$late" user 4 3 4 user '{"type":"tool_result","tool_use_id":"c1","content":"seen"}'
+} >"$tmp/late.jsonl"
+for to in gemini-cli opencode; do
+    session <<'END'
+== result_after_another_message_is_counted_and_its_call_stays
+hand-over $tmp/late.jsonl --to $to --report => Look.*the result comes after another message -> 0 ^ +1  results after another message left out
+END
+done
+session <<'END'
+== prompt_that_gemini_takes_for_a_command_gets_a_word
+hand-over $tmp/late.jsonl --to gemini-cli => "text":"Prompt: /mode"
+export $tmp/late.jsonl --format gemini-cli => "text":"/mode"
+
+# OpenCode sorts by times: one that is early would move its message.
+== time_of_opencode_is_not_before_that_of_the_message_before
+$ sed 's/10:00:02Z/09:00:00Z/' $tmp/late.jsonl >$tmp/early.jsonl
+$ "$tool" hand-over $tmp/early.jsonl --to opencode --report 2>$tmp/e | grep -o '"created":[0-9]*' | tail -n +2 | tee $tmp/created | sort -c; sed -n 2p $tmp/created => ^"created":1767261601000$
+$ cat $tmp/e => ^ +1  times before that of the message before left out$
+
+# Two sessions have other ids, and the same one the same ids each time.
+== ids_of_opencode_ascend_and_are_their_sessions_own
+$ "$tool" hand-over $tmp/late.jsonl --to opencode >$tmp/l.json; "$tool" hand-over $tmp/late.jsonl --to opencode | cmp - $tmp/l.json
+$ grep -o '"id":"[mp][sr][gt]_[^"]*"' $tmp/l.json | cut -d _ -f 2 >$tmp/ids; LC_ALL=C sort -cu $tmp/ids; cat $tmp/ids => ^0{11}[1-9][0-9a-f]{14}"$
+$ "$tool" hand-over $tmp/undated.jsonl --to opencode | grep -cF "$(cut -c 13-26 $tmp/ids | head -n 1)" =0> [1-9] -> 1
+END
+
+for to in claude-code codex opencode gemini-cli pi sts; do
     provider=openai
     [ $to = claude-code ] && provider=anthropic
     for file in "$real/tool_heavy.jsonl" "$tmp/open.jsonl" "$tmp/lost.jsonl" \

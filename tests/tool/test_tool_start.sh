@@ -54,8 +54,8 @@ view $demo --format opnai -> 2 not opnai, did you mean openai\?
 convert --from codx --to openai $demo -> 2 did you mean codex\?
 usage $demo --by mnth -> 2 did you mean month\?
 view $demo --agent data_woker => * -> 0 no messages of agent data_woker, did you mean data_worker\?
-hand-over $log --to gemini-cli -> 2 ^written sessions: .*claude-code
-$ "$tool" hand-over $log --to gemini-cli 2>&1 | sed -n '/message formats/p' | wc -l => ^0$
+hand-over $log --to copilot-cli -> 2 ^written sessions: .*claude-code
+$ "$tool" hand-over $log --to copilot-cli 2>&1 | sed -n '/message formats/p' | wc -l => ^0$
 
 == help_is_a_word_and_a_letter
 help => ^examples:

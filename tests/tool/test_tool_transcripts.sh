@@ -262,6 +262,26 @@ END
 fi
 
 
+# ---- Files that stay as they are, by whatever path they are reached.
+
+mkdir -p "$tmp/stays/in"
+long_session 4 >"$tmp/stays/in/s.jsonl"
+long_session 3 | sed 's/"u\([0-9-]*\)"/"v\1"/g; s/"sessionId":"s"/"sessionId":"t"/' >"$tmp/stays/t.jsonl"
+session <<'END'
+== file_of_the_same_size_and_time_is_not_opened
+sync $tmp/stays.log $tmp/stays => ^messages   7 new
+$ touch -r $tmp/stays/t.jsonl $tmp/time; sed -i 's/"v1"/"w1"/' $tmp/stays/t.jsonl; touch -r $tmp/time $tmp/stays/t.jsonl
+sync $tmp/stays.log $tmp/stays => ^files      0 read, 2 unchanged => ^messages   0 new
+
+== file_is_the_same_one_when_a_link_leads_to_it
+$ ln -s stays $tmp/alias; ln -s ../stays/in/s.jsonl $tmp/stays/link.jsonl; ln -s $tmp/stays/in $tmp/inner
+sync $tmp/stays.log $tmp/alias => ^files      0 read, 3 unchanged => ^messages   0 new
+sync $tmp/stays.log $tmp/stays/link.jsonl $tmp/inner/s.jsonl => ^files      0 read, 2 unchanged
+$ (home=$PWD; cd $tmp/stays/in && "$home/$tool" sync $tmp/stays.log s.jsonl ../t.jsonl ./s.jsonl) => ^files      0 read, 3 unchanged
+$ "$tool" view --json --raw $tmp/stays.log | grep -o '"location":"file:[^"]*' | sort -u =2> /stays/(in/s|t)\.jsonl$
+END
+
+
 # ---- A session that goes on from a branch that was taken back.
 
 forked=$tmp/forked.jsonl
@@ -1099,7 +1119,7 @@ done
 session <<'END'
 == formats_are_listed
 formats => ^claude-code +Claude Code
-formats --json => "name":"gemini-cli".*"writes":false
+formats --json => "name":"copilot-cli".*"writes":false => "name":"gemini-cli".*"writes":true => "name":"opencode".*"writes":true
 
 == completion_knows_commands_options_and_words
 $ complete_in msgstore ses => ^sessions$

@@ -139,6 +139,43 @@ usage $tmp/days.jsonl --until 2026-01-05 --timezone +02:00 => ^ +0 .*in all$
 == time_in_smaller_units_is_recognised
 view --json - <<<'[{"type":"user_message","content":"hi","timestamp":1784950605093}]' => "time":1784950605\.093,
 END
+
+# ---- Sessions without times: two answers in two files, one with a time before it.
+
+# in_claude UUID TIME SESSION: a prompt of that time, absent if it is "", and an answer
+# without one that costs 3 and 4 tokens.
+in_claude()
+{
+    printf '{"type":"user","uuid":"%s","sessionId":"%s"%s,"message":{"role":"user","content":"%s"}}\n' \
+        "$1" "$3" "${2:+,\"timestamp\":\"$2\"}" "$1"
+    printf '{"type":"assistant","uuid":"%s.a","parentUuid":"%s","sessionId":"%s","message":{"id":"%s.m","role":"assistant","model":"m","content":"%s.a","usage":{"input_tokens":3,"output_tokens":4}}}\n' \
+        "$1" "$1" "$3" "$1" "$1"
+}
+mkdir -p "$tmp/undated"
+{ in_claude one '' c; in_claude two '' c; } >"$tmp/undated/c.jsonl"
+{ in_claude three 2026-01-01T10:00:00Z d; in_claude four 2026-01-01T12:00:00Z d; } >"$tmp/undated/d.jsonl"
+in_claude five 2026-01-01T11:00:00Z e >"$tmp/undated/e.jsonl"
+undated=$tmp/undated.log
+session <<'END'
+== message_without_a_time_keeps_its_place_when_files_are_merged
+view $tmp/undated/c.jsonl $tmp/undated/d.jsonl $tmp/undated/e.jsonl =$6> one one.a two two.a three three.a five five.a four four.a
+sync $undated $tmp/undated => ^messages   10 new
+$ "$tool" search $undated o --oldest --json | sed 's/.*"text":"\([^"]*\)".*/\1/' => ^one$ => ^four$
+$ "$tool" sessions $undated --json | cut -d '"' -f 4 =$1> d e c
+
+== answer_without_a_time_has_the_day_of_the_message_before_or_none
+usage $undated --by day => ^ +2 +6 .*  -$ => ^ +3 +9 .*2026-01-01$ =0> 1970
+usage $undated --by month --json => "month":"","answers":2
+
+# Neither 1970 nor today: what has no time is outside of every span, and counted.
+== what_has_no_time_is_outside_of_a_span_and_counted
+usage $undated --until 2027-01-01 => ^ +3 .*in all$ => ^no time: 2 answers, 14 tokens, left out$
+usage $undated --since 2020-01-01 => ^ +3 .*in all$ => ^no time: 2 answers, 14 tokens, left out$
+usage $undated --since 2020-01-01 --json => "undated_answers":2,"undated_tokens":14
+usage $undated => ^ +5 .*in all$ =0> no time
+sessions $undated --since 2020-01-01 =$3> d e -> 0 ^msgstore: 1 session without a time left out$
+sessions $undated --until 2027-01-01 =$3> d e -> 0 ^msgstore: 1 session without a time left out$
+END
 if [ -e /usr/share/zoneinfo/Europe/Berlin ]; then
     session <<'END'
 == days_follow_summer_time

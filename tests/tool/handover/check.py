@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 TOOL, DATA, OUT = (os.path.abspath(path) for path in sys.argv[1:4])
 JS = os.path.join(OUT, "js")
 LAST_WORDS = "please go on from here"
-TIMEOUT = 180
+TIMEOUT = 300
 
 
 def ok(name):
@@ -67,6 +67,22 @@ MESSAGES = [
     ("message_stop", {}),
 ]
 
+CHAT = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "gone on"},
+                  "finish_reason": None}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}},
+]
+CANDIDATE = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "gone on"}]},
+                    "finishReason": "STOP", "index": 0}],
+    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+}
+
+
+def data_lines(events):
+    return "".join("data: %s\n\n" % json.dumps(event) for event in events)
+
 
 class Provider(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -92,6 +108,15 @@ class Provider(BaseHTTPRequestHandler):
             asked.append(json.loads(body))
         except ValueError:
             asked.append({})
+        if "chat/completions" in self.path:
+            head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+            text = data_lines(dict(head, **event) for event in CHAT) + "data: [DONE]\n\n"
+            return self.answer(200, "text/event-stream", text.encode())
+        if "enerateContent" in self.path:
+            stream = "stream" in self.path
+            text = data_lines([CANDIDATE]) if stream else json.dumps(CANDIDATE)
+            kind = "text/event-stream" if stream else "application/json"
+            return self.answer(200, kind, text.encode())
         events = RESPONSES if "responses" in self.path else MESSAGES
         text = "".join("event: %s\ndata: %s\n\n" % (name, json.dumps(dict(data, type=name)))
                        for name, data in events)
@@ -167,6 +192,43 @@ def messages_of(entries):
             elif kind in RESULTS:
                 id, content = (part.get(member) for member in RESULTS[kind])
                 found.append(("result", id, text_of(content)))
+    return found
+
+
+def chat_messages(request):
+    """Returns the messages in a request in the form of chat completions, each result after
+    its call, as OpenCode's own file has them."""
+    found = []
+    results = {m["tool_call_id"]: text_of(m["content"])
+               for m in request.get("messages", []) if m["role"] == "tool"}
+    for m in request.get("messages", []):
+        if m["role"] == "tool":
+            continue
+        if text_of(m.get("content")):
+            found.append((m["role"], text_of(m["content"])))
+        for call in m.get("tool_calls", []):
+            function = call["function"]
+            found.append(("call", function["name"], arguments_of(function["arguments"]),
+                          call["id"]))
+            if call["id"] in results:
+                found.append(("result", call["id"], results[call["id"]]))
+    return found
+
+
+def gemini_messages(request):
+    found = []
+    for content in request.get("contents", []):
+        for part in content["parts"]:
+            if "functionCall" in part:
+                call = part["functionCall"]
+                found.append(("call", call["name"], arguments_of(call["args"]), call["id"]))
+            elif "functionResponse" in part:
+                said = part["functionResponse"]
+                text = said["response"].get("output", said["response"].get("error"))
+                found.append(("result", said["id"], text))
+            elif "text" in part:
+                role = "assistant" if content["role"] == "model" else "user"
+                found.append((role, part["text"]))
     return found
 
 
@@ -314,6 +376,41 @@ def in_pi(path):
         return {"": messages_of(json.loads(read))}
 
 
+def opencode_program():
+    found = glob.glob(os.path.join(JS, "node_modules/opencode-linux-*/bin/opencode"))
+    return sorted(found)[-1] if found else None
+
+
+def in_opencode(path):
+    with open(path) as file:
+        session = json.load(file)["info"]["id"]
+    with Home() as home:
+        fake = {"npm": "@ai-sdk/openai-compatible", "models": {"m": {"name": "m"}},
+                "options": {"baseURL": URL + "/v1", "apiKey": "none"}}
+        with open(os.path.join(home.work, "opencode.json"), "w") as file:
+            json.dump({"model": "fake/m", "small_model": "fake/m", "autoupdate": False,
+                       "provider": {"fake": fake}}, file)
+        home.env.update(OPENCODE_DISABLE_MODELS_FETCH="1", OPENCODE_DISABLE_AUTOUPDATE="1")
+        asked.clear()
+        checked(home.run(opencode_program(), "import", path))
+        checked(home.run(opencode_program(), "run", "-m", "fake/m", "-s", session, LAST_WORDS))
+    return {"": chat_messages(request_with(LAST_WORDS))}
+
+
+def in_gemini(path):
+    with Home() as home:
+        folder = os.path.join(home.dir, ".gemini")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "settings.json"), "w") as file:
+            json.dump({"security": {"auth": {"selectedType": "gemini-api-key"}}}, file)
+        home.env.update(GEMINI_API_KEY="none", GOOGLE_GEMINI_BASE_URL=URL,
+                        GEMINI_CLI_TRUST_WORKSPACE="true")
+        asked.clear()
+        checked(home.run(os.path.join(JS, "node_modules/.bin/gemini"), "-m", "gemini-2.5-flash",
+                         "--session-file", path, "-p", LAST_WORDS))
+    return {"": gemini_messages(request_with(LAST_WORDS))}
+
+
 # ---- Tokens.
 
 def tokens_of(path):
@@ -322,66 +419,47 @@ def tokens_of(path):
             total["output_tokens"])
 
 
-def ccusage_on_claude(home, path):
-    """Counts tokens by ccusage. It keeps the first line of an answer; here each has one."""
-    made_up = "claude-code-jsonl" in path  # one id for several answers
-    last, lines = {}, []
-    for line in open(path):
-        try:
-            message = json.loads(line)["message"]
-            key = (message["id"], json.dumps(message["usage"]) if made_up else "")
-        except (ValueError, KeyError, TypeError):
-            lines.append(line)
-            continue
-        last[key] = line
-    single = os.path.join(home.dir, "single.jsonl")
-    with open(single, "w") as file:
-        file.writelines(line.rstrip("\n") + "\n" for line in lines + list(last.values()))
-    home.put(single, ".claude/projects/x/s.jsonl")
-    home.env["CLAUDE_CONFIG_DIR"] = os.path.join(home.dir, ".claude")
-    got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage"), "session", "--json",
-                              "--offline").stdout)["totals"]
-    return (got["inputTokens"] + got["cacheReadTokens"] + got["cacheCreationTokens"],
-            got["outputTokens"], got["totalCost"])
-
-
-def ccusage_on_codex(home, path):
-    home.put(path, ".codex/sessions/2026/01/01", os.path.basename(path))
-    home.env["CODEX_HOME"] = os.path.join(home.dir, ".codex")
-    got = json.loads(home.run(os.path.join(JS, "node_modules/.bin/ccusage-codex"), "session",
-                              "--json", "--offline").stdout)["totals"]
-    return got["inputTokens"], got["outputTokens"], got["costUSD"]
-
-
-def without_hours(path):
-    """Returns a price list for msgstore in which an hour in a cache costs what five minutes
-    do, as ccusage counts, and a model that ccusage's own list lacks costs what it takes in
-    its place."""
-    per = 1e-6
-    prices = {"gpt-5.5": {"input_cost_per_token": 1.25 * per, "output_cost_per_token": 10 * per,
-                          "cache_read_input_token_cost": 0.125 * per}}
-    for name, read, five in (("claude-opus-4-6", 5, 6.25), ("claude-sonnet-4-5", 3, 3.75)):
-        prices[name] = {"input_cost_per_token": read * per, "output_cost_per_token": 5 * read * per,
-                        "cache_read_input_token_cost": read * per / 10,
-                        "cache_creation_input_token_cost": five * per,
-                        "cache_creation_input_token_cost_above_1hr": five * per}
-    with open(path, "w") as file:
-        json.dump(prices, file)
-    return path
-
-
-def compare_tokens(name, count, path):
+def ccusage(program, place, path, odd):
+    """Returns the tokens of input and output and the dollars that ccusage counts in a file
+    in its program's folder."""
     with Home() as home:
-        got, want = count(home, path), tokens_of(path)
-        prices = without_hours(os.path.join(home.dir, "prices.json"))
-        cost = json.loads(tool("usage", "--json", "--prices", prices, path).stdout)["total"]["cost"]
-        own = json.loads(tool("usage", "--json", path).stdout)["total"]["cost"]
-    if got[:2] != want:
-        fail(name, "it counts %r, msgstore %r" % (got, want))
-    elif cost is None or abs(got[2] - cost) > 2e-6:
-        fail(name, "it costs %r, msgstore %r" % (got[2], cost))
+        to = os.path.join(home.dir, place.replace("NAME", os.path.basename(path)))
+        if os.path.isdir(path):
+            shutil.copytree(path, to)
+        else:
+            home.put(without_spaces(home, path) if odd == "spaces" else path, to)
+        got = json.loads(checked(home.run(os.path.join(JS, "node_modules/.bin/ccusage"),
+                                          program, "session", "--json", "--offline")))["totals"]
+    taken = got["inputTokens"] + got["cacheReadTokens"] + got["cacheCreationTokens"]
+    return taken, got["outputTokens"], got.get("totalCost", got.get("costUSD"))
+
+
+def without_spaces(home, path):
+    copy = os.path.join(home.dir, "compact.jsonl")
+    with open(path) as file, open(copy, "w") as out:
+        for line in file:
+            out.write(json.dumps(json.loads(line), separators=(",", ":")) + "\n")
+    return copy
+
+
+def compare_tokens(name, program, place, path, odd):
+    """odd: why ccusage counts otherwise. "spaces": it leaves out lines of JSON with spaces
+    after colons, which Claude Code does not write. "thoughts": its output is without them,
+    that of msgstore with them."""
+    got = ccusage(program, place, path, odd)
+    total = json.loads(tool("usage", "--json", path).stdout)["total"]
+    taken, given = tokens_of(path)
+    if odd == "spaces" and ccusage(program, place, path, None)[1] >= given:
+        return fail(name, "it counts lines with spaces now")
+    if odd == "thoughts":
+        given -= total["reasoning_tokens"]
+    if got[:2] != (taken, given):
+        fail(name, "it counts %r, msgstore %r" % (got, (taken, given)))
+    elif odd != "thoughts" and abs(got[2] - (total["cost"] or 0)) > 2e-6:
+        fail(name, "it costs %r, msgstore %r" % (got[2], total["cost"]))
     else:
-        ok("%s: %d in, %d out, %.4f dollars, %.4f by the prices of msgstore" % (name, *got, own))
+        but = ", but for its " + odd if odd else ""
+        ok("%s: %d in, %d out, %.4f dollars%s" % (name, *got, but))
 
 
 # ---- The cases.
@@ -395,8 +473,14 @@ SOURCES = [
 PROGRAMS = [
     ("codex", in_codex, "node_modules/@openai/codex"),
     ("claude-code", in_claude, "node_modules/@anthropic-ai/claude-agent-sdk"),
+    ("opencode", in_opencode, "node_modules/opencode-ai"),
+    ("gemini-cli", in_gemini, "node_modules/@google/gemini-cli"),
     ("pi", in_pi, "node_modules/@mariozechner/pi-coding-agent"),
 ]
+# OpenCode starts twice for each source, and slowly.
+FEWER = {"opencode": ("claude", "codex", "pi", "openhands")}
+# Programs whose files are lines that the doctor mends.
+MENDED = ("codex", "claude-code", "pi")
 
 
 def guarded(name, test, *args):
@@ -420,6 +504,8 @@ def hand_over_all(out):
             skip("hand_over_to_" + program, package + " could not be installed")
             continue
         for name, pattern in SOURCES:
+            if name not in FEWER.get(program, (name,)):
+                continue
             path = os.path.join(out, name + ".jsonl")
             guarded("%s_goes_on_with_%s" % (program, name), hand_over, program, accept,
                     sample(pattern), path)
@@ -446,7 +532,7 @@ def mend(name, accept, lines, out):
 
 def mend_all(out):
     for program, accept, package in PROGRAMS:
-        if os.path.exists(os.path.join(JS, package)):
+        if program in MENDED and os.path.exists(os.path.join(JS, package)):
             pattern = dict(SOURCES)[{"claude-code": "claude"}.get(program, program)]
             guarded(program + "_goes_on_with_a_mended_session", mend, accept,
                     open(sample(pattern)).readlines()[:60], out)
@@ -476,28 +562,34 @@ def atif_all(out):
             fail(name, error)
 
 
+# A command of ccusage, where its program has the file, the file, and see compare_tokens.
+CLAUDE, CODEX = ".claude/projects/x/NAME", ".codex/sessions/2026/01/01/NAME"
 COUNTERS = [
-    ("ccusage", ccusage_on_claude, "claude-code-real/short.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-real/tool_heavy.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-real/dag*.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-real/subagents/*.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-jsonl/todowrite*.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-jsonl/representative*.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-jsonl/session_b.jsonl"),
-    ("ccusage", ccusage_on_claude, "claude-code-jsonl/edge*.jsonl"),
-    ("@ccusage/codex", ccusage_on_codex, "codex-rollout/rollout-*.jsonl"),
-    ("@ccusage/codex", ccusage_on_codex, "codex-rollout/stage0-large.jsonl"),
+    ("claude", CLAUDE, "claude-code-real/short.jsonl", None),
+    ("claude", CLAUDE, "claude-code-real/tool_heavy.jsonl", None),
+    ("claude", CLAUDE, "claude-code-real/dag*.jsonl", None),
+    ("claude", CLAUDE, "claude-code-real/subagents/*.jsonl", None),
+    ("claude", CLAUDE, "claude-code-jsonl/todowrite*.jsonl", None),
+    ("claude", CLAUDE, "claude-code-jsonl/representative*.jsonl", "spaces"),
+    ("claude", CLAUDE, "claude-code-jsonl/session_b.jsonl", "spaces"),
+    ("claude", CLAUDE, "claude-code-jsonl/edge*.jsonl", "spaces"),
+    ("codex", CODEX, "codex-rollout/rollout-*.jsonl", None),
+    ("codex", CODEX, "codex-rollout/stage0-large.jsonl", None),
+    ("pi", ".pi/agent/sessions/x/NAME", "pi-session/large-session.jsonl", None),
+    ("gemini", ".gemini/tmp/h/chats/NAME", "gemini-cli/session-2026*.json", "thoughts"),
+    ("gemini", ".gemini/tmp/h/chats/NAME", "gemini-cli/*.jsonl", None),
+    ("opencode", ".local/share/opencode/storage", "opencode-storage", None),
 ]
 
 
 def count_all():
-    for package, count, pattern in COUNTERS:
+    for program, place, pattern, odd in COUNTERS:
         path = sample(pattern)
-        name = "%s_counts_as_we_do_%s" % (package, os.path.basename(path))
-        if os.path.exists(os.path.join(JS, "node_modules", package)):
-            guarded(name, compare_tokens, count, path)
+        name = "ccusage_counts_as_we_do_%s" % os.path.basename(path)
+        if os.path.exists(os.path.join(JS, "node_modules/ccusage")):
+            guarded(name, compare_tokens, program, place, path, odd)
         else:
-            skip(name, package + " could not be installed")
+            skip(name, "ccusage could not be installed")
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `make test-handover`: files of msgstore for other agent programs, read by them.
 #
-# Codex and Claude Code go on with handed-over sessions, and with one that the doctor has
-# mended: a server on this machine stands in for their providers, and their requests to it
-# must have every message. pi's and Claude's own session readers and the models of the
+# Codex, Claude Code, OpenCode and Gemini CLI go on with handed-over sessions, and the first
+# two with one that the doctor has mended: a server on this machine stands in for their
+# providers, and their requests to it must have every message. pi's and Claude's own session readers and the models of the
 # package atif read the rest; ccusage counts the same tokens. The programs come from npm and
 # PyPI into build/handover (versions.txt); a package that cannot be installed is named and
 # left out. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why" a line, and "N passed, N
