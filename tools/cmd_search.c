@@ -19,17 +19,6 @@ typedef struct searcher {
     ms_arena around;          /* of the text before and after a match */
 } searcher;
 
-static const char *field_word(ms_field field)
-{
-    static const char *const names[] = {
-        "",
-#define X(number, name, member, kind) #member,
-        MS_FIELDS(X)
-#undef X
-    };
-    return field < MS_FIELD_COUNT ? names[field] : "";
-}
-
 /* The text around a match, in parts. */
 typedef struct snippet {
     ms_str before, match, after;

@@ -1,28 +1,13 @@
 /* msgstore sessions: prints one line a session, newest first. */
 
 #define _GNU_SOURCE
+#include "cmd_sessions.h"
 #include "commands.h"
-#include "costs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct session {
-    const ms_info *info;
-    ms_str agent, cwd, title, model, parent;
-    cost_row cost;
-    bool shown;
-} session;
-
-typedef struct session_list {
-    job *job;
-    session *items;           /* an stb_ds array */
-    tally index;              /* location -> number */
-    bool full;                /* complete names */
-    char *home, *folder;      /* home; and the folder of --cwd, made absolute */
-} session_list;
 
 enum { ID_CHARS = 8 };
 
@@ -299,9 +284,7 @@ static void add_word(ms_buf *buf, ms_str word)
     ms_buf_write(buf, "'", 1);
 }
 
-/* Returns the command that resumes a session, in its folder; absent: none is known, as
- * of a subagent's. */
-static ms_str resume_text(const session_list *l, const session *s)
+ms_str resume_text(const session_list *l, const session *s)
 {
     ms_buf buf = {&l->job->arena, NULL, 0, 0};
     size_t i = 0;
@@ -425,30 +408,42 @@ static void print_sessions(session_list *l, output *out)
     if (json) ms_json_finish(&w);
 }
 
+int sessions_find(session_list *l, job *j)
+{
+    const options *o = j->options;
+    memset(l, 0, sizeof *l);
+    l->job = j;
+    l->folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
+    if (o->cwd != NULL && l->folder == NULL) l->folder = strdup(o->cwd);
+    int code = list_all(l);
+    if (code == FINE) code = take_costs(l);
+    if (is_read(code) && o->grep != NULL) {
+        int searched = take_grep(l);
+        if (searched != FINE) code = searched;
+    }
+    if (arrlenu(l->items) > 1) {
+        qsort(l->items, arrlenu(l->items), sizeof *l->items, newest_first);
+    }
+    return code;
+}
+
+void sessions_free(session_list *l)
+{
+    arrfree(l->items);
+    tally_free(&l->index);
+    free(l->folder);
+}
+
 static int run_sessions(job *j)
 {
     session_list l;
-    const options *o = j->options;
     output out = {stdout, 0};
-    memset(&l, 0, sizeof l);
-    l.job = j;
-    l.full = o->full || !output_is_terminal() || line_width() >= WIDE;
-    l.folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
-    if (o->cwd != NULL && l.folder == NULL) l.folder = strdup(o->cwd);
-    int code = open_stores(j, o->n_files);
-    if (code == FINE) code = list_all(&l);
-    if (code == FINE) code = take_costs(&l);
-    if (is_read(code) && o->grep != NULL) {
-        int searched = take_grep(&l);
-        if (searched != FINE) code = searched;
-    }
-    if (arrlenu(l.items) > 1) {
-        qsort(l.items, arrlenu(l.items), sizeof *l.items, newest_first);
-    }
+    int code = open_stores(j, j->options->n_files);
+    if (code != FINE) return code;
+    code = sessions_find(&l, j);
+    l.full = j->options->full || !output_is_terminal() || line_width() >= WIDE;
     if (is_read(code)) print_sessions(&l, &out);
-    arrfree(l.items);
-    tally_free(&l.index);
-    free(l.folder);
+    sessions_free(&l);
     return output_end(&out, code);
 }
 
