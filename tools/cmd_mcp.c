@@ -114,7 +114,7 @@ static int bad_cursor(void)
 }
 
 
-/* ---- What answers have in common ---------------------------------------------------- */
+/* ---- What answers have in common --------------------------------------------------- */
 
 /* Cuts a text to so many bytes, at a character. */
 static ms_str clip(ms_str text, size_t most)
@@ -425,7 +425,8 @@ static int search_asked(asked *a, const mcp_value *v, ms_buf *answer)
     if (result != MS_OK) return complain_of("searching", result, &err);
     code = put_hits(&m, &finder, v, skip, newest, answer);
     result = ms_find_close(&finder, &err);
-    return result == MS_OK || code != FINE ? code : complain_of("searching", result, &err);
+    if (result == MS_OK || code != FINE) return code;
+    return complain_of("searching", result, &err);
 }
 
 static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)

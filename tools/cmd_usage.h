@@ -1,4 +1,5 @@
-/* Sums of tokens and costs, for the commands that print them and that answer with them. */
+/* Sums of tokens and costs, for the commands that print them and that answer with
+ * them. */
 
 #ifndef CMD_USAGE_H
 #define CMD_USAGE_H

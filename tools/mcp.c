@@ -219,7 +219,9 @@ static void put_tool(ms_json_writer *w, const mcp_tool *tool)
 static size_t characters(ms_str text)
 {
     size_t n = 0;
-    for (size_t i = 0; i < text.len; i++) n += ((unsigned char)text.ptr[i] & 0xC0) != 0x80;
+    for (size_t i = 0; i < text.len; i++) {
+        n += ((unsigned char)text.ptr[i] & 0xC0) != 0x80;
+    }
     return n;
 }
 
@@ -480,11 +482,12 @@ static void call_method(server *s, ms_str method, ms_str params)
     while (i < COUNT_OF(methods) && !ms_str_equal(method, ms_str_of(methods[i].name))) {
         i++;
     }
+    bool begun = s->modern || s->version != NULL;
     bool known = i < COUNT_OF(methods) &&
-                 (s->modern ? methods[i].modern : methods[i].session || s->version == NULL);
+                 (s->modern ? methods[i].modern : methods[i].session || !begun);
     if (!known) {
         refuse(s, NO_METHOD, "no method ", method);
-    } else if (!s->modern && s->version == NULL && i > 1) { /* initialize, ping */
+    } else if (!begun && i > 1) { /* initialize and ping may come first */
         refuse(s, BAD_PARAMS, "initialize comes first, or params._meta names "
                META "protocolVersion", MS_STR(""));
     } else if (i == 0 && s->batch) {
@@ -525,7 +528,8 @@ static void take_batch(server *s, ms_str array)
 {
     ms_str none = {NULL, 0};
     ms_json_iter it = ms_json_iterate(array);
-    bool any = false, spoken = s->version != NULL && strcmp(s->version, "2025-03-26") == 0;
+    bool spoken = s->version != NULL && strcmp(s->version, "2025-03-26") == 0;
+    bool any = false;
     s->id = none;
     s->batch = spoken;
     s->answered = false;
@@ -536,8 +540,9 @@ static void take_batch(server *s, ms_str array)
     s->batch = false;
     if (s->answered) emit_text(s->out, "]\n");
     s->id = none;
-    if (!spoken) refuse(s, BAD_REQUEST, "only version 2025-03-26 has batches", MS_STR(""));
-    else if (!any) refuse(s, BAD_REQUEST, "an empty batch", MS_STR(""));
+    if (spoken && any) return;
+    refuse(s, BAD_REQUEST, spoken ? "an empty batch"
+                                  : "only version 2025-03-26 has batches", MS_STR(""));
 }
 
 static void take_line(server *s, ms_str line)
@@ -590,7 +595,7 @@ static bool read_line(reader *r, ms_str *line, bool *over)
     size_t seen = 0;
     for (;;) {
         const char *begin = r->buf + r->at;
-        const char *end = seen < r->len ? memchr(begin + seen, '\n', r->len - seen) : NULL;
+        const char *end = memchr(begin + seen, '\n', r->len - seen);
         bool last = end == NULL && r->ended && (r->len > 0 || r->over);
         if (end != NULL || last) {
             size_t n = end != NULL ? (size_t)(end - begin) : r->len;

@@ -1,5 +1,6 @@
 """checks.py TOOL FOLDER: asks `msgstore mcp` as a client does, and compares its answers
-with those of the other commands. FOLDER is empty. Prints "ok NAME" or "FAIL NAME: why"."""
+with those of the other commands. FOLDER has t, which sessions.py wrote. Prints "ok NAME"
+or "FAIL NAME: why"."""
 
 import glob
 import hashlib
@@ -318,7 +319,8 @@ def pages(server, name, rows, **arguments):
 @test
 def answers_agree_with_the_other_commands():
     server = Server()
-    printed = [json.loads(row) for row in run("sessions", LOG, "--json").stdout.splitlines()]
+    printed = [json.loads(row) for row in
+               run("sessions", LOG, "--json").stdout.splitlines()]
     for limit in 7, 100:
         found = pages(server, "list_sessions", "sessions", limit=limit)
         assert [one["session"] for one in found] == [one["session"] for one in printed]

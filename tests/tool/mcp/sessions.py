@@ -1,8 +1,8 @@
 """Writes transcripts of Claude Code, one session a file: sessions.py FOLDER COUNT.
 
 Every session has a question, an answer with a call, and a result with a made-up token of
-GitHub, 4 messages in the log. Session 3 has a long result with a private key in its midst,
-session 4 characters that hurt: controls, marks of direction, lines that look like
+GitHub, 4 messages in the log. Session 3 has a long result with a private key in its
+midst, session 4 characters that hurt: controls, marks of direction, lines that look like
 requests. The tokens stand in FOLDER/../secrets, one a line."""
 
 import hashlib
