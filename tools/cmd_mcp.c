@@ -124,10 +124,20 @@ static ms_str clip(ms_str text, size_t most)
     return ms_str_n(text.ptr, most);
 }
 
-/* Writes a member that is set. */
-static void put_set(ms_json_writer *w, const char *name, ms_str text)
+/* Returns the beginning of a text, whose secrets are masked before it is cut; of one that
+ * cannot be masked nothing. */
+static ms_str short_text(asked *a, ms_str text)
 {
-    if (text.len > 0) json_text(w, name, clip(text, NAME_BYTES));
+    ms_value value = {text, false};
+    bool good = text.len == 0 ||
+                secrets_mask(value, a->classes, &a->job->arena, NULL, NULL, &value);
+    return good ? clip(value.text, NAME_BYTES) : ms_str_n(NULL, 0);
+}
+
+/* Writes a member that is set. */
+static void put_set(asked *a, ms_json_writer *w, const char *name, ms_str text)
+{
+    if (text.len > 0) json_text(w, name, short_text(a, text));
 }
 
 static void put_time(ms_json_writer *w, const char *name, bool known, int64_t ns)
@@ -207,22 +217,23 @@ static const mcp_arg list_args[] = {
     {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
 };
 
-static void put_session(ms_json_writer *w, const session_list *l, const session *s)
+static void put_session(asked *a, ms_json_writer *w, const session_list *l,
+                        const session *s)
 {
     const ms_info *info = s->info;
     ms_json_begin(w, MS_JSON_OBJECT);
-    json_text(w, "session", clip(info->location, NAME_BYTES));
-    put_set(w, "title", s->title);
-    put_set(w, "agent", s->agent);
-    put_set(w, "folder", s->cwd);
-    put_set(w, "model", s->model);
-    put_set(w, "parent", s->parent);
+    json_text(w, "session", short_text(a, info->location));
+    put_set(a, w, "title", s->title);
+    put_set(a, w, "agent", s->agent);
+    put_set(a, w, "folder", s->cwd);
+    put_set(a, w, "model", s->model);
+    put_set(a, w, "parent", s->parent);
     put_time(w, "began", info->first_time_ns != MS_TIME_NONE, info->first_time_ns);
     put_time(w, "ended", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
     json_u64(w, "messages", info->messages);
     json_u64(w, "last_message", info->last_seq);
     json_u64(w, "tokens", s->cost.input + s->cost.output);
-    put_set(w, "resume", resume_text(l, s));
+    put_set(a, w, "resume", resume_text(l, s));
     ms_json_end(w);
 }
 
@@ -233,7 +244,8 @@ static bool is_after(const session *s, int64_t ns, uint64_t seq)
     return info->last_time_ns != ns ? info->last_time_ns < ns : info->last_seq < seq;
 }
 
-static int put_sessions(const session_list *l, const mcp_value *v, ms_buf *answer)
+static int put_sessions(asked *a, const session_list *l, const mcp_value *v,
+                        ms_buf *answer)
 {
     ms_json_writer w;
     char next[60] = "", end;
@@ -256,7 +268,7 @@ static int put_sessions(const session_list *l, const mcp_value *v, ms_buf *answe
                      last->info->last_seq);
             continue;
         }
-        put_session(&w, l, s);
+        put_session(a, &w, l, s);
         last = s;
         shown++;
     }
@@ -275,9 +287,9 @@ static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
     if (code != FINE) return call_end(a, code);
     a->call.only_agent = v[S_AGENT].text;
     a->call.cwd = v[S_FOLDER].text;
-    code = sessions_find(&l, a->job);
+    code = sessions_find(&l, a->job, a->classes);
     if (is_read(code)) {
-        int put = put_sessions(&l, v, answer);
+        int put = put_sessions(a, &l, v, answer);
         if (put != FINE) code = put;
     }
     sessions_free(&l);
@@ -354,12 +366,13 @@ static void put_hit(ms_json_writer *w, masked_search *m, const ms_found *f, size
     if (near.ptr + near.len < text.ptr + text.len) json_piece(&buf, "\xe2\x80\xa6");
     ms_json_begin(w, MS_JSON_OBJECT);
     json_u64(w, "message", ms_seq(msg));
-    json_text(w, "session", clip(location_of(msg), NAME_BYTES));
+    json_text(w, "session", short_text(m->asked, location_of(msg)));
     put_time(w, "time", timed, timed ? ns : 0);
-    put_set(w, "agent", agent_key_of(msg));
-    put_set(w, "type", ms_type_name(msg));
-    put_set(w, "tool", ms_get(msg, MS_F_TOOL).text);
-    if (f->field != MS_F_CONTENT) put_set(w, "field", ms_str_of(field_word(f->field)));
+    put_set(m->asked, w, "agent", agent_key_of(msg));
+    put_set(m->asked, w, "type", ms_type_name(msg));
+    put_set(m->asked, w, "tool", ms_get(msg, MS_F_TOOL).text);
+    const char *field = field_word(f->field);
+    if (f->field != MS_F_CONTENT) put_set(m->asked, w, "field", ms_str_of(field));
     json_text(w, "text", ms_buf_text(&buf));
     ms_json_end(w);
 }
@@ -478,7 +491,7 @@ typedef struct window {
 static bool copy_name(asked *a, ms_str text, ms_str *out)
 {
     memset(out, 0, sizeof *out);
-    return text.len == 0 || copy_text(&a->job->arena, clip(text, NAME_BYTES), out);
+    return text.len == 0 || copy_text(&a->job->arena, short_text(a, text), out);
 }
 
 /* Adds the masked text of a field on lines of its own. */
@@ -567,18 +580,19 @@ static size_t text_bytes(const window *w, size_t most)
     return sum;
 }
 
-static void put_message(ms_json_writer *w, const shown_message *s, size_t most)
+static void put_message(asked *a, ms_json_writer *w, const shown_message *s,
+                        size_t most)
 {
     ms_str text = clip(s->text, most);
     size_t end = s->offset + text.len;
     ms_json_begin(w, MS_JSON_OBJECT);
     json_u64(w, "message", s->seq);
     put_time(w, "time", s->timed, s->ns);
-    put_set(w, "agent", s->agent);
-    put_set(w, "type", s->type);
-    put_set(w, "tool", s->tool);
-    put_set(w, "worker", s->worker);
-    put_set(w, "call", s->call_id);
+    put_set(a, w, "agent", s->agent);
+    put_set(a, w, "type", s->type);
+    put_set(a, w, "tool", s->tool);
+    put_set(a, w, "worker", s->worker);
+    put_set(a, w, "call", s->call_id);
     json_text(w, "text", text.ptr != NULL ? text : MS_STR(""));
     if (end < s->whole) {
         ms_json_key(w, MS_STR("cut"));
@@ -599,10 +613,11 @@ static int put_window(const window *w, ms_buf *answer)
     ms_json_init(&out, ms_buf_write, answer, false);
     put_list(&out, "messages");
     for (size_t i = 0; i < w->n; i++) {
-        put_message(&out, &w->items[i], w->items[i].asked ? MESSAGE_BYTES : most);
+        bool named = w->items[i].asked;
+        put_message(w->asked, &out, &w->items[i], named ? MESSAGE_BYTES : most);
     }
     ms_json_end(&out);
-    json_text(&out, "session", clip(w->location, NAME_BYTES));
+    json_text(&out, "session", short_text(w->asked, w->location));
     if (w->previous > 0) json_u64(&out, "previous_message", w->previous);
     if (w->next > 0) json_u64(&out, "next_message", w->next);
     return put_end(&out);
@@ -687,7 +702,7 @@ static const mcp_arg usage_args[] = {
     {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 20, 0, NULL},
 };
 
-static int put_usage(const usage_report *u, const mcp_value *v, ms_buf *answer)
+static int put_usage(asked *a, const usage_report *u, const mcp_value *v, ms_buf *answer)
 {
     ms_json_writer w;
     uint64_t from = 0;
@@ -697,7 +712,7 @@ static int put_usage(const usage_report *u, const mcp_value *v, ms_buf *answer)
     put_list(&w, "rows");
     for (i = from < n ? (size_t)from : n; i < n && i - from < v[U_LIMIT].number; i++) {
         if (answer->len > ANSWER_BYTES) break;
-        json_usage_row(&w, cost_by_word(u->by), clip(u->groups[i].name, NAME_BYTES),
+        json_usage_row(&w, cost_by_word(u->by), short_text(a, u->groups[i].name),
                        &u->groups[i].sum);
     }
     ms_json_end(&w);
@@ -729,7 +744,7 @@ static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
     if (v[U_BY].given && cost_by_of(v[U_BY].text, &a->call.by)) a->call.given |= BIT(BY);
     code = usage_sum_up(&u, a->job, location);
     if (is_read(code)) {
-        int put = put_usage(&u, v, answer);
+        int put = put_usage(a, &u, v, answer);
         if (put != FINE) code = put;
     }
     usage_free(&u);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cmd_sessions.h"
 #include "commands.h"
+#include "secrets.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,22 @@ static ms_str first_text(ms_str content, ms_arena *arena)
         if (text.len > 0) return text;
     }
     return content;
+}
+
+/* Returns the first words of a text, without secrets. */
+static ms_str beginning_of(session_list *l, ms_str text)
+{
+    ms_value value = {text, false};
+    ms_str words = {NULL, 0};
+    ms_arena *arena = &l->job->arena;
+    if (l->masked != 0 && !secrets_mask(value, l->masked, arena, NULL, NULL, &value)) {
+        return words;
+    }
+    text = value.text;
+    if (text.len > 200) text.len = 200;
+    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
+    copy_text(arena, text, &words);
+    return words;
 }
 
 /* Returns the beginning of a message of a session. Of several stores the number may be
@@ -46,10 +63,7 @@ static ms_str words_of(session_list *l, const session *s, ms_str number)
         text = ms_str_n(text.ptr + 1, text.len - 1);
     }
     while (text.len > 0 && (unsigned char)text.ptr[text.len - 1] <= ' ') text.len--;
-    if (text.len > 200) text.len = 200;
-    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-    copy_text(&l->job->arena, text, &words);
-    return words;
+    return beginning_of(l, text);
 }
 
 static void take_facts(session_list *l, session *s)
@@ -81,12 +95,7 @@ static void take_words(session_list *l, session *s)
     q.limit = 1;
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
-    if ((msg = ms_next(&it)) != NULL) {
-        ms_str text = ms_content(msg).text;
-        if (text.len > 200) text.len = 200;
-        while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-        copy_text(&l->job->arena, text, &s->title);
-    }
+    if ((msg = ms_next(&it)) != NULL) s->title = beginning_of(l, ms_content(msg).text);
     ms_cursor_close(&it, NULL);
 }
 
@@ -408,11 +417,12 @@ static void print_sessions(session_list *l, output *out)
     if (json) ms_json_finish(&w);
 }
 
-int sessions_find(session_list *l, job *j)
+int sessions_find(session_list *l, job *j, unsigned masked)
 {
     const options *o = j->options;
     memset(l, 0, sizeof *l);
     l->job = j;
+    l->masked = masked;
     l->folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
     if (o->cwd != NULL && l->folder == NULL) l->folder = strdup(o->cwd);
     int code = list_all(l);
@@ -440,7 +450,7 @@ static int run_sessions(job *j)
     output out = {stdout, 0};
     int code = open_stores(j, j->options->n_files);
     if (code != FINE) return code;
-    code = sessions_find(&l, j);
+    code = sessions_find(&l, j, 0);
     l.full = j->options->full || !output_is_terminal() || line_width() >= WIDE;
     if (is_read(code)) print_sessions(&l, &out);
     sessions_free(&l);

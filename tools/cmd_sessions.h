@@ -17,14 +17,16 @@ typedef struct session_list {
     job *job;
     session *items;           /* an stb_ds array, newest first */
     tally index;              /* location -> number, before they were put in order */
+    unsigned masked;          /* SECRETS_* that first words are without */
     bool full;                /* complete names */
     char *folder;             /* of --cwd, made absolute */
 } session_list;
 
 /* Lists the sessions of the job's store, with --since, --until, --cwd, --agent and --grep
- * of its options; texts are in its arena. DAMAGED: something could not be read. The list
- * is to be freed in each case. */
-int sessions_find(session_list *l, job *j);
+ * of its options; texts are in its arena. Secrets of those classes are masked in the
+ * first words, before these are cut, and nowhere else. DAMAGED: something could not be
+ * read. The list is to be freed in each case. */
+int sessions_find(session_list *l, job *j, unsigned masked);
 void sessions_free(session_list *l);
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -92,8 +93,16 @@ def code_of(answer):
     return answer["error"]["code"]
 
 
+def stop(number, frame):
+    raise TimeoutError("no answer for two minutes")
+
+
+signal.signal(signal.SIGALRM, stop)
+
+
 def test(function):
     try:
+        signal.alarm(120)
         function()
         print("ok mcp_" + function.__name__, flush=True)
     except Exception as error:  # a test that fails in any way
@@ -486,7 +495,7 @@ def what_is_appended_is_seen():
     shutil.copy(LOG, log)
     assert server.tool("list_sessions")["matched"] == COUNT
     page = server.tool("search", query="rate limit", limit=10)
-    sessions.write(os.path.join(FOLDER, "t2"), COUNT, 5)
+    sessions.write(os.path.join(FOLDER, "t2"), COUNT, 5, month=6)
     run("sync", log, os.path.join(FOLDER, "t2"))
     assert server.tool("list_sessions")["matched"] == COUNT + 5
     assert len(server.tool("search", query="shop %d?" % (COUNT + 2))["messages"]) == 1
@@ -494,6 +503,7 @@ def what_is_appended_is_seen():
                        cursor=page["next_cursor"])["messages"]
     shown = [one["message"] for one in page["messages"]]
     assert not {one["message"] for one in more} & set(shown)
+    assert len(more) == 100 and "next_cursor" in page
     run("compact", log, log + ".new")
     os.replace(log + ".new", log)
     run("sync", log, os.path.join(FOLDER, "t2"))

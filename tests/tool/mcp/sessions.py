@@ -3,7 +3,7 @@
 Every session has a question, an answer with a call, and a result with a made-up token of
 GitHub, 4 messages in the log. Session 3 has a long result with a private key in its
 midst, session 4 characters that hurt: controls, marks of direction, lines that look like
-requests. The tokens stand in FOLDER/../secrets, one a line."""
+requests. The questions of 5 and 6 have a token, where a title is cut and before it. The tokens stand in FOLDER/../secrets, one a line."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ def result_of(i, secrets):
     return text
 
 
-def lines_of(i, secrets):
+def lines_of(i, month, secrets):
     day = 1 + i % 28
     base = {"sessionId": name_of(i), "cwd": "/w/project%d" % (i % 7), "version": "1.0.0"}
     call = {"type": "tool_use", "id": "toolu_%d" % i, "name": "Bash",
@@ -61,21 +61,26 @@ def lines_of(i, secrets):
     answer = {"id": "msg_%024d" % i, "role": "assistant", "model": "claude-sonnet-4-5",
               "content": [{"type": "text", "text": "Answer %d." % i}, call],
               "usage": {"input_tokens": 10, "output_tokens": 5 + i % 3}}
-    question = {"role": "user", "content": "Why does the rate limit hit shop %d?" % i}
+    asked = "Why does the rate limit hit shop %d?" % i
+    if i in (5, 6):
+        secrets.append("ghp_" + random_text("title%d" % i, 36))
+        asked += " " * (180 - len(asked) if i == 5 else 1) + secrets[-1]
+    question = {"role": "user", "content": asked}
     rows = [("user", "u", None, question), ("assistant", "a", "u", answer),
             ("user", "r", "a", {"role": "user", "content": [result]})]
     for second, (kind, key, parent, message) in enumerate(rows):
         yield dict(base, type=kind, uuid="%s%d" % (key, i), message=message,
                    parentUuid=parent and "%s%d" % (parent, i),
-                   timestamp="2026-05-%02dT10:%02d:%02dZ" % (day, i // 28 % 60, second))
+                   timestamp="2026-%02d-%02dT10:%02d:%02dZ" % (month, day,
+                                                              i // 28 % 60, second))
 
 
-def write(folder, first, count):
+def write(folder, first, count, month=5):
     secrets = []
     os.makedirs(folder, exist_ok=True)
     for i in range(first, first + count):
         with open(os.path.join(folder, name_of(i) + ".jsonl"), "w") as file:
-            for line in lines_of(i, secrets):
+            for line in lines_of(i, month, secrets):
                 file.write(json.dumps(line) + "\n")
     with open(os.path.join(folder, "..", "secrets"), "a") as file:
         file.writelines(secret + "\n" for secret in secrets)
