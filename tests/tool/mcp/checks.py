@@ -424,6 +424,7 @@ def secrets_never_leave():
     for secret in secrets[:40]:
         for query in secret, secret[8:20], secret[:6], "token " + secret[:4]:
             assert server.tool("search", query=query)["messages"] == [], query
+    assert secrets[0] not in server.error("read", session=secrets[0])
     found = server.tool("search", query=" end3")["messages"]
     assert "token [masked github-token] end3" in str(found)
     found = server.tool("search", query="after the key")["messages"]
@@ -506,8 +507,9 @@ def what_is_appended_is_seen():
     assert len(more) == 100 and "next_cursor" in page
     run("compact", log, log + ".new")
     os.replace(log + ".new", log)
+    sessions.write(os.path.join(FOLDER, "t2"), COUNT + 5, 3)
     run("sync", log, os.path.join(FOLDER, "t2"))
-    assert server.tool("list_sessions")["matched"] == COUNT + 5
+    assert server.tool("list_sessions")["matched"] == COUNT + 8
     assert server.end() == (0, "")
 
 
