@@ -534,7 +534,8 @@ static const char *const slow[] = {
     "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
     "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
     "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
-    "mysql -p", " -p", " -u a:", "curl -u a:", "machine a.b login c password ", "password ",
+    "mysql -p", " -p", " -u a:", "curl -u a:", "password ",
+    "machine a.b login c password ",
 };
 
 /* Returns the processor time of a search in a text that repeats a unit. */

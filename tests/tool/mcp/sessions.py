@@ -3,7 +3,8 @@
 Every session has a question, an answer with a call, and a result with a made-up token of
 GitHub, 4 messages in the log. Session 3 has a long result with a private key in its
 midst, session 4 characters that hurt: controls, marks of direction, lines that look like
-requests. The questions of 5 and 6 have a token, where a title is cut and before it. The tokens stand in FOLDER/../secrets, one a line."""
+requests. The questions of 5 and 6 have a token, where a title is cut and before it. The
+tokens stand in FOLDER/../secrets, one a line."""
 
 import hashlib
 import json
