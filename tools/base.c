@@ -178,6 +178,13 @@ void cell_put(cell *c, ms_str text)
     }
 }
 
+static ms_buf *complaints;
+
+void complain_into(ms_buf *text)
+{
+    complaints = text;
+}
+
 void complain(const char *format, ...)
 {
     char raw[2048], clean[6 * sizeof raw];
@@ -187,6 +194,11 @@ void complain(const char *format, ...)
     va_end(list);
     cell c = cell_over(clean, sizeof clean, sizeof clean);
     cell_put(&c, ms_str_of(raw));
+    if (complaints != NULL) {
+        if (complaints->len > 0) ms_buf_write(complaints, "\n", 1);
+        ms_buf_write(complaints, c.buf, c.len);
+        return;
+    }
     fprintf(stderr, "%smsgstore: %.*s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
             (int)c.len, c.buf);
 }
@@ -199,6 +211,7 @@ int complain_of(const char *what, ms_result result, const ms_error *err)
 
 int no_memory(void)
 {
+    complaints = NULL; /* the program may end here */
     complain("no memory");
     return FAILED;
 }

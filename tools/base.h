@@ -77,6 +77,9 @@ __attribute__((format(printf, 1, 2)))
 #endif
 void complain(const char *format, ...);
 
+/* From now on complain() adds its lines to a text; NULL: it prints them again. */
+void complain_into(ms_buf *text);
+
 /* Reports a library call's error. what: NULL if the message names the subject itself. */
 int complain_of(const char *what, ms_result result, const ms_error *err);
 int no_memory(void);

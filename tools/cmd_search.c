@@ -22,17 +22,6 @@ typedef struct searcher {
     } *printed;               /* -C: an stb_ds set of the numbers of rows */
 } searcher;
 
-static const char *field_word(ms_field field)
-{
-    static const char *const names[] = {
-        "",
-#define X(number, name, member, kind) #member,
-        MS_FIELDS(X)
-#undef X
-    };
-    return field < MS_FIELD_COUNT ? names[field] : "";
-}
-
 /* The text around a match, in parts. */
 typedef struct snippet {
     ms_str before, match, after;

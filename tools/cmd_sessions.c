@@ -1,29 +1,14 @@
 /* msgstore sessions: prints one line a session, newest first. */
 
 #define _GNU_SOURCE
+#include "cmd_sessions.h"
 #include "commands.h"
-#include "costs.h"
+#include "secrets.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct session {
-    const ms_info *info;
-    ms_str agent, cwd, title, model, parent;
-    cost_row cost;
-    bool shown;
-} session;
-
-typedef struct session_list {
-    job *job;
-    session *items;           /* an stb_ds array */
-    tally index;              /* location -> number */
-    uint64_t undated;         /* sessions without a time that are left out */
-    bool full;                /* complete names */
-    char *home, *folder;      /* home; and the folder of --cwd, made absolute */
-} session_list;
 
 enum { ID_CHARS = 8 };
 
@@ -41,10 +26,18 @@ static ms_str first_text(ms_str content, ms_arena *arena)
 
 enum { TITLE_BYTES = 200 };
 
-/* Returns the beginning of a text in the arena, with an ellipsis where it is cut. */
+/* Returns the beginning of a text in the arena, without secrets, with an ellipsis where
+ * it is cut. */
 static ms_str title_of(session_list *l, ms_str text)
 {
-    ms_buf buf = {&l->job->arena, NULL, 0, 0};
+    ms_value value = {text, false};
+    ms_str none = {NULL, 0};
+    ms_arena *arena = &l->job->arena;
+    ms_buf buf = {arena, NULL, 0, 0};
+    if (l->masked != 0 && !secrets_mask(value, l->masked, arena, NULL, NULL, &value)) {
+        return none;
+    }
+    text = value.text;
     bool cut = text.len > TITLE_BYTES;
     if (cut) text.len = TITLE_BYTES;
     while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
@@ -339,7 +332,7 @@ static bool is_past(const session_list *l, const session *s)
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as
  * of a subagent's, or its program has deleted it. */
-static ms_str resume_text(const session_list *l, const session *s)
+ms_str resume_text(const session_list *l, const session *s)
 {
     ms_buf buf = {&l->job->arena, NULL, 0, 0};
     size_t i = 0;
@@ -470,35 +463,48 @@ static void print_sessions(session_list *l, output *out)
     }
 }
 
+int sessions_find(session_list *l, job *j, unsigned masked)
+{
+    const options *o = j->options;
+    memset(l, 0, sizeof *l);
+    l->job = j;
+    l->masked = masked;
+    l->folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
+    if (o->cwd != NULL && l->folder == NULL) l->folder = strdup(o->cwd);
+    int code = list_all(l);
+    if (code == FINE) code = take_costs(l);
+    if (is_read(code) && o->grep != NULL) {
+        int searched = take_grep(l);
+        if (searched != FINE) code = searched;
+    }
+    take_times(l);
+    if (arrlenu(l->items) > 1) {
+        qsort(l->items, arrlenu(l->items), sizeof *l->items, newest_first);
+    }
+    return code;
+}
+
+void sessions_free(session_list *l)
+{
+    arrfree(l->items);
+    tally_free(&l->index);
+    free(l->folder);
+}
+
 static int run_sessions(job *j)
 {
     session_list l;
-    const options *o = j->options;
     output out = {stdout, 0};
-    memset(&l, 0, sizeof l);
-    l.job = j;
-    l.full = o->full || !output_is_terminal() || line_width() >= WIDE;
-    l.folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
-    if (o->cwd != NULL && l.folder == NULL) l.folder = strdup(o->cwd);
-    int code = open_stores(j, o->n_files);
-    if (code == FINE) code = list_all(&l);
-    if (code == FINE) code = take_costs(&l);
-    if (is_read(code) && o->grep != NULL) {
-        int searched = take_grep(&l);
-        if (searched != FINE) code = searched;
-    }
-    take_times(&l);
+    int code = open_stores(j, j->options->n_files);
+    if (code != FINE) return code;
+    code = sessions_find(&l, j, 0);
     if (l.undated > 0) {
         complain("%" PRIu64 " session%s without a time left out", l.undated,
                  plural(l.undated));
     }
-    if (arrlenu(l.items) > 1) {
-        qsort(l.items, arrlenu(l.items), sizeof *l.items, newest_first);
-    }
+    l.full = j->options->full || !output_is_terminal() || line_width() >= WIDE;
     if (is_read(code)) print_sessions(&l, &out);
-    arrfree(l.items);
-    tally_free(&l.index);
-    free(l.folder);
+    sessions_free(&l);
     return output_end(&out, code);
 }
 

@@ -1,31 +1,13 @@
 /* msgstore usage: tokens and costs, by day, session, project, model, agent or tool. */
 
 #define _GNU_SOURCE
+#include "cmd_usage.h"
 #include "commands.h"
-#include "costs.h"
 #include "zone.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct group {
-    ms_str name;
-    cost_row sum;
-} group;
-
-typedef struct usage_report {
-    job *job;
-    cost_by by;
-    group *groups;            /* stb_ds arrays */
-    cost_row total;
-    cost_row *rows;
-    tally index;              /* name -> group, by its number */
-    tally unpriced;           /* models without a price: answers, tokens */
-    int64_t since_ns, until_ns;
-    tally_row undated;        /* answers without a time that are left out */
-    prices prices;
-} usage_report;
 
 static uint64_t tokens_of(const cost_row *row)
 {
@@ -112,7 +94,7 @@ static void add_row(usage_report *u, cost_row *row)
     tally_row *at = tally_row_of(&u->index, name);
     if (at == NULL) exit(no_memory());
     if (at->count == 0) {
-        group g;
+        usage_group g;
         memset(&g, 0, sizeof g);
         g.name = at->text;
         arrput(u->groups, g);
@@ -124,14 +106,14 @@ static void add_row(usage_report *u, cost_row *row)
 
 static int by_tokens(const void *a, const void *b)
 {
-    const group *x = a, *y = b;
+    const usage_group *x = a, *y = b;
     uint64_t n = tokens_of(&x->sum), m = tokens_of(&y->sum);
     return (n < m) - (n > m);
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const group *x = a, *y = b;
+    const usage_group *x = a, *y = b;
     size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
     int order = len > 0 ? memcmp(x->name.ptr, y->name.ptr, len) : 0;
     return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
@@ -184,8 +166,8 @@ static void print_report(usage_report *u, output *out)
                 prices_date());
 }
 
-static void json_row(ms_json_writer *w, const char *name, ms_str value,
-                     const cost_row *row)
+void json_usage_row(ms_json_writer *w, const char *name, ms_str value,
+                    const cost_row *row)
 {
     ms_json_begin(w, MS_JSON_OBJECT);
     if (name != NULL) json_text(w, name, value);
@@ -216,11 +198,11 @@ static void print_report_json(usage_report *u, output *out)
     ms_json_key(&w, MS_STR("rows"));
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(u->groups); i++) {
-        json_row(&w, word, u->groups[i].name, &u->groups[i].sum);
+        json_usage_row(&w, word, u->groups[i].name, &u->groups[i].sum);
     }
     ms_json_end(&w);
     ms_json_key(&w, MS_STR("total"));
-    json_row(&w, NULL, MS_STR(""), &u->total);
+    json_usage_row(&w, NULL, MS_STR(""), &u->total);
     json_u64(&w, "undated_answers", u->undated.count);
     json_u64(&w, "undated_tokens", u->undated.bytes);
     ms_json_key(&w, MS_STR("unpriced"));
@@ -239,13 +221,14 @@ static bool is_dated(cost_by by)
     return by == BY_DAY || by == BY_WEEK || by == BY_MONTH;
 }
 
-static int sum_rows(usage_report *u, ms_str location)
+int usage_sum_up(usage_report *u, job *j, ms_str location)
 {
-    const options *o = u->job->options;
+    const options *o = j->options;
+    memset(u, 0, sizeof *u);
+    u->job = j;
+    u->by = GIVEN(o, BY) ? o->by : BY_MODEL;
     int code = o->prices != NULL ? prices_load(&u->prices, o->prices) : FINE;
-    if (code == FINE) {
-        code = costs_of(u->job->store, location, &u->job->arena, &u->rows);
-    }
+    if (code == FINE) code = costs_of(j->store, location, &j->arena, &u->rows);
     if (is_read(code)) costs_apply(&u->prices, u->rows);
     u->since_ns = o->since_ns;
     u->until_ns = o->until_ns;
@@ -259,26 +242,29 @@ static int sum_rows(usage_report *u, ms_str location)
     return code;
 }
 
+void usage_free(usage_report *u)
+{
+    arrfree(u->groups);
+    arrfree(u->rows);
+    tally_free(&u->index);
+    tally_free(&u->unpriced);
+    prices_free(&u->prices);
+}
+
 static int run_usage(job *j)
 {
     usage_report u;
     ms_str location = {NULL, 0};
     const options *o = j->options;
     output out = {stdout, 0};
-    memset(&u, 0, sizeof u);
-    u.job = j;
-    u.by = GIVEN(o, BY) ? o->by : BY_MODEL;
     const char *name = o->n_files > 1 ? o->files[1] : o->location;
     int code = open_store(j);
     if (code == FINE && name != NULL) code = choose_location(j, name, false, &location);
-    if (code == FINE) code = sum_rows(&u, location);
+    if (code != FINE) return code;
+    code = usage_sum_up(&u, j, location);
     if (is_read(code) && GIVEN(o, JSON)) print_report_json(&u, &out);
     else if (is_read(code)) print_report(&u, &out);
-    arrfree(u.groups);
-    arrfree(u.rows);
-    tally_free(&u.index);
-    tally_free(&u.unpriced);
-    prices_free(&u.prices);
+    usage_free(&u);
     return output_end(&out, code);
 }
 

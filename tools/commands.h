@@ -94,6 +94,7 @@ extern const command fork_command;
 extern const command note_command;
 extern const command location_command;
 extern const command redact_command;
+extern const command mcp_command;
 extern const command formats_command;
 extern const command completion_command;
 extern const command manual_command;

@@ -520,3 +520,14 @@ void json_text(ms_json_writer *w, const char *name, ms_str value)
     if (value.ptr != NULL) ms_json_put_string(w, value);
     else ms_json_put_raw(w, MS_STR("null"));
 }
+
+const char *field_word(ms_field field)
+{
+    static const char *const names[] = {
+        "",
+#define X(number, name, member, kind) #member,
+        MS_FIELDS(X)
+#undef X
+    };
+    return field < MS_FIELD_COUNT ? names[field] : "";
+}

@@ -79,6 +79,8 @@ int check_raw(const char *command, const options *o);
 /* Prints the text of a message: to a file as it is, to a terminal without control
  * characters. */
 void emit_message_text(output *out, ms_str text);
+/* Returns the name of a field in msgstore.h: "args". */
+const char *field_word(ms_field field);
 void json_u64(ms_json_writer *w, const char *name, uint64_t value);
 void json_time(ms_json_writer *w, const char *name, bool known, int64_t ns);
 void json_text(ms_json_writer *w, const char *name, ms_str value);

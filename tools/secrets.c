@@ -1,7 +1,8 @@
 /* Finds keys, tokens and passwords, by three kinds of evidence:
  *
  *   form      most issuers give their tokens a prefix and a length: the table of rules
- *   place     "password = ...", "Authorization: ...", user:password@host
+ *   place     "password = ...", "Authorization: ...", user:password@host, commands such
+ *             as mysql -pPASSWORD, files such as .netrc
  *   entropy   a random text uses its characters evenly, a placeholder does not.
  *             Shannon's measure in bits a character, over the match
  *
@@ -518,8 +519,8 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
 
 /* ---- By place: after a name, or in an address -------------------------------------- */
 
-/* Ends of names. A value of the first kind may be any word that a person would choose;
- * a value of the second kind is random. */
+/* Ends of names. A password may be any word that a person would choose, other values are
+ * random. `auth` of Docker has "user:password" in base64. */
 static const struct {
     const char *word;
     bool password;
@@ -535,6 +536,7 @@ static const struct {
     {"account_key", false}, {"encryption_key", false}, {"signing_key", false},
     {"service_key", false}, {"master_key", false},   {"authorization", false},
     {"_auth", false},       {"authtoken", false},    {"client_key", false},
+    {"auth", false},
 };
 
 /* Returns the end of the name before a ':' or '=', perhaps in quotes; 0 if there is
@@ -555,7 +557,9 @@ static int name_before(ms_str text, size_t at)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i].word);
         if (len > end || !holds_any_case(text, end - len, names[i].word)) continue;
-        if (strcmp(names[i].word, "pass") == 0 && !is_begin(text, end - len)) continue;
+        bool whole = strcmp(names[i].word, "pass") == 0 ||
+                     strcmp(names[i].word, "auth") == 0;
+        if (whole && !is_begin(text, end - len)) continue;
         return (int)i;
     }
     return -1;
@@ -674,10 +678,15 @@ static bool find_by_name(scan *s, size_t at, secret *out)
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
-    bool good = names[name].password ? is_password(value, quoted) : is_token(value);
+    bool docker = strcmp(names[name].word, "auth") == 0;
+    bool good = docker                 ? len >= 8 && is_credentials(value)
+                : names[name].password ? is_password(value, quoted)
+                                       : is_token(value);
     out->at = begin;
     out->len = at + len - begin;
-    out->kind = names[name].password ? "password" : "secret-value";
+    out->kind = docker                 ? "basic-auth"
+                : names[name].password ? "password"
+                                       : "secret-value";
     secret formed;
     bool known = find_by_form(s, at, &formed);
     if (known) *out = formed; /* the form names the issuer, the place does not */
@@ -689,11 +698,24 @@ static bool is_plain_in_url(char c)
     return c > ' ' && c != 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
 }
 
-/* Finds "://user:password@host". at: the ':' */
-static bool find_in_url(ms_str text, size_t at, secret *out)
+/* Returns whether a value stands for a password in examples and scripts: a word for one,
+ * or a variable. */
+static bool stands_for_one(ms_str value)
 {
     static const char *const common[] = {"password", "pass", "passwd", "pwd", "secret",
                                          "pw", "user", "username", "token", "admin"};
+    if (is_placeholder(value) || value.ptr[0] == '$' || value.ptr[0] == '%') return true;
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+        if (value.len == strlen(common[i]) && holds_any_case(value, 0, common[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds "://user:password@host". at: the ':' */
+static bool find_in_url(ms_str text, size_t at, secret *out)
+{
     if (!holds(text, at, "://")) return false;
     size_t i = at + 3;
     while (i < text.len && i - at < 200 && text.ptr[i] != ':' &&
@@ -703,18 +725,144 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
     while (i < text.len && i - from < 200 && is_plain_in_url(text.ptr[i])) i++;
     if (i >= text.len || text.ptr[i] != '@' || i - from < 4) return false;
     ms_str value = part_of(text, from, i - from);
-    if (is_placeholder(value) || value.ptr[0] == '$' || value.ptr[0] == '%') return false;
-    for (size_t k = 0; k < sizeof common / sizeof common[0]; k++) {
-        if (value.len == strlen(common[k]) && holds_any_case(value, 0, common[k])) {
-            return false;
-        }
-    }
+    if (stands_for_one(value)) return false;
     if (from - 1 - (at + 3) == value.len &&
         memcmp(text.ptr + at + 3, value.ptr, value.len) == 0) return false;
     out->at = from;
     out->len = value.len;
     out->kind = "url-password";
     return true;
+}
+
+static bool is_blank_at(ms_str text, size_t at)
+{
+    return text.ptr[at] == ' ' || text.ptr[at] == '\t' || text.ptr[at] == '\r' ||
+           text.ptr[at] == '\n';
+}
+
+/* Returns the word before a place, and moves the place to its beginning. Absent: there is
+ * none, or none of at most 100 bytes with a blank after it. */
+static ms_str word_before(ms_str text, size_t *at)
+{
+    size_t end = *at, begin;
+    while (end > 0 && *at - end < 100 && is_blank_at(text, end - 1)) end--;
+    for (begin = end; begin > 0 && end - begin < 100 && !is_blank_at(text, begin - 1);) {
+        begin--;
+    }
+    bool whole = end < *at && end > begin && (begin == 0 || is_blank_at(text, begin - 1));
+    *at = begin;
+    return whole ? part_of(text, begin, end - begin) : ms_str_n(NULL, 0);
+}
+
+/* Returns whether a word and blanks end at a place. The word may begin after a quote. */
+static bool is_after_word(ms_str text, size_t at, const char *word)
+{
+    size_t end = at, len = strlen(word);
+    while (end > 0 && at - end < 100 && is_blank_at(text, end - 1)) end--;
+    return end < at && end >= len && memcmp(text.ptr + end - len, word, len) == 0 &&
+           is_begin(text, end - len);
+}
+
+/* Sets a password that begins at a place, in a quote or without. A backslash ends it: the
+ * next level has the whole one. */
+static bool take_password(ms_str text, size_t at, size_t least, secret *out)
+{
+    bool quoted = at < text.len && (text.ptr[at] == '"' || text.ptr[at] == '\'');
+    at += quoted;
+    size_t len = 0;
+    while (at + len < text.len && len < 200 && text.ptr[at + len] != '\\' &&
+           !ends_value(text.ptr[at + len], quoted)) {
+        len++;
+    }
+    if (len < least || len == 200) return false;
+    ms_str value = part_of(text, at, len);
+    if (stands_for_one(value) || looks_like_code(value, quoted)) return false;
+    out->at = at;
+    out->len = len;
+    out->kind = "password";
+    return true;
+}
+
+/* Finds that of a .netrc: "machine HOST login USER password PASSWORD". at: the 'p' */
+static bool find_in_netrc(ms_str text, size_t at, secret *out)
+{
+    size_t from = at, value = at + 8;
+    if (!holds(text, at, "password") || value == text.len || !is_blank_at(text, value)) {
+        return false;
+    }
+    while (value < text.len && value - at < 100 && is_blank_at(text, value)) value++;
+    if (word_before(text, &from).ptr == NULL || !is_after_word(text, from, "login")) {
+        return false;
+    }
+    (void)word_before(text, &from); /* login */
+    bool line = is_after_word(text, from, "default");
+    if (!line) {
+        ms_str host = word_before(text, &from);
+        line = host.ptr != NULL && memchr(host.ptr, '.', host.len) != NULL &&
+               is_after_word(text, from, "machine");
+    }
+    return line && value < text.len && take_password(text, value, 3, out);
+}
+
+enum { COMMAND_MAX = 300 };    /* bytes of a command before its password */
+
+/* Returns whether a command of that name begins before a place. Its lines end with \. */
+static bool is_after_command(ms_str text, size_t at, const char *name)
+{
+    for (size_t i = at; i > 0 && at - i < COMMAND_MAX; i--) {
+        char c = text.ptr[i - 1];
+        if (c == ';' || c == '|' || c == '&') return false;
+        if (c == '\n' && (i < 2 || text.ptr[i - 2] != '\\')) return false;
+        if (c != name[0] || !holds(text, i - 1, name)) continue;
+        char before = i > 1 ? text.ptr[i - 2] : ' ';
+        size_t end = i - 1 + strlen(name);
+        while (end < at && (is_letter(text.ptr[end]) || text.ptr[end] == '-')) end++;
+        if (end < at && is_blank_at(text, end) && before != '-' && before != '.' &&
+            is_begin(text, i - 1)) {
+            size_t word = i - 1;
+            ms_str option = word_before(text, &word); /* docker run --name mysql */
+            return option.ptr == NULL || option.ptr[0] != '-';
+        }
+    }
+    return false;
+}
+
+static bool has_letter(ms_str text)
+{
+    size_t i = 0;
+    while (i < text.len && !is_letter(text.ptr[i])) i++;
+    return i < text.len;
+}
+
+/* Finds those of commands: "mysql -pPASSWORD", "curl -u USER:PASSWORD". at: the '-' */
+static bool find_in_command(ms_str text, size_t at, secret *out)
+{
+    size_t i = at + 2;
+    if (at == 0 || !is_blank_at(text, at - 1) || i >= text.len) return false;
+    if (holds(text, at, "-p")) {
+        return !is_blank_at(text, i) && text.ptr[i] != '-' &&
+               (is_after_command(text, at, "mysql") ||
+                is_after_command(text, at, "mariadb")) &&
+               take_password(text, i, 3, out) &&
+               has_letter(part_of(text, out->at, out->len));
+    }
+    if (holds(text, at, "--user")) i = at + 6;
+    else if (!holds(text, at, "-u")) return false;
+    if (!is_after_command(text, at, "curl")) return false;
+    if (i < text.len && (text.ptr[i] == ' ' || text.ptr[i] == '=')) i++;
+    bool quoted = i < text.len && (text.ptr[i] == '"' || text.ptr[i] == '\'');
+    i += quoted;
+    size_t user = i;
+    while (i < text.len && i - user < 100 && text.ptr[i] != ':' &&
+           !ends_value(text.ptr[i], false)) {
+        i++;
+    }
+    if (i == user || i >= text.len || text.ptr[i] != ':') return false;
+    ms_str name = part_of(text, user, i - user);
+    if (name.ptr[0] == '$' || name.ptr[0] == '<' || holds(text, i, "://")) return false;
+    if (!has_letter(name) || !take_password(text, i + 1, 3, out)) return false;
+    ms_str value = part_of(text, out->at, out->len);
+    return out->at == i + 1 && !ms_str_equal(name, value);
 }
 
 /* Finds forms that begin with digits or with any letter, by a character in them.
@@ -822,10 +970,14 @@ static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
     ms_str text = s->text;
     char c = text.ptr[at];
     bool keys = (classes & SECRETS_KEYS) != 0;
-    if (is_letter(c)) return keys && find_by_form(s, at, out);
+    if (is_letter(c)) {
+        return keys && (find_by_form(s, at, out) ||
+                        (c == 'p' && find_in_netrc(text, at, out)));
+    }
     switch (c) {
     case '-':
-        return keys && (find_private_key(text, at, out) || find_around(s, at, out));
+        return keys && (find_private_key(text, at, out) || find_around(s, at, out) ||
+                        find_in_command(text, at, out));
     case ':':
         return keys && (find_in_url(text, at, out) || find_around(s, at, out) ||
                         find_by_name(s, at, out));

@@ -50,6 +50,7 @@ static const struct {
 } takers[] = {
     {"sync", 0, 0}, {"sessions", 0, 0}, {"search", 1, 1}, {"usage", 0, 1}, {"view", 0, 1},
     {"history", 0, 1}, {"export", 0, 1}, {"show", 1, 1}, {"info", 0, 0}, {"report", 0, 1},
+    {"mcp", 0, 0},
 };
 
 static size_t taker_of(const command *c)
@@ -64,12 +65,12 @@ bool usual_log_take(const command *c, options *o)
     static char path[1024];
     size_t i = taker_of(c);
     if (i == COUNT_OF(takers)) return false;
-    bool sync = strcmp(c->name, "sync") == 0;
+    bool sync = strcmp(c->name, "sync") == 0, waits = strcmp(c->name, "mcp") == 0;
     bool fits = o->n_files >= takers[i].least && o->n_files <= takers[i].most &&
                 (o->n_files == 0 || !is_store_word(o->files[0]));
     if (sync && o->n_files > 0) fits = is_folder(o->files[0]);
     if (!fits || !usual_log(path, sizeof path)) return false;
-    if (!sync && !is_there(path)) {
+    if (!sync && !waits && !is_there(path)) {
         if (o->n_files > takers[i].least) return false; /* it may be a missing STORE */
         complain("%s: there is no log yet; `msgstore sync` makes it", path);
         exit(NOT_FOUND);

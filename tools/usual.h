@@ -6,7 +6,8 @@
 #include "commands.h"
 
 /* Puts the usual log before the arguments of a command that was given none; when it is
- * not there, only for sync, which makes it. Returns whether it is the first of them. */
+ * not there, only for sync, which makes it, and for mcp, which waits for it. Returns
+ * whether it is the first of them. */
 bool usual_log_take(const command *c, options *o);
 /* Writes its path: $MSGSTORE_LOG, else messages.log in the folder msgstore of
  * $XDG_STATE_HOME or of ~/.local/state. False: none of them is set. */

@@ -34,7 +34,22 @@ static char random_of(uint64_t *rng, char set)
     }
 }
 
-/* Draws a secret: "{a36}" stands for 36 random letters and digits, the rest for itself.
+/* Writes letters and digits in base64, four characters for each three. */
+static void draw_base64(uint64_t *rng, size_t n, char *out)
+{
+    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                              "0123456789+/";
+    for (; n >= 4; n -= 4, out += 4) {
+        uint32_t bits = 0;
+        for (int i = 0; i < 3; i++) {
+            bits = bits << 8 | (unsigned char)random_of(rng, 'a');
+        }
+        for (int i = 0; i < 4; i++) out[i] = set[bits >> (18 - 6 * i) & 63];
+    }
+}
+
+/* Draws a secret: "{a36}" stands for 36 random letters and digits, "{B16}" for 16 of
+ * base64 that decode to letters and digits, the rest for itself.
  * Beginnings are written in two halves where a scanner of code hosts would look. */
 static size_t draw(uint64_t *rng, const char *form, char *out)
 {
@@ -46,6 +61,11 @@ static size_t draw(uint64_t *rng, const char *form, char *out)
         }
         char set = form[1];
         size_t n = (size_t)strtoul(form + 2, NULL, 10);
+        if (set == 'B') {
+            draw_base64(rng, n, out + len);
+            len += n;
+            n = 0;
+        }
         for (; n > 0; n--) out[len++] = random_of(rng, set);
         form = strchr(form, '}');
     }
@@ -87,6 +107,42 @@ static const struct {
     {"private-key", key_form, NULL},
     {"shopify-token", "shp" "at_{x32}", NULL},
     {"azure-storage-key", "{b86}==", "EndpointSuffix=core;AccountKey=%s;"},
+    /* robot: in base64, then the password */
+    {"basic-auth", "cm9ib3Q6{B16}", "{\"auths\": {\"ghcr.io\": {\"auth\": \"%s\"}}}"},
+    {"password", "{z6}", "machine git.internal login deploy password %s\n"},
+    {"password", "{z5}{d2}", "machine h.internal\n  login me\n  password %s\n"},
+    {"password", "{z7}{d1}", "$ mysqldump -h db -u root -p%s shop >shop.sql"},
+    {"password", "{z9}", "mysql -uroot -p'%s' -e 'select 1'"},
+    {"password", "{a10}", "curl -s -u deploy:%s https://host/v1"},
+    {"password", "{z8}", "curl -X POST \\\n  --user 'deploy:%s' https://host/v1"},
+    {"url-password", "{z6}", "redis://:%s@cache:6379/0"},
+    {"url-password", "{z4}", "git clone https://me:%s@git.internal/a/b.git"},
+    {"discord-token", "MT{a24}.G{w5}.{w38}", NULL},
+    {"atlassian-token", "ATA" "TT3{a180}", NULL},
+    {"databricks-token", "da" "pi{x32}", NULL},
+    {"digitalocean-token", "dop" "_v1_{x64}", NULL},
+    {"docker-token", "dckr" "_pat_{w26}A", NULL},
+    {"doppler-token", "dp" ".pt.{a43}", NULL},
+    {"figma-token", "fi" "gd_{w40}A", NULL},
+    {"google-oauth-secret", "GOC" "SPX-{w27}A", NULL},
+    {"grafana-token", "gl" "sa_{a32}_{x8}", NULL},
+    {"groq-key", "gs" "k_{a52}", NULL},
+    {"langsmith-key", "lsv2" "_pt_{x32}_{x10}", NULL},
+    {"linear-key", "lin" "_api_{a40}", NULL},
+    {"mailchimp-key", "{x32}-us{d2}", NULL},
+    {"netlify-token", "nf" "p_{w36}A", NULL},
+    {"notion-token", "nt" "n_{a46}", NULL},
+    {"nvidia-key", "nv" "api-{w60}A", NULL},
+    {"openrouter-key", "sk-" "or-v1-{x64}", NULL},
+    {"perplexity-key", "pp" "lx-{a48}", NULL},
+    {"replicate-token", "r8" "_{w36}A", NULL},
+    {"resend-key", "re" "_{a8}_{a24}", NULL},
+    {"sentry-token", "sntr" "yu_{x64}", NULL},
+    {"supabase-token", "sb" "p_{x40}", NULL},
+    {"tailscale-key", "ts" "key-auth-{w20}A", NULL},
+    {"twilio-key", "S" "K{x32}", NULL},
+    {"vault-token", "hv" "s.{w24}A", NULL},
+    {"xai-key", "xa" "i-{a80}", NULL},
 };
 
 static const char *const places[] = {
@@ -399,6 +455,14 @@ static const char *const harmless[] = {
     "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "\"uuid\": \"c1c5c2a8-5edd-4e0e-9d40-3c2f6ad12f0b\"",
     "sk-learn-pipeline-with-steps",
+    "machine HOST login USER password TOKEN", "the login page password reset works",
+    "machine h login me password $TOKEN", "machine learning login form password field",
+    "docker run --name mysql -p3306:3306 mysql", "mysql -u root -p shop",
+    "mysql -uroot -p$MYSQL_PWD shop", "mysql -u root -p${DB_PASS}", "ps -pabcdef",
+    "curl -u user:password https://host/", "curl -u $USER:$PASS https://host/",
+    "curl -u \"${A}:${B}\" https://host/", "docker exec -u root:wheel box",
+    "curl -u 1000:1000 x", "curl -u <user>:<token> x", "curl -u https://host/x",
+    "\"auth\": \"required\"", "auth: middleware(session)", "oauth: cm9ib3Q6c2VjcmV0",
 };
 
 static const struct {
@@ -425,7 +489,9 @@ static const struct {
 
 TEST(text_is_taken_for_a_secret_when_it_is_one_that_is_asked_for)
 {
-    for (size_t i = 0; i < COUNT(harmless); i++) must_find(harmless[i], SECRETS_KEYS, NULL);
+    for (size_t i = 0; i < COUNT(harmless); i++) {
+        must_find(harmless[i], SECRETS_KEYS, NULL);
+    }
     for (size_t i = 0; i < COUNT(personal); i++)
         must_find(personal[i].text, personal[i].classes, personal[i].found);
 }
@@ -468,6 +534,8 @@ static const char *const slow[] = {
     "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
     "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
     "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
+    "mysql -p", " -p", " -u a:", "curl -u a:", "password ",
+    "machine a.b login c password ",
 };
 
 /* Returns the processor time of a search in a text that repeats a unit. */

@@ -15,7 +15,8 @@
 # over those of npm. recorded.c judges the requests of the recordings that two of these
 # packages test themselves with (recorded.py), recorded_lists.c their lists, and
 # recorded_turns.py whether each answer goes back as it came; they stay under build.
-# compacted.py compares requests after compactions with those of the packages. Prints
+# compacted.py compares requests after compactions with those of the packages, and the
+# clients of the Model Context Protocol ask `msgstore mcp` (mcp_client.py, .mjs). Prints
 # "ok NAME: N taken" or "FAIL NAME: why" for each judge, "skip NAME: why" for missing ones,
 # and "N passed, N failed, N skipped".
 set -u
@@ -84,8 +85,28 @@ judge_recorded()
     fi
 }
 
+# judge_mcp: the official clients ask `msgstore mcp` about a log of 1,000 sessions.
+judge_mcp()
+{
+    rm -rf $out/mcp && mkdir -p $out/mcp
+    if ! python3 tests/tool/mcp/sessions.py $out/mcp/t 1000 ||
+        ! build/msgstore sync $out/mcp/log $out/mcp/t >>$out/install.log; then
+        echo "FAIL mcp: the log was not made"
+        return
+    fi
+    if $out/py/bin/python -c 'from mcp import Client' 2>/dev/null; then
+        $out/py/bin/python tests/platform/sdk/mcp_client.py build/msgstore $out/mcp/log ||
+            echo "FAIL mcp_client.py: it ended with $?"
+    else echo "skip mcp_python: the package is not there"; fi
+    if [ -d $out/js/node_modules ]; then
+        node tests/platform/sdk/mcp_client.mjs $out build/msgstore $out/mcp/log ||
+            echo "FAIL mcp_client.mjs: it ended with $?"
+    else echo "skip mcp_node: no package is there"; fi
+}
+
 {
     judge_recorded
+    judge_mcp
     if [ -x $out/py/bin/python ]; then
         LITELLM_LOCAL_MODEL_COST_MAP=True $out/py/bin/python tests/platform/sdk/judge.py \
             $out ||

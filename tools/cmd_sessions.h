@@ -1,0 +1,37 @@
+/* The list of sessions of a store, for the commands that print it and that answer with
+ * it. */
+
+#ifndef CMD_SESSIONS_H
+#define CMD_SESSIONS_H
+
+#include "costs.h"
+
+typedef struct session {
+    const ms_info *info;
+    ms_str agent, cwd, title, model, parent;
+    cost_row cost;
+    bool shown;               /* the options ask for it */
+} session;
+
+typedef struct session_list {
+    job *job;
+    session *items;           /* an stb_ds array, newest first */
+    tally index;              /* location -> number, before they were put in order */
+    uint64_t undated;         /* sessions without a time that are left out */
+    unsigned masked;          /* SECRETS_* that first words are without */
+    bool full;                /* complete names */
+    char *folder;             /* of --cwd, made absolute */
+} session_list;
+
+/* Lists the sessions of the job's store, with --since, --until, --cwd, --agent and --grep
+ * of its options; texts are in its arena. Secrets of those classes are masked in the
+ * first words, before these are cut, and nowhere else. DAMAGED: something could not be
+ * read. The list is to be freed in each case. */
+int sessions_find(session_list *l, job *j, unsigned masked);
+void sessions_free(session_list *l);
+
+/* Returns the command that resumes a session, in its folder; absent: none is known, as
+ * of a subagent's, or its program has deleted it. */
+ms_str resume_text(const session_list *l, const session *s);
+
+#endif /* CMD_SESSIONS_H */
