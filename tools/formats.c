@@ -22,6 +22,7 @@ static const fileformat *const formats[] = {
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
+    &agents_state_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -89,7 +90,7 @@ bool format_hinted(ms_str head)
     static const char *const names[] = {
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
-        "\"session_id\"", "\"project_id\"", "\"parts\"",
+        "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {

@@ -712,6 +712,40 @@ else
     echo "skip sessions_database: no sqlite3 of python3"
 fi
 
+# A run that waited for an approval, as to_json of the package openai-agents wrote it.
+run=$tmp/run
+mkdir -p "$run"
+sed 's/"original_input":"[^"]*"/"original_input":[{"role":"user","content":"a list"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"yes"}]}]/
+    s/"pending_input":\[\]/"pending_input":[{"role":"user","content":"one more"},7]/
+    s/"type":"reasoning",/"type":"oddity",/g; s/"response_id":"resp_1"/"response_id":null/
+    s/"usage":{/"used":{/2' $streams/run-state.json >"$run/odd.json"
+head -c 6000 $streams/run-state.json >"$run/torn.json"
+sed 's/"session_items":\[/"session_items":[7,{"type":"x_item","agent":7},/' $streams/run-state.json >"$run/wrong.json"
+session <<'END'
+== state_of_a_run_is_a_conversation
+view $streams/run-state.json =10> => ^ 1 .* user_message +remove the second => ^ 2 .* look first => ^ 9 .* removed => ^10 .* b.c is gone -> 0 *
+view --json $streams/run-state.json => "location":"resp_1".*"extra":\{"agent":"lister"\} => b.c is gone.*"agent":"cleaner"
+usage $streams/run-state.json => ^ +4 +840 +0 +160 +100 +- +-
+history $streams/run-state.json --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+
+== state_of_a_run_keeps_what_is_unknown_and_counts_it
+view $run/odd.json => ^ 1 .* a list => ^ 2 .* yes => one more =13> . -> 0 1 openai-agents:item, 1 openai-agents:oddity|1 openai-agents:oddity, 1 openai-agents:item
+usage $run/odd.json => ^ +3 +680 +0 +120 +80 +- +- -> 0 *
+view $run/wrong.json => ^12 .* b.c is gone -> 0 unknown, kept whole: 1 openai-agents:item, 1 openai-agents:x_item
+view $run/torn.json => remove the second -> 3 left out|skipped
+END
+if python3 -c 'import json' 2>/dev/null; then
+    session <<'END'
+== state_of_a_run_is_stored_once_when_it_is_written_again
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); d["session_items"]=d["session_items"][:8]; d["model_responses"]=d["model_responses"][:3]; json.dump(d,open(sys.argv[2],"w"),indent=2)' $streams/run-state.json $run/before.json
+sync $run.log $run/before.json => ^messages +8 new, 0 taken back -> 0 *
+sync $run.log $streams/run-state.json => ^messages +2 new, 0 taken back -> 0 *
+sync $run.log $run/before.json => ^messages +0 new, 0 taken back -> 0 *
+usage $run.log => ^ +4 +840 +0 +160 +100 +- +-
+END
+fi
+
 # What the package ai gave an application to keep.
 sed 's/"type":"reasoning"/"type":"odd"/' $streams/ui.json >"$tmp/oddly.json"
 session <<'END'
