@@ -173,6 +173,14 @@ static const schema schemas[] = {
        "session_id, id"}},
      "select session_id, count(*), strftime('%s', max(created_at)) * 1000 + max(id) % "
      "1000 from agent_messages group by 1 order by 1"},
+    /* Crush. Its times are seconds; the length of what is written says what follows. */
+    {"'sessions', 'messages', 'goose_db_version'",
+     {{"select m.*, s.title, s.parent_session_id, s.summary_message_id from messages m "
+       "left join sessions s on s.id = m.session_id", "m.session_id",
+       "m.session_id, m.created_at, m.rowid"}},
+     "select m.session_id, count(*), max(max(m.updated_at), max(ifnull(s.updated_at, "
+     "0))) * 1000 + sum(length(m.parts)) % 1000 from messages m left join sessions s on "
+     "s.id = m.session_id group by 1 order by 1"},
 };
 
 /* Returns the tables of the database; NULL: of no program that is known. */
@@ -198,7 +206,7 @@ static const schema *schema_of(const sqlite_library *s, void *db, int *got)
 static int read_rows(const sqlite_library *s, void *db, const schema *of,
                      const char *path, const char *session, file_text *f)
 {
-    char query[200];
+    char query[400];
     rows_text to = {NULL, 0, 0, files_most(), false};
     int got = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(of->queries) && got == SQLITE_OK; i++) {

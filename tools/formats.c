@@ -22,7 +22,7 @@ static const fileformat *const formats[] = {
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
-    &agents_state_format,
+    &agents_state_format, &crush_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -254,7 +254,8 @@ const char *foreign_of(ms_str text)
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
         return "an SQLite database; of those OpenCode's is read, with the tables "
-               "session, message and part, and that of OpenAI's Agents SDK";
+               "session, message and part, and those of Crush and of OpenAI's Agents "
+               "SDK";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);

@@ -712,6 +712,53 @@ else
     echo "skip sessions_database: no sqlite3 of python3"
 fi
 
+# Tables as Crush makes them, with messages in its form.
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    crush=$tmp/project/.crush/crush.db
+    mkdir -p "$tmp/project/.crush/logs" "$tmp/project/.none/.crush"
+    echo '{"level":"INFO"}' >"$tmp/project/.crush/logs/crush.log"
+    # crush_change SQL: in that database.
+    crush_change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.executescript(sys.argv[2])' "$crush" "$1"
+    }
+    crush_change "$(cat $streams/crush.sql)"
+    session <<'END'
+== sessions_of_crush_are_read_from_their_database
+view $crush =11> => ^ 1 .* 5eb7-main .* say hi with the tool => "type":"image" => reasoning +thinking => I say <hi> => observation +hi there => error +no agent => ^11 .* call_7 .* look -> 0 *
+view --json $crush => "time":1761246835.*"call_id":"call_1" => "content":"thinking of it".*"signature":"c2ln" => "finish":\{"reason":"canceled" => "metadata":
+sync $tmp/crush.log $tmp/project => ^files +2 read, 0 unchanged, 0 of unknown => ^messages +11 new -> 0 *
+sync $tmp/crush.log $crush => ^files +0 read, 2 unchanged
+sessions --json $tmp/crush.log => "session":"5eb7-main","agent":"crush".*"title":"A title" => "session":"call_7" => "cwd":".*/project" => "model":"gpt-4.1"
+history $tmp/crush.log 5eb7 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+usage $tmp/crush.log --json => "answers":0
+
+# What follows a message that grew is stored again, in its place.
+== message_of_crush_that_grows_is_stored_in_its_new_form
+$ crush_change "update messages set parts = replace(parts, 'all done', 'all done, and more'), updated_at = updated_at where id = 'm-4'"
+sync $tmp/crush.log $crush => ^files +1 read, 1 unchanged => ^messages +2 new, 2 taken back -> 0 *
+view $tmp/crush.log =11> => and more
+$ cp $crush $tmp/copy.db
+sync $tmp/crush.log $tmp/copy.db => ^messages +0 new, 0 taken back -> 0 *
+
+== requests_begin_at_the_summary_of_crush
+$ crush_change "insert into messages values ('m-6', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}}]', 'gpt-4.1', 1761246900, 1761246900, null, null, 1)"
+history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
+$ crush_change "update messages set is_summary_message = 0; update sessions set summary_message_id = 'm-6' where id = '5eb7-main'"
+history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
+
+== what_crush_has_that_is_unknown_or_damaged_is_counted
+$ crush_change "insert into messages values ('m-7', '5eb7-main', 'user', '[{\"type\":\"odd\",\"data\":{}},7,{\"type\":\"text\",\"data\":{\"text\":7}}]', '', 1761246901, 1, null, null, 0), ('m-8', '5eb7-main', 'tool', '[{\"type\":\"tool_res', '', -5, 1, null, null, 0), ('m-9', 'lost', 'user', '{}', '', 1, 1, null, null, 0)"
+view $crush => crush:odd -> 0 1 crush:odd.*|2 crush:row.*|1 crush:part.*
+sync $tmp/crush.2.log $crush => ^messages -> 0 crush:odd|crush:row|crush:part
+$ crush_change "drop table sessions; create table sessions (id, title)"
+view $crush -> 1 SQLite: no such column
+END
+else
+    echo "skip crush: no sqlite3 of python3"
+fi
+
 # A run that waited for an approval, as to_json of the package openai-agents wrote it.
 run=$tmp/run
 mkdir -p "$run"
