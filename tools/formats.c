@@ -16,6 +16,7 @@ enum { LOOK_LINES = 40, REPORTED_LINES = 5, FOREIGN_LINES = 8, FOREIGN_BYTES = 3
 
 /* In the order of detection: the first that fits is used. */
 static const fileformat *const formats[] = {
+    &qwen_format, /* before the other format with uuid and sessionId */
     &claude_format,    &codex_format,          &gemini_format,         &copilot_format,
     &openhands_format, &sts_format,            &pi_format,             &otel_format,
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
@@ -139,13 +140,6 @@ static const fileformat *own_format_of(ms_str text, bool all)
 /* ---- Formats of programs that are not read ------------------------------------------
  * Some of them look like a format that is. */
 
-static bool shows_qwen(ms_str v)
-{
-    ms_str message = member(v, "message");
-    return member(v, "uuid").ptr != NULL &&
-           is_kind(member(message, "parts"), MS_JSON_ARRAY);
-}
-
 static bool shows_droid(ms_str v)
 {
     return text_is(member(v, "type"), "session_start") && member(v, "id").ptr != NULL;
@@ -211,7 +205,6 @@ static const struct {
     bool (*shows)(ms_str value);
     const char *program;
 } foreign[] = {
-    {shows_qwen, "Qwen Code"},
     {shows_droid, "Factory Droid"},
     {shows_cursor, "Cursor"},
     {shows_kimi, "Kimi"},

@@ -36,6 +36,7 @@ static const place_row rows[] = {
     {"opencode", NULL, ".local/share/opencode/storage"},
     {"opencode", "XDG_DATA_HOME", "opencode/opencode.db"},
     {"opencode", NULL, ".local/share/opencode/opencode.db"},
+    {"qwen-code", NULL, ".qwen/projects"},
     {"crush", NULL, ".crush/crush.db"},
     {"cline", NULL, ".cline/data/sessions"},
     IN_CODE("XDG_CONFIG_HOME", "Code/User/"),

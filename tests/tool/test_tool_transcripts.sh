@@ -759,6 +759,47 @@ else
     echo "skip crush: no sqlite3 of python3"
 fi
 
+# A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
+qwen=$tmp/qwen
+mkdir -p "$qwen/one" "$qwen/two"
+cp $streams/qwen.jsonl "$qwen/one/s.jsonl"
+cp $streams/qwen.jsonl "$qwen/two/s copy.jsonl"
+# qwen_entry ID PARENT TYPE MORE
+qwen_entry()
+{
+    printf '{"uuid":"%s","parentUuid":"%s","sessionId":"q2","timestamp":"2026-11-29T08:00:00.000Z","type":"%s",%s}\n' "$@"
+}
+{
+    qwen_entry a '' system '"subtype":"parent_session","systemPayload":{"parentSessionId":"x"}'
+    qwen_entry b a user '"message":{"role":"user","parts":[{"text":"first"},{"inlineData":{"mimeType":"image/png","data":"eA=="}}]}'
+    qwen_entry c b assistant '"message":{"role":"model","parts":[{"text":"answer"}]},"model":"g","usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,"thoughtsTokenCount":2,"totalTokenCount":17}'
+    qwen_entry d c user '"message":{"role":"user","parts":[{"text":"away"}]}'
+    qwen_entry e c system '"subtype":"rewind","systemPayload":{"truncatedCount":1}'
+    qwen_entry f e user '"subtype":"mid_turn_user_message","message":{"role":"user","parts":[{"text":"stays"}]},"systemPayload":{"displayText":"stays"}'
+    qwen_entry f e user '"subtype":"mid_turn_user_message","message":{"role":"user","parts":[{"text":"stays"}]},"systemPayload":{"displayText":"stays"}'
+    qwen_entry g f assistant '"agentId":"x-1","isSidechain":true,"message":{"role":"model","parts":[{"text":"aside"}]},"usageMetadata":{"promptTokenCount":99,"candidatesTokenCount":9}'
+    qwen_entry h f system '"subtype":"novelty","systemPayload":{}'
+    qwen_entry i h user '"message":{"role":"user","parts":[7,{"text":"end"}]}'
+    printf '{"uuid":"j","parentUuid":"i","sessionId":"q2","type":"user","message":{"role":"us'
+} >"$qwen/odd.jsonl"
+session <<'END'
+== session_of_qwen_code_is_read
+view $qwen/one/s.jsonl =17> => ^ 1 .* list the C files => ^ 2 .* reasoning +I look first => ^ 4 .* glob => ^ 5 .* observation +Found 2 => ^11 .* compaction +Two files => ^12 .* go on -> 0 *
+usage $qwen/one/s.jsonl => ^ +10 +165552 +0 +1000 +255 +- +-? *test-model -> 0 *
+history $qwen/one/s.jsonl --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => Resume the prior task.*go on =0> list the C files
+sessions $qwen/one/s.jsonl --json => "agent":"qwen-code".*"model":"test-model" => "cwd":"/w/q"
+sync $qwen.log $qwen/one => ^messages +17 new -> 0 *
+sync $qwen.log $qwen/two => ^messages +0 new, 0 taken back -> 0 *
+usage $qwen.log => ^ +10 +165552 -> 0 *
+
+== rewound_prompt_of_qwen_code_is_hidden
+view $qwen/odd.jsonl => first => "inlineData" => answer => aside => stays => end =0> away -> 3 1 qwen-code:novelty, 1 qwen-code:part|1 qwen-code:part, 1 qwen-code:novelty|left out
+usage $qwen/odd.jsonl => ^ +1 +10 +0 +0 +7 -> 3 left out
+history $qwen/odd.jsonl --format openai => stays.*end =0> aside|away -> 3 left out|unknown
+END
+
 # A run that waited for an approval, as to_json of the package openai-agents wrote it.
 run=$tmp/run
 mkdir -p "$run"
@@ -808,7 +849,6 @@ END
 aliens()
 {
     cat <<'END'
-Qwen {"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"hi"}]}}
 Droid {"type":"session_start","id":"d1","title":"t","version":2,"cwd":"/w"}
 Cursor {"role":"user","message":{"content":[{"type":"text","text":"hi"}]}}
 Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}
@@ -840,12 +880,12 @@ cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Su
 echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
 session <<'END'
 == files_of_unknown_formats_are_named_by_sync
-sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 9 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
-sync $tmp/alien.log $alien => ^files +0 read, 9 unchanged
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +.*Droid.jsonl: of Factory Droid$
+sync $tmp/alien.log $alien => ^files +0 read, 8 unchanged
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
-sync $tmp/alien.3.log $alien => ^not read =9> ^not read
+sync $tmp/alien.3.log $alien => ^not read =8> ^not read
 
 == programs_with_the_format_of_another_have_their_own_name
 sessions $tmp/.openclaw/o.jsonl =>  openclaw 
