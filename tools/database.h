@@ -8,6 +8,8 @@
 #include "files.h"
 
 bool is_database(ms_str text);
+/* Returns whether a path is named as programs name their databases. */
+bool is_database_name(const char *path);
 /* Replaces the text of a file that is a database by the rows of its tables, as
  * `sqlite3 -json` prints them (see read_opencode_rows.c, read_agents.c, read_crush.c); of
  * one session, or NULL: of all. A database with other tables, or one that SQLite does not

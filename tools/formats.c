@@ -23,7 +23,7 @@ static const fileformat *const formats[] = {
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
-    &agents_state_format, &crush_format,
+    &agents_state_format, &crush_format,       &cursor_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -92,6 +92,7 @@ bool format_hinted(ms_str head)
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
         "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
+        "\"composerData:",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -247,8 +248,8 @@ const char *foreign_of(ms_str text)
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
         return "an SQLite database; of those OpenCode's is read, with the tables "
-               "session, message and part, and those of Crush and of OpenAI's Agents "
-               "SDK";
+               "session, message and part, and those of Crush, Cursor and OpenAI's "
+               "Agents SDK";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);
@@ -495,7 +496,7 @@ static void stat_of(const char *path, unit *u)
 static void stat_of_log(const char *path, unit *u)
 {
     size_t len = strlen(path);
-    if (!ends_with(path, ".db")) return;
+    if (!is_database_name(path)) return;
     char *log = malloc(len + sizeof "-wal");
     if (log == NULL) exit(no_memory());
     snprintf(log, len + sizeof "-wal", "%s-wal", path);
@@ -506,11 +507,11 @@ static void stat_of_log(const char *path, unit *u)
 /* Returns whether a file belongs to a database beside it. */
 static bool is_of_database(const char *path)
 {
-    static const char *const ends[] = {".db-wal", ".db-shm", ".db-journal"};
+    static const char *const ends[] = {"-wal", "-shm", "-journal"};
     for (size_t i = 0; i < COUNT_OF(ends); i++) {
         if (!ends_with(path, ends[i])) continue;
-        char *base = copy_chars(path, strlen(path) - strlen(ends[i]) + 3);
-        bool there = base != NULL && is_there(base);
+        char *base = copy_chars(path, strlen(path) - strlen(ends[i]));
+        bool there = base != NULL && is_database_name(base) && is_there(base);
         free(base);
         if (there) return true;
     }

@@ -759,6 +759,65 @@ else
     echo "skip crush: no sqlite3 of python3"
 fi
 
+# A database of Cursor's form, with a secret beside the conversations.
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    cursor=$tmp/cursor/state.vscdb
+    mkdir -p "$tmp/cursor"
+    # cursor_row ID VALUE: a row of the conversations.
+    cursor_change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("pragma journal_mode = wal"); d.executescript(sys.argv[2]); d.commit()' "$cursor" "$1"
+    }
+    cursor_row()
+    {
+        cursor_change "insert or replace into cursorDiskKV values ('$1', '$2')"
+    }
+    cursor_change 'create table ItemTable (key text unique on conflict replace, value blob);
+        create table cursorDiskKV (key text unique on conflict replace, value blob)'
+    cursor_change "insert into ItemTable values ('cursorAuth/accessToken', 'hush-token'); insert into cursorDiskKV values ('checkpointId:c1:x', 'hush-check'), ('bubbleId:c1:nil', null)"
+    cursor_row composerData:c1 '{"_v":16,"composerId":"c1","name":"A title","createdAt":1748188500000,"lastUpdatedAt":1748188600000,"modelConfig":{"modelName":"gpt-5"},"speculativeSummarizationEncryptionKey":"hush-key","fullConversationHeadersOnly":[{"bubbleId":"u1","type":1},{"bubbleId":"a1","type":2},{"bubbleId":"t1","type":2},{"bubbleId":"t2","type":2},{"bubbleId":"e1","type":2},{"bubbleId":"nil","type":2},{"bubbleId":"a2","type":2}]}'
+    cursor_row bubbleId:c1:a2 '{"_v":3,"type":2,"bubbleId":"a2","text":"all done","createdAt":"2025-05-25T15:55:20.000Z","tokenCount":{"inputTokens":5,"outputTokens":5}}'
+    cursor_row bubbleId:c1:u1 '{"_v":3,"type":1,"bubbleId":"u1","text":"list \u00e9 it"}'
+    cursor_row bubbleId:c1:a1 '{"_v":3,"type":2,"bubbleId":"a1","text":"I look","thinking":{"text":"hm","signature":""}}'
+    cursor_row bubbleId:c1:t1 '{"_v":3,"type":2,"bubbleId":"t1","text":"","toolFormerData":{"tool":6,"toolCallId":"tool_1","status":"completed","name":"list_dir","rawArgs":"{\"p\": \".\"}","params":"{\"x\":1}","additionalData":{},"result":"{\"files\":[]}"}}'
+    cursor_row bubbleId:c1:t2 '{"_v":3,"type":2,"bubbleId":"t2","toolFormerData":{"tool":7,"status":"completed","name":"edit_file_v2","params":"{\"file\":\"a\"}","additionalData":{"status":"error"}}}'
+    cursor_row bubbleId:c1:e1 '{"_v":3,"type":2,"bubbleId":"e1","toolFormerData":{"additionalData":{"status":"error"}}}'
+    cursor_row bubbleId:c1:gone '{"_v":3,"type":1,"bubbleId":"gone","text":"taken off the list"}'
+    cursor_row composerData:c2 '{"_v":1,"composerId":"c2","createdAt":1748100000000,"conversation":[{"bubbleId":"i1","type":1,"text":"inline"},{"bubbleId":"i2","type":2,"text":"old copy"}]}'
+    cursor_row bubbleId:c2:i2 '{"type":2,"bubbleId":"i2","text":"new copy"}'
+    session <<'END'
+== conversations_of_cursor_are_read_from_its_database
+view $cursor =10> => ^ 1  2025-05-25T15:55:00Z  c1 .* list é it => reasoning +hm => I look => list_dir\(\{"p": "\."\}\) => observation +\{"files":\[\]\} => edit_file_v2 => ^ 7 .* error => ^ 8  2025-05-25T15:55:20Z .* all done => c2 .* inline => new copy -> 0 *
+sync $tmp/cursor.log $tmp/cursor => ^files +2 read, 0 unchanged, 0 of unknown => ^messages +10 new -> 0 *
+sync $tmp/cursor.log $tmp/cursor => ^files +0 read, 2 unchanged
+sessions --json $tmp/cursor.log => "session":"c1","agent":"cursor".*"title":"A title" => "model":"gpt-5"
+history $tmp/cursor.log c1 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+usage $tmp/cursor.log --json => "answers":0
+$ cp $cursor $tmp/copy.vscdb
+sync $tmp/cursor.log $tmp/copy.vscdb => ^messages +0 new, 0 taken back -> 0 *
+
+== no_secret_of_cursor_is_read
+$ for c in view export history; do "$tool" $c $cursor 2>&1; done | grep -c 'hush\|taken off\|old copy' => ^0$ -> 1
+$ grep -c hush $tmp/cursor.log => ^0$ -> 1
+
+== bubble_of_cursor_that_is_added_is_stored
+$ cursor_row bubbleId:c2:i3 '{"type":2,"text":"more"}'; cursor_row composerData:c2 '{"lastUpdatedAt":1748188700000,"fullConversationHeadersOnly":[{"bubbleId":"i1","type":1},{"bubbleId":"i2","type":2},{"bubbleId":"i3","type":2}]}'; cursor_row bubbleId:c2:i1 '{"type":1,"text":"inline"}'
+sync $tmp/cursor.log $tmp/cursor => ^files +1 read, 1 unchanged => ^messages +1 new, 0 taken back -> 0 *
+
+== what_cursor_has_that_is_unknown_or_damaged_is_counted
+$ cursor_row composerData:c3 '{"fullConversationHeadersOnly":[{"bubbleId":"o1"},{"bubbleId":"o2"},7,{"bubbleId":"o3"},{"bubbleId":"o4"},{"bubbleId":"o5"}]}'; cursor_row bubbleId:c3:o1 '{"type":9,"text":"nine"}'; cursor_row bubbleId:c3:o2 '{"type":1,"te'; cursor_row bubbleId:c3:o3 '{"type":2,"toolFormerData":{"rawArgs":"{}"}}'; cursor_row bubbleId:c3:o4 '{"type":2,"codeBlocks":[{"content":"x"}]}'; cursor_row bubbleId:c3:o5 '[1]'; cursor_row composerData:c4 '{"full'; cursor_row bubbleId:c5:x '{"type":1,"text":"of none"}'
+view $cursor =17> => ."type.":1,."te -> 0 1 cursor:row
+view $cursor =0> of none -> 0 cursor:composer
+view $cursor => . -> 0 1 cursor:tool without a name, 1 cursor:code blocks
+$ python3 -c 'import sqlite3,sys; d=sqlite3.connect(sys.argv[1]); d.execute("update cursorDiskKV set value = ? where key = ?", (b"{\\xff\\x00}", "bubbleId:c3:o2")); d.commit()' $cursor
+view $cursor =17> . -> 0 1 cursor:row
+sync $tmp/cursor.2.log $cursor => ^messages +17 new -> 0 2 cursor:bubble
+END
+else
+    echo "skip cursor: no sqlite3 of python3"
+fi
+
 # A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
 qwen=$tmp/qwen
 mkdir -p "$qwen/one" "$qwen/two"
