@@ -24,6 +24,7 @@ static const fileformat *const formats[] = {
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
     &agents_state_format, &crush_format,       &cursor_format,
+    &kimi_format,
 };
 
 const fileformat *format_at(size_t index)

@@ -40,6 +40,7 @@ static const place_row rows[] = {
     {"opencode", "XDG_DATA_HOME", "opencode/opencode.db"},
     {"opencode", NULL, ".local/share/opencode/opencode.db"},
     {"qwen-code", NULL, ".qwen/projects"},
+    {"kimi-code", NULL, ".kimi-code/sessions"},
     {"crush", NULL, ".crush/crush.db"},
     {"cline", NULL, ".cline/data/sessions"},
     IN_CODE("XDG_CONFIG_HOME", "Code/User/"),

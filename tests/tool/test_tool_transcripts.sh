@@ -818,6 +818,40 @@ else
     echo "skip cursor: no sqlite3 of python3"
 fi
 
+# A session as Kimi Code 2.1 wrote it, without its system prompt and tools; a subagent.
+kimi=$tmp/kimi/wd/session_k
+mkdir -p "$kimi/agents/main" "$kimi/agents/agent-1" "$tmp/kimi.2/session_k/agents/main"
+cp $streams/kimi.jsonl "$kimi/agents/main/wire.jsonl"
+cp $streams/kimi.jsonl "$tmp/kimi.2/session_k/agents/main/wire.jsonl"
+sed 's/"agentId":"main"/"agentId":"agent-1"/; s/list the C files/look aside/; s/"uuid":"/"uuid":"x-/; s/"id":"msg/"id":"x-msg/; s/"time":17959/"time":17958/' $streams/kimi.jsonl >"$kimi/agents/agent-1/wire.jsonl"
+{
+    cat $streams/kimi.jsonl
+    echo '{"type":"usage.record","agentId":"main","model":"m","usage":{"inputOther":1000,"output":5,"inputCacheRead":0,"inputCacheCreation":7},"time":1}'
+    echo '{"type":"context.undo","agentId":"main","count":1,"time":1}'
+    echo '{"type":"context.apply_compaction","agentId":"main","summary":"so far","compactedCount":3}'
+    echo '{"type":"context.append_loop_event","event":{"type":"novelty"}}'
+    echo '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"p","part":7}}'
+    echo '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"i","part":{"type":"image_url","imageUrl":{"url":"data:x"}}}}'
+    echo '{"type":"context.append_message","message":{"role":"odd"}}'
+    echo '{"type":"context.append_message","message":{"role":"us'
+} >"$tmp/kimi.odd.jsonl"
+session <<'END'
+== session_of_kimi_code_is_read
+view $kimi/agents/main/wire.jsonl =11> => ^ 1 .* list the C files here => ^ 4 .* reasoning +I look first => ^ 6 .* Glob => ^ 7 .* error +ripgrep => ^ 9 .* and again -> 0 *
+usage $kimi/agents/main/wire.jsonl => ^ +3 +2106 +0 +900 +66 +- +-? *test-model -> 0 *
+history $kimi/agents/main/wire.jsonl --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+sync $tmp/kimi.log $tmp/kimi => ^files +2 read, 0 unchanged, 0 of unknown => ^sessions +[12] new => ^messages +22 new -> 0 *
+sessions $tmp/kimi.log --json => "session":"session_k","agent":"kimi-code".*"title":"list the C files here" =1> .
+history $tmp/kimi.log session_k --format openai => list the C files =0> look aside -> 0 *
+sync $tmp/kimi.log $tmp/kimi.2 => ^messages +0 new, 0 taken back -> 0 *
+usage $tmp/kimi.log => ^ +6 +4212 +0 +1800 +132 -> 0 *
+
+== undone_prompt_of_kimi_code_is_hidden_and_what_is_unknown_counted
+view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 kimi-code:context.apply_compaction, 1 kimi-code:novelty, 1 kimi-code:part, 1 kimi-code:message|left out
+usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
+END
+
 # A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
 qwen=$tmp/qwen
 mkdir -p "$qwen/one" "$qwen/two"
