@@ -24,7 +24,7 @@ static const fileformat *const formats[] = {
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
     &agents_state_format, &crush_format,       &cursor_format,
-    &kimi_format,
+    &kimi_format,      &chatgpt_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -93,7 +93,7 @@ bool format_hinted(ms_str head)
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
         "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
-        "\"composerData:",
+        "\"composerData:", "\"mapping\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -192,8 +192,7 @@ static bool shows_ui_message(ms_str v)
 
 static bool shows_web_chat(ms_str v)
 {
-    return is_object(member(v, "mapping")) ||
-           is_kind(member(v, "chat_messages"), MS_JSON_ARRAY);
+    return is_kind(member(v, "chat_messages"), MS_JSON_ARRAY);
 }
 
 static bool shows_vscode(ms_str v)
@@ -213,7 +212,7 @@ static const struct {
     {shows_grok, "Grok"},
     {shows_amp, "Amp"},
     {shows_ui_message, "the Vercel AI SDK (UIMessage)"},
-    {shows_web_chat, "an export of ChatGPT or claude.ai"},
+    {shows_web_chat, "an export of claude.ai"},
     {shows_vscode, "Copilot Chat in VS Code"},
 };
 
@@ -230,9 +229,8 @@ static const char *foreign_value(ms_str value)
 /* Returns whether a document's beginning has a member that only a foreign one has. */
 static bool foreign_hinted(ms_str head)
 {
-    static const char *const names[] = {"\"v\"", "\"parts\"", "\"mapping\"",
-                                        "\"chat_messages\"", "\"requests\"",
-                                        "\"message\""};
+    static const char *const names[] = {"\"v\"", "\"parts\"", "\"chat_messages\"",
+                                        "\"requests\"", "\"message\""};
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) {

@@ -852,6 +852,59 @@ view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 k
 usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
 END
 
+# ChatGPT's export: a tree whose nodes stand in any order; a file of other types.
+gpt=$tmp/gpt
+mkdir -p "$gpt"
+# gpt_node ID PARENT CHILDREN ROLE CONTENT MORE
+gpt_node()
+{
+    printf '"%s":{"id":"%s","parent":%s,"children":[%s],"message":{"id":"%s","author":{"role":"%s","name":%s},"create_time":1765782982.5,"content":%s,"recipient":%s,"metadata":{"model_slug":"gpt-5-2"}}}' \
+        "$1" "$1" "$2" "$3" "$1" "$4" "${7:-null}" "$5" "$6"
+}
+{
+    printf '[{"title":"One","conversation_id":"g-1","current_node":"a2","mapping":{'
+    gpt_node a2 '"t"' '' assistant '{"content_type":"text","parts":["the end"]}' '"all"'
+    printf ,
+    gpt_node t '"c"' '"a2"' tool '{"content_type":"text","parts":["it is done"]}' '"all"' '"canmore.create"'
+    printf ,
+    gpt_node u '"r"' '"th","b"' user '{"content_type":"text","parts":["write it"]}' '"all"'
+    printf ,
+    gpt_node b '"u"' '' assistant '{"content_type":"text","parts":["regenerated away"]}' '"all"'
+    printf ,
+    gpt_node th '"u"' '"c"' assistant '{"content_type":"thoughts","thoughts":[{"summary":"S","content":"why"}]}' '"all"'
+    printf ,
+    gpt_node c '"th"' '"t"' assistant '{"content_type":"text","parts":["{\"name\":\"x\"}"]}' '"canmore.create"'
+    printf ',"r":{"id":"r","parent":null,"children":["u"],"message":null}}},{"title":"Two","id":"g-2","current_node":"v","mapping":{'
+    gpt_node v null '' user '{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer","asset_pointer":"f"},"see"]}' '"all"'
+    printf '}}]'
+} >"$gpt/conversations.json"
+{
+    printf '[{"id":"g-3","current_node":"x","mapping":{'
+    gpt_node x '"y"' '"y"' user '{"content_type":"text","parts":["in a ring"]}' '"all"'
+    printf ,
+    gpt_node y '"x"' '"x"' assistant '{"content_type":"novelty","text":"n"}' '"all"'
+    printf ,
+    gpt_node z null '7' assistant '{"content_type":"text","parts":7}' '"all"'
+    printf '}},7,{"mapping":7}]'
+} >"$gpt.odd.json"
+head -c 900 "$gpt/conversations.json" >"$gpt.torn.json"
+session <<'END'
+== export_of_chatgpt_is_read_along_its_current_node
+view $gpt/conversations.json =0> away
+view $gpt/conversations.json =6> => ^1  2025-12-15T07:16:22Z  g-1 .* write it => reasoning +S why => canmore.create\(\{"name":"x"\}\) => observation +it is done => the end => g-2 .*image_asset_pointer -> 0 *
+history $gpt/conversations.json g-1 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => "tool_call_id":"c" =0> away
+sync $tmp/gpt.log $gpt => ^messages +7 new, 1 taken back -> 0 *
+sessions --json $tmp/gpt.log => "session":"g-1","agent":"chatgpt".*"title":"One" => "session":"g-2" => "model":"gpt-5-2"
+$ cp $gpt/conversations.json $tmp/again.json
+sync $tmp/gpt.log $tmp/again.json => ^messages +0 new, 0 taken back -> 0 *
+
+== what_an_export_of_chatgpt_has_that_is_unknown_is_counted
+view --raw $gpt.odd.json => in a ring -> 0 1 chatgpt:text, 1 chatgpt:novelty, 2 chatgpt:conversation
+view --raw $gpt.torn.json => it is done|the end -> 3 left out|skipped
+END
+
 # A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
 qwen=$tmp/qwen
 mkdir -p "$qwen/one" "$qwen/two"
@@ -948,7 +1001,7 @@ Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_in
 Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
 Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
 UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
-ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
+claude.ai [{"uuid":"u","name":"n","chat_messages":[{"sender":"human","text":"hi"}]}]
 SQLite SQLite format 3
 END
 }
