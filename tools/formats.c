@@ -16,7 +16,6 @@ enum { LOOK_LINES = 40, REPORTED_LINES = 5, FOREIGN_LINES = 8, FOREIGN_BYTES = 3
 
 /* In the order of detection: the first that fits is used. */
 static const fileformat *const formats[] = {
-    &qwen_format, /* before the other format with uuid and sessionId */
     &claude_format,    &codex_format,          &gemini_format,         &copilot_format,
     &openhands_format, &sts_format,            &pi_format,             &otel_format,
     &atif_format,      &gemini_whole_format,   &opencode_format,       &cline_format,
@@ -24,7 +23,7 @@ static const fileformat *const formats[] = {
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
     &agents_state_format, &crush_format,       &cursor_format,
-    &kimi_format,      &chatgpt_format,
+    &kimi_format,      &chatgpt_format,        &qwen_format,
 };
 
 const fileformat *format_at(size_t index)
