@@ -16,6 +16,11 @@ bool is_database(ms_str text)
     return text_begins(text, ms_str_n("SQLite format 3\0", 16));
 }
 
+bool is_database_name(const char *path)
+{
+    return ends_with(path, ".db") || ends_with(path, ".vscdb");
+}
+
 /* What is used of SQLite's interface, with its numbers. */
 enum { SQLITE_OK = 0, SQLITE_NOTADB = 26, SQLITE_ROW = 100, SQLITE_DONE = 101,
        SQLITE_INTEGER = 1, SQLITE_NULL = 5, SQLITE_OPEN_READONLY = 1, BUSY_MS = 10000 };
@@ -151,9 +156,10 @@ static int put_query(const sqlite_library *s, void *db, const char *query,
 
 /* A program's tables. */
 typedef struct schema {
-    const char *tables;       /* the names of three that it has */
-    /* What is read: a query, the column that has the session, the order of rows. */
-    const char *queries[3][3];
+    const char *tables;       /* names of some that it has, with commas */
+    /* What is read: a query, the column that has the session, the order of rows; or the
+     * conditions of a session's rows, ?1, and of all rows. */
+    const char *queries[3][4];
     const char *sessions;     /* id, rows and milliseconds since 1970 of each session */
 } schema;
 
@@ -173,23 +179,52 @@ static const schema schemas[] = {
        "session_id, id"}},
      "select session_id, count(*), strftime('%s', max(created_at)) * 1000 + max(id) % "
      "1000 from agent_messages group by 1 order by 1"},
+    /* Crush. Its times are seconds; the length of what is written says what follows. */
+    {"'sessions', 'messages', 'goose_db_version'",
+     {{"select m.*, s.title, s.parent_session_id, s.summary_message_id from messages m "
+       "left join sessions s on s.id = m.session_id", "m.session_id",
+       "m.session_id, m.created_at, m.rowid"}},
+     "select m.session_id, count(*), max(max(m.updated_at), max(ifnull(s.updated_at, "
+     "0))) * 1000 + sum(length(m.parts)) % 1000 from messages m left join sessions s on "
+     "s.id = m.session_id group by 1 order by 1"},
+    /* Cursor. Of its keys only those of conversations are read: others have secrets. */
+    {"'ItemTable', 'cursorDiskKV'",
+     {{"select case when key < 'c' then substr(key, 10, instr(substr(key, 10), ':') - 1) "
+       "else substr(key, 14) end session, key, value from cursorDiskKV",
+       "value is not null and (key = 'composerData:' || ?1 or (key >= 'bubbleId:' || ?1 "
+       "|| ':' and key < 'bubbleId:' || ?1 || ';'))", "session, key < 'c', rowid",
+       "value is not null and ((key >= 'composerData:' and key < 'composerData;') or "
+       "(key >= 'bubbleId:' and key < 'bubbleId;'))"}},
+     "select substr(key, 14) id, (select count(*) from cursorDiskKV b where b.key >= "
+     "'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
+     "substr(c.key, 14) || ';'), case when json_valid(cast(value as text)) then "
+     "ifnull(json_extract(cast(value as text), '$.lastUpdatedAt'), 0) + "
+     "length(value) % 1000 + (select ifnull(sum(length(b.value)), 0) from cursorDiskKV b "
+     "where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
+     "substr(c.key, 14) || ';') % 1000 else length(value) end from cursorDiskKV c "
+     "where key >= 'composerData:' and key < 'composerData;' and value is not null "
+     "order by 1"},
 };
 
 /* Returns the tables of the database; NULL: of no program that is known. */
 static const schema *schema_of(const sqlite_library *s, void *db, int *got)
 {
     const schema *found = NULL;
-    char query[200];
+    char query[200], expected[4];
     *got = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(schemas) && found == NULL; i++) {
         void *row = NULL;
+        int n = 1;
+        for (const char *c = schemas[i].tables; *c != '\0'; c++) n += *c == ',';
+        snprintf(expected, sizeof expected, "%d", n % 100);
         snprintf(query, sizeof query, "select count(*) from sqlite_master where "
                  "type = 'table' and name in (%s)", schemas[i].tables);
         *got = s->prepare_v2(db, query, -1, &row, NULL);
         if (*got != SQLITE_OK) return NULL;
         *got = s->step(row);
         const unsigned char *text = *got == SQLITE_ROW ? s->column_text(row, 0) : NULL;
-        if (text != NULL && strcmp((const char *)text, "3") == 0) found = &schemas[i];
+        bool all = text != NULL && strcmp((const char *)text, expected) == 0;
+        if (all) found = &schemas[i];
         s->finalize(row);
     }
     return found;
@@ -198,15 +233,16 @@ static const schema *schema_of(const sqlite_library *s, void *db, int *got)
 static int read_rows(const sqlite_library *s, void *db, const schema *of,
                      const char *path, const char *session, file_text *f)
 {
-    char query[200];
+    char query[600];
     rows_text to = {NULL, 0, 0, files_most(), false};
     int got = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(of->queries) && got == SQLITE_OK; i++) {
         const char *const *q = of->queries[i];
         if (q[0] == NULL) break;
+        const char *where = session != NULL ? q[1] : q[3];
         snprintf(query, sizeof query, "%s%s%s%s order by %s", q[0],
-                 session != NULL ? " where " : "", session != NULL ? q[1] : "",
-                 session != NULL ? " = ?1" : "", q[2]);
+                 where != NULL ? " where " : "", where != NULL ? where : "",
+                 where != NULL && q[3] == NULL ? " = ?1" : "", q[2]);
         got = put_query(s, db, query, session, &to);
     }
     if (got != SQLITE_OK || to.full) {

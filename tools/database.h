@@ -8,9 +8,11 @@
 #include "files.h"
 
 bool is_database(ms_str text);
+/* Returns whether a path is named as programs name their databases. */
+bool is_database_name(const char *path);
 /* Replaces the text of a file that is a database by the rows of its tables, as
- * `sqlite3 -json` prints them (see read_opencode_rows.c and read_agents.c); of one
- * session, or NULL: of all. A database with other tables, or one that SQLite does not
+ * `sqlite3 -json` prints them (see read_opencode_rows.c, read_agents.c, read_crush.c); of
+ * one session, or NULL: of all. A database with other tables, or one that SQLite does not
  * take, stays as it is. FAILED: there is no libsqlite3, or the rows cannot be read. */
 int database_load(file_text *f, const char *path, const char *session);
 

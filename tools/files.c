@@ -592,11 +592,21 @@ char **paths_of(const char *folder, uint64_t *others)
         struct dirent *e;
         if (dir == NULL) complain("%s: %s", at, strerror(errno));
         while (dir != NULL && (e = readdir(dir)) != NULL) {
-            if (e->d_name[0] == '.') {
+            bool crush = strcmp(e->d_name, ".crush") == 0;
+            if (e->d_name[0] == '.' && !crush) {
                 if (strncmp(e->d_name, ".aider.chat", 11) != 0) continue;
             }
             char *path = path_join(at, e->d_name);
-            int type = entry_type(e, path);
+            if (crush) { /* beside its database it has logs */
+                char *base = path_join(path, "crush.db");
+                free(path);
+                path = base;
+                if (!is_there(path)) {
+                    free(path);
+                    continue;
+                }
+            }
+            int type = crush ? ENTRY_FILE : entry_type(e, path);
             if (type == ENTRY_FOLDER) arrput(folders, path);
             else if (type == ENTRY_FILE) arrput(files, path);
             else free(path);

@@ -22,6 +22,8 @@ static const fileformat *const formats[] = {
     &roo_format,       &openhands_list_format, &inspect_format,        &otel_whole_format,
     &inspect_sample_format, &aider_format,         &opencode_rows_format,
     &codex_exec_format, &agents_format,        &ui_format,
+    &agents_state_format, &crush_format,       &cursor_format,
+    &kimi_format,      &chatgpt_format,        &qwen_format,
 };
 
 const fileformat *format_at(size_t index)
@@ -89,7 +91,8 @@ bool format_hinted(ms_str head)
     static const char *const names[] = {
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
-        "\"session_id\"", "\"project_id\"", "\"parts\"",
+        "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
+        "\"composerData:", "\"mapping\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -137,13 +140,6 @@ static const fileformat *own_format_of(ms_str text, bool all)
 
 /* ---- Formats of programs that are not read ------------------------------------------
  * Some of them look like a format that is. */
-
-static bool shows_qwen(ms_str v)
-{
-    ms_str message = member(v, "message");
-    return member(v, "uuid").ptr != NULL &&
-           is_kind(member(message, "parts"), MS_JSON_ARRAY);
-}
 
 static bool shows_droid(ms_str v)
 {
@@ -195,8 +191,7 @@ static bool shows_ui_message(ms_str v)
 
 static bool shows_web_chat(ms_str v)
 {
-    return is_object(member(v, "mapping")) ||
-           is_kind(member(v, "chat_messages"), MS_JSON_ARRAY);
+    return is_kind(member(v, "chat_messages"), MS_JSON_ARRAY);
 }
 
 static bool shows_vscode(ms_str v)
@@ -210,14 +205,13 @@ static const struct {
     bool (*shows)(ms_str value);
     const char *program;
 } foreign[] = {
-    {shows_qwen, "Qwen Code"},
     {shows_droid, "Factory Droid"},
     {shows_cursor, "Cursor"},
     {shows_kimi, "Kimi"},
     {shows_grok, "Grok"},
     {shows_amp, "Amp"},
     {shows_ui_message, "the Vercel AI SDK (UIMessage)"},
-    {shows_web_chat, "an export of ChatGPT or claude.ai"},
+    {shows_web_chat, "an export of claude.ai"},
     {shows_vscode, "Copilot Chat in VS Code"},
 };
 
@@ -234,9 +228,8 @@ static const char *foreign_value(ms_str value)
 /* Returns whether a document's beginning has a member that only a foreign one has. */
 static bool foreign_hinted(ms_str head)
 {
-    static const char *const names[] = {"\"v\"", "\"parts\"", "\"mapping\"",
-                                        "\"chat_messages\"", "\"requests\"",
-                                        "\"message\""};
+    static const char *const names[] = {"\"v\"", "\"parts\"", "\"chat_messages\"",
+                                        "\"requests\"", "\"message\""};
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (find_bytes(head.ptr, head.len, names[i], strlen(names[i])) != NULL) {
@@ -253,7 +246,8 @@ const char *foreign_of(ms_str text)
     const char *program = NULL;
     if (text_begins(text, MS_STR("SQLite format 3"))) {
         return "an SQLite database; of those OpenCode's is read, with the tables "
-               "session, message and part, and that of OpenAI's Agents SDK";
+               "session, message and part, and those of Crush, Cursor and OpenAI's "
+               "Agents SDK";
     }
     for (size_t n = 0; n < FOREIGN_LINES && rest.len > 0 && program == NULL; n++) {
         ms_str line = next_line(&rest, &whole);
@@ -508,7 +502,7 @@ static void stat_of(const char *path, unit *u)
 static void stat_of_log(const char *path, unit *u)
 {
     size_t len = strlen(path);
-    if (!ends_with(path, ".db")) return;
+    if (!is_database_name(path)) return;
     char *log = malloc(len + sizeof "-wal");
     if (log == NULL) exit(no_memory());
     snprintf(log, len + sizeof "-wal", "%s-wal", path);
@@ -519,11 +513,11 @@ static void stat_of_log(const char *path, unit *u)
 /* Returns whether a file belongs to a database beside it. */
 static bool is_of_database(const char *path)
 {
-    static const char *const ends[] = {".db-wal", ".db-shm", ".db-journal"};
+    static const char *const ends[] = {"-wal", "-shm", "-journal"};
     for (size_t i = 0; i < COUNT_OF(ends); i++) {
         if (!ends_with(path, ends[i])) continue;
-        char *base = copy_chars(path, strlen(path) - strlen(ends[i]) + 3);
-        bool there = base != NULL && is_there(base);
+        char *base = copy_chars(path, strlen(path) - strlen(ends[i]));
+        bool there = base != NULL && is_database_name(base) && is_there(base);
         free(base);
         if (there) return true;
     }

@@ -15,6 +15,9 @@ typedef struct place_row {
     {"roo-code", variable, before "globalStorage/saoudrizwan.claude-dev/tasks"},         \
     {"roo-code", variable, before "globalStorage/kilocode.kilo-code/tasks"}
 
+#define CURSOR(variable, before) \
+    {"cursor", variable, before "Cursor/User/globalStorage/state.vscdb"}
+
 /* Without a variable a path is one of the home folder. */
 static const place_row rows[] = {
     {"claude-code", "CLAUDE_CONFIG_DIR", "projects"},
@@ -36,6 +39,9 @@ static const place_row rows[] = {
     {"opencode", NULL, ".local/share/opencode/storage"},
     {"opencode", "XDG_DATA_HOME", "opencode/opencode.db"},
     {"opencode", NULL, ".local/share/opencode/opencode.db"},
+    {"qwen-code", NULL, ".qwen/projects"},
+    {"kimi-code", NULL, ".kimi-code/sessions"},
+    {"crush", NULL, ".crush/crush.db"},
     {"cline", NULL, ".cline/data/sessions"},
     IN_CODE("XDG_CONFIG_HOME", "Code/User/"),
     IN_CODE(NULL, ".config/Code/User/"),
@@ -43,6 +49,11 @@ static const place_row rows[] = {
     IN_CODE("APPDATA", "Code/User/"),
     IN_CODE(NULL, "AppData/Roaming/Code/User/"),
     IN_CODE(NULL, ".vscode-server/data/User/"),
+    CURSOR("XDG_CONFIG_HOME", ""),
+    CURSOR(NULL, ".config/"),
+    CURSOR(NULL, "Library/Application Support/"),
+    CURSOR("APPDATA", ""),
+    CURSOR(NULL, "AppData/Roaming/"),
 };
 
 static void add_place(usual_place **places, const place_row *row, const char *base)

@@ -59,7 +59,8 @@ extern const fileformat claude_format, codex_format, codex_exec_format, agents_f
     opencode_format, opencode_rows_format, cline_format, roo_format, copilot_format,
     openhands_format, openhands_list_format, atif_format, sts_format, inspect_format,
     inspect_sample_format, otel_format, otel_whole_format, aider_format, pi_format,
-    ui_format;
+    ui_format, agents_state_format, crush_format, qwen_format,
+    cursor_format, kimi_format, chatgpt_format;
 
 /* Returns JSON as a value; a JSON string becomes text. */
 ms_value value_of(reading *r, ms_str json);

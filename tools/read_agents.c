@@ -1,5 +1,5 @@
-/* The database of SQLiteSession of OpenAI's Agents SDK, as rows that database.c makes of
- * its table agent_messages, or sqlite3 prints:
+/* What OpenAI's Agents SDK keeps: a RunState, and the database of SQLiteSession, as rows
+ * that database.c makes of its table agent_messages, or sqlite3 prints:
  *
  *     sqlite3 -json sessions.db 'select * from agent_messages order by session_id, id'
  *
@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool agents_show(ms_str rows)
@@ -36,6 +37,21 @@ static bool is_item(ms_str type)
     return type.ptr == NULL;
 }
 
+/* Adds an item of the Responses API; `extra` has further members. */
+static void take_item(reading *r, ms_str item, const ms_envelope *like, ms_str extra)
+{
+    ms_str type = member(item, "type"), none = {NULL, 0};
+    bool user = text_is(member(item, "role"), "user");
+    trace_entry(r->t, none, none, user ? ENTRY_PROMPT : 0);
+    if (user) note_prompt(r, member(item, "content"));
+    if (!is_object(item)) trace_unknown(r->t, MS_STR("item"), item);
+    else if (!is_item(type)) trace_unknown(r->t, trace_text(r->t, type), item);
+    else put_by_library(r, "openai-responses", item, like, extra);
+}
+
+
+/* ---- SQLiteSession ----------------------------------------------------------------- */
+
 static void take_row(reading *r, ms_str row)
 {
     ms_str item = {NULL, 0}, none = {NULL, 0}, session = member(row, "session_id");
@@ -46,16 +62,15 @@ static void take_row(reading *r, ms_str row)
     else trace_session(r->t, trace_text(r->t, session));
     r->talk = session;
     trace_fact(r->t, "agent", MS_STR("openai-agents"));
-    ms_str text = trace_text(r->t, member(row, "message_data"));
-    bool whole = ms_json_check(text, NULL, &item, NULL) == MS_OK && is_object(item);
-    bool user = whole && text_is(member(item, "role"), "user");
-    trace_entry(r->t, none, none, user ? ENTRY_PROMPT : 0);
-    if (user) note_prompt(r, member(item, "content"));
+    ms_str text = text_of(trace_arena(r->t), member(row, "message_data"));
     trace_time_iso(r->t, &like, member(row, "created_at"));
-    ms_str type = member(item, "type");
-    if (!whole) trace_unknown(r->t, MS_STR("row"), row);
-    else if (!is_item(type)) trace_unknown(r->t, trace_text(r->t, type), item);
-    else put_by_library(r, "openai-responses", item, &like, none);
+    bool whole = ms_json_check(text, NULL, &item, NULL) == MS_OK && is_object(item);
+    if (whole) {
+        take_item(r, item, &like, none);
+    } else {
+        trace_entry(r->t, none, none, 0);
+        trace_unknown(r->t, MS_STR("row"), row);
+    }
 }
 
 static void agents_read(reading *r, ms_str rows)
@@ -67,4 +82,125 @@ static void agents_read(reading *r, ms_str rows)
 const fileformat agents_format = {
     "openai-agents", "OpenAI Agents SDK", "0.24 (SQLiteSession)", "", FILE_WHOLE,
     TREE_NONE, agents_show, agents_read, NULL,
+};
+
+
+/* ---- RunState ----------------------------------------------------------------------
+ * A run as `to_json` and `to_string` write it, so that another process goes on with it:
+ * original_input, a text or a list of items; session_items, objects with the item in
+ * raw_item; pending_input, items of the next turn; and the usage of each response, whose
+ * output repeats items. A run has no id: that of its first response names it. */
+
+static bool state_shows(ms_str v)
+{
+    return is_kind(member(v, "$schemaVersion"), MS_JSON_STRING) &&
+           member(v, "original_input").ptr != NULL &&
+           is_kind(member(v, "model_responses"), MS_JSON_ARRAY);
+}
+
+/* The responses whose usage is not noted yet. */
+typedef struct responses {
+    ms_json_iter next;
+    uint64_t count;           /* of those that are noted */
+} responses;
+
+static void note_response(reading *r, ms_str response, uint64_t number)
+{
+    char text[32];
+    ms_str used = member(response, "usage"), detail, more, one;
+    use u;
+    memset(&u, 0, sizeof u);
+    detail = member(used, "input_tokens_details"); /* an object, or a list of one */
+    if (ms_json_element(detail, 0, &one)) detail = one;
+    more = member(used, "output_tokens_details");
+    if (ms_json_element(more, 0, &one)) more = one;
+    u.input = count_of(member(used, "input_tokens"));
+    u.output = count_of(member(used, "output_tokens"));
+    u.cached = count_of(member(detail, "cached_tokens"));
+    u.written = count_of(member(detail, "cache_write_tokens"));
+    u.reasoning = count_of(member(more, "reasoning_tokens"));
+    u.answer = trace_text(r->t, member(response, "response_id"));
+    snprintf(text, sizeof text, "response %llu", (unsigned long long)number);
+    if (u.answer.len == 0) u.answer = ms_str_of(text); /* of a server without ids */
+    put_use(r, &u);
+}
+
+/* Notes the usage of responses up to the one whose last item this is; absent: of all. */
+static void note_responses(reading *r, responses *of, ms_str item)
+{
+    ms_json_iter it = of->next;
+    uint64_t n = 0;
+    bool found = item.ptr == NULL;
+    while ((item.ptr == NULL || !found) && ms_json_next(&it)) {
+        ms_str last = {NULL, 0};
+        ms_json_iter out = ms_json_iterate(member(it.value, "output"));
+        while (ms_json_next(&out)) last = out.value;
+        found = item.ptr == NULL || ms_str_equal(last, item);
+        n++;
+    }
+    for (; found && n > 0 && ms_json_next(&of->next); n--) {
+        note_response(r, of->next.value, ++of->count);
+    }
+}
+
+static void take_run_item(reading *r, ms_str item, responses *of)
+{
+    ms_envelope like;
+    ms_str raw = member(item, "raw_item"), name = member_at(item, "agent.name");
+    leftover extra;
+    memset(&like, 0, sizeof like);
+    if (text_is(member(item, "type"), "tool_approval_item") &&
+        member(raw, "call_id").ptr != NULL) {
+        trace_left_out(r->t, MS_STR("tool_approval_item")); /* repeats a call */
+        return;
+    }
+    rest_begin(&extra, trace_arena(r->t));
+    if (is_kind(name, MS_JSON_STRING)) rest_put(&extra, "agent", name);
+    take_item(r, raw.ptr != NULL ? raw : item, &like, rest_end(&extra));
+    if (raw.ptr != NULL) note_responses(r, of, raw);
+}
+
+/* Adds a text, or a list of items. */
+static void take_input(reading *r, ms_str input)
+{
+    ms_envelope like;
+    ms_str none = {NULL, 0};
+    memset(&like, 0, sizeof like);
+    if (is_kind(input, MS_JSON_STRING)) {
+        ms_envelope m = ms_user_message(ms_text_n(trace_text(r->t, input)));
+        trace_entry(r->t, none, none, ENTRY_PROMPT);
+        note_prompt(r, input);
+        trace_put(r->t, &m);
+        return;
+    }
+    if (!is_kind(input, MS_JSON_ARRAY)) take_item(r, input, &like, none);
+    ms_json_iter it = ms_json_iterate(input);
+    while (is_kind(input, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        take_item(r, it.value, &like, none);
+    }
+}
+
+static void state_read(reading *r, ms_str state)
+{
+    ms_str items = member(state, "session_items");
+    ms_str id = peek_first(member(state, "model_responses"), "response_id");
+    ms_str pending = member(state, "pending_input"), none = {NULL, 0};
+    if (!is_kind(items, MS_JSON_ARRAY)) items = member(state, "generated_items");
+    if (is_kind(id, MS_JSON_STRING)) trace_session(r->t, trace_text(r->t, id));
+    else session_of_path(r);
+    trace_fact(r->t, "agent", MS_STR("openai-agents"));
+    take_input(r, member(state, "original_input"));
+    responses of = {ms_json_iterate(member(state, "model_responses")), 0};
+    if (items.ptr != NULL && !is_kind(items, MS_JSON_ARRAY)) take_input(r, items);
+    ms_json_iter it = ms_json_iterate(items);
+    while (is_kind(items, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        take_run_item(r, it.value, &of);
+    }
+    note_responses(r, &of, none);
+    if (pending.ptr != NULL) take_input(r, pending);
+}
+
+const fileformat agents_state_format = {
+    "openai-agents", "OpenAI Agents SDK", "0.24 (RunState 1.21)", "", FILE_WHOLE,
+    TREE_NONE, state_shows, state_read, NULL,
 };

@@ -45,6 +45,7 @@ static bool claude_shows(ms_str line)
     ms_str v[C_KEYS];
     pick(line, keys, C_KEYS, v);
     if (!is_kind(v[C_TYPE], MS_JSON_STRING)) return false;
+    if (qwen_format.shows(line)) return false; /* it has uuid and sessionId, too */
     if (text_is(v[C_TYPE], "summary")) return v[C_LEAF].ptr != NULL;
     if (text_is(v[C_TYPE], "file-history-snapshot")) return true;
     if (text_is(v[C_TYPE], "queue-operation")) return true;

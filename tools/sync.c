@@ -834,7 +834,7 @@ static unit *units_apart(unit *units)
 {
     unit *all = NULL;
     for (size_t i = 0; i < arrlenu(units); i++) {
-        bool base = ends_with(units[i].path, ".db");
+        bool base = is_database_name(units[i].path);
         database_session *sessions = base ? database_sessions(units[i].path) : NULL;
         for (size_t k = 0; k < arrlenu(sessions); k++) {
             unit one = {copy_chars(units[i].path, strlen(units[i].path)), NULL, false,

@@ -733,6 +733,274 @@ else
     echo "skip sessions_database: no sqlite3 of python3"
 fi
 
+# Tables as Crush makes them, with messages in its form.
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    crush=$tmp/project/.crush/crush.db
+    mkdir -p "$tmp/project/.crush/logs" "$tmp/project/.none/.crush"
+    echo '{"level":"INFO"}' >"$tmp/project/.crush/logs/crush.log"
+    # crush_change SQL: in that database.
+    crush_change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.executescript(sys.argv[2])' "$crush" "$1"
+    }
+    crush_change "$(cat $streams/crush.sql)"
+    session <<'END'
+== sessions_of_crush_are_read_from_their_database
+view $crush =11> => ^ 1 .* 5eb7-main .* say hi with the tool => "type":"image" => reasoning +thinking => I say <hi> => observation +hi there => error +no agent => ^11 .* call_7 .* look -> 0 *
+view --json $crush => "time":1761246835.*"call_id":"call_1" => "content":"thinking of it".*"signature":"c2ln" => "finish":\{"reason":"canceled" => "metadata":
+sync $tmp/crush.log $tmp/project => ^files +2 read, 0 unchanged, 0 of unknown => ^messages +11 new -> 0 *
+sync $tmp/crush.log $crush => ^files +0 read, 2 unchanged
+sessions --json $tmp/crush.log => "session":"5eb7-main","agent":"crush".*"title":"A title" => "session":"call_7" => "cwd":".*/project" => "model":"gpt-4.1"
+history $tmp/crush.log 5eb7 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+usage $tmp/crush.log --json => "answers":0
+
+# What follows a message that grew is stored again, in its place.
+== message_of_crush_that_grows_is_stored_in_its_new_form
+$ crush_change "update messages set parts = replace(parts, 'all done', 'all done, and more'), updated_at = updated_at where id = 'm-4'"
+sync $tmp/crush.log $crush => ^files +1 read, 1 unchanged => ^messages +2 new, 2 taken back -> 0 *
+view $tmp/crush.log =11> => and more
+$ cp $crush $tmp/copy.db
+sync $tmp/crush.log $tmp/copy.db => ^messages +0 new, 0 taken back -> 0 *
+
+== requests_begin_at_the_summary_of_crush
+$ crush_change "insert into messages values ('m-6', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}}]', 'gpt-4.1', 1761246900, 1761246900, null, null, 1)"
+history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
+$ crush_change "update messages set is_summary_message = 0; update sessions set summary_message_id = 'm-6' where id = '5eb7-main'"
+history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
+
+== what_crush_has_that_is_unknown_or_damaged_is_counted
+$ crush_change "insert into messages values ('m-7', '5eb7-main', 'user', '[{\"type\":\"odd\",\"data\":{}},7,{\"type\":\"text\",\"data\":{\"text\":7}}]', '', 1761246901, 1, null, null, 0), ('m-8', '5eb7-main', 'tool', '[{\"type\":\"tool_res', '', -5, 1, null, null, 0), ('m-9', 'lost', 'user', '{}', '', 1, 1, null, null, 0)"
+view $crush => crush:odd -> 0 1 crush:odd.*|2 crush:row.*|1 crush:part.*
+sync $tmp/crush.2.log $crush => ^messages -> 0 crush:odd|crush:row|crush:part
+$ crush_change "drop table sessions; create table sessions (id, title)"
+view $crush -> 1 SQLite: no such column
+END
+else
+    echo "skip crush: no sqlite3 of python3"
+fi
+
+# A database of Cursor's form, with a secret beside the conversations.
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    cursor=$tmp/cursor/state.vscdb
+    mkdir -p "$tmp/cursor"
+    # cursor_row ID VALUE: a row of the conversations.
+    cursor_change()
+    {
+        python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("pragma journal_mode = wal"); d.executescript(sys.argv[2]); d.commit()' "$cursor" "$1"
+    }
+    cursor_row()
+    {
+        cursor_change "insert or replace into cursorDiskKV values ('$1', '$2')"
+    }
+    cursor_change 'create table ItemTable (key text unique on conflict replace, value blob);
+        create table cursorDiskKV (key text unique on conflict replace, value blob)'
+    cursor_change "insert into ItemTable values ('cursorAuth/accessToken', 'hush-token'); insert into cursorDiskKV values ('checkpointId:c1:x', 'hush-check'), ('bubbleId:c1:nil', null)"
+    cursor_row composerData:c1 '{"_v":16,"composerId":"c1","name":"A title","createdAt":1748188500000,"lastUpdatedAt":1748188600000,"modelConfig":{"modelName":"gpt-5"},"speculativeSummarizationEncryptionKey":"hush-key","fullConversationHeadersOnly":[{"bubbleId":"u1","type":1},{"bubbleId":"a1","type":2},{"bubbleId":"t1","type":2},{"bubbleId":"t2","type":2},{"bubbleId":"e1","type":2},{"bubbleId":"nil","type":2},{"bubbleId":"a2","type":2}]}'
+    cursor_row bubbleId:c1:a2 '{"_v":3,"type":2,"bubbleId":"a2","text":"all done","createdAt":"2025-05-25T15:55:20.000Z","tokenCount":{"inputTokens":5,"outputTokens":5}}'
+    cursor_row bubbleId:c1:u1 '{"_v":3,"type":1,"bubbleId":"u1","text":"list \u00e9 it"}'
+    cursor_row bubbleId:c1:a1 '{"_v":3,"type":2,"bubbleId":"a1","text":"I look","thinking":{"text":"hm","signature":""}}'
+    cursor_row bubbleId:c1:t1 '{"_v":3,"type":2,"bubbleId":"t1","text":"","toolFormerData":{"tool":6,"toolCallId":"tool_1","status":"completed","name":"list_dir","rawArgs":"{\"p\": \".\"}","params":"{\"x\":1}","additionalData":{},"result":"{\"files\":[]}"}}'
+    cursor_row bubbleId:c1:t2 '{"_v":3,"type":2,"bubbleId":"t2","toolFormerData":{"tool":7,"status":"completed","name":"edit_file_v2","params":"{\"file\":\"a\"}","additionalData":{"status":"error"}}}'
+    cursor_row bubbleId:c1:e1 '{"_v":3,"type":2,"bubbleId":"e1","toolFormerData":{"additionalData":{"status":"error"}}}'
+    cursor_row bubbleId:c1:gone '{"_v":3,"type":1,"bubbleId":"gone","text":"taken off the list"}'
+    cursor_row composerData:c2 '{"_v":1,"composerId":"c2","createdAt":1748100000000,"conversation":[{"bubbleId":"i1","type":1,"text":"inline"},{"bubbleId":"i2","type":2,"text":"old copy"}]}'
+    cursor_row bubbleId:c2:i2 '{"type":2,"bubbleId":"i2","text":"new copy"}'
+    session <<'END'
+== conversations_of_cursor_are_read_from_its_database
+view $cursor =10> => ^ 1  2025-05-25T15:55:00Z  c1 .* list é it => reasoning +hm => I look => list_dir\(\{"p": "\."\}\) => observation +\{"files":\[\]\} => edit_file_v2 => ^ 7 .* error => ^ 8  2025-05-25T15:55:20Z .* all done => c2 .* inline => new copy -> 0 *
+sync $tmp/cursor.log $tmp/cursor => ^files +2 read, 0 unchanged, 0 of unknown => ^messages +10 new -> 0 *
+sync $tmp/cursor.log $tmp/cursor => ^files +0 read, 2 unchanged
+sessions --json $tmp/cursor.log => "session":"c1","agent":"cursor".*"title":"A title" => "model":"gpt-5"
+history $tmp/cursor.log c1 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+usage $tmp/cursor.log --json => "answers":0
+$ cp $cursor $tmp/copy.vscdb
+sync $tmp/cursor.log $tmp/copy.vscdb => ^messages +0 new, 0 taken back -> 0 *
+
+== no_secret_of_cursor_is_read
+$ for c in view export history; do "$tool" $c $cursor 2>&1; done | grep -c 'hush\|taken off\|old copy' => ^0$ -> 1
+$ grep -c hush $tmp/cursor.log => ^0$ -> 1
+
+== bubble_of_cursor_that_is_added_is_stored
+$ cursor_row bubbleId:c2:i3 '{"type":2,"text":"more"}'; cursor_row composerData:c2 '{"lastUpdatedAt":1748188700000,"fullConversationHeadersOnly":[{"bubbleId":"i1","type":1},{"bubbleId":"i2","type":2},{"bubbleId":"i3","type":2}]}'; cursor_row bubbleId:c2:i1 '{"type":1,"text":"inline"}'
+sync $tmp/cursor.log $tmp/cursor => ^files +1 read, 1 unchanged => ^messages +1 new, 0 taken back -> 0 *
+
+== what_cursor_has_that_is_unknown_or_damaged_is_counted
+$ cursor_row composerData:c3 '{"fullConversationHeadersOnly":[{"bubbleId":"o1"},{"bubbleId":"o2"},7,{"bubbleId":"o3"},{"bubbleId":"o4"},{"bubbleId":"o5"}]}'; cursor_row bubbleId:c3:o1 '{"type":9,"text":"nine"}'; cursor_row bubbleId:c3:o2 '{"type":1,"te'; cursor_row bubbleId:c3:o3 '{"type":2,"toolFormerData":{"rawArgs":"{}"}}'; cursor_row bubbleId:c3:o4 '{"type":2,"codeBlocks":[{"content":"x"}]}'; cursor_row bubbleId:c3:o5 '[1]'; cursor_row composerData:c4 '{"full'; cursor_row bubbleId:c5:x '{"type":1,"text":"of none"}'
+view $cursor =17> => ."type.":1,."te -> 0 1 cursor:row
+view $cursor =0> of none -> 0 cursor:composer
+view $cursor => . -> 0 1 cursor:tool without a name, 1 cursor:code blocks
+$ python3 -c 'import sqlite3,sys; d=sqlite3.connect(sys.argv[1]); d.execute("update cursorDiskKV set value = ? where key = ?", (b"{\\xff\\x00}", "bubbleId:c3:o2")); d.commit()' $cursor
+view $cursor =17> . -> 0 1 cursor:row
+sync $tmp/cursor.2.log $cursor => ^messages +17 new -> 0 2 cursor:bubble
+END
+else
+    echo "skip cursor: no sqlite3 of python3"
+fi
+
+# A session as Kimi Code 2.1 wrote it, without its system prompt and tools; a subagent.
+kimi=$tmp/kimi/wd/session_k
+mkdir -p "$kimi/agents/main" "$kimi/agents/agent-1" "$tmp/kimi.2/session_k/agents/main"
+cp $streams/kimi.jsonl "$kimi/agents/main/wire.jsonl"
+cp $streams/kimi.jsonl "$tmp/kimi.2/session_k/agents/main/wire.jsonl"
+sed 's/"agentId":"main"/"agentId":"agent-1"/; s/list the C files/look aside/; s/"uuid":"/"uuid":"x-/; s/"id":"msg/"id":"x-msg/; s/"time":17959/"time":17958/' $streams/kimi.jsonl >"$kimi/agents/agent-1/wire.jsonl"
+{
+    cat $streams/kimi.jsonl
+    echo '{"type":"usage.record","agentId":"main","model":"m","usage":{"inputOther":1000,"output":5,"inputCacheRead":0,"inputCacheCreation":7},"time":1}'
+    echo '{"type":"context.undo","agentId":"main","count":1,"time":1}'
+    echo '{"type":"context.apply_compaction","agentId":"main","summary":"so far","compactedCount":3}'
+    echo '{"type":"context.append_loop_event","event":{"type":"novelty"}}'
+    echo '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"p","part":7}}'
+    echo '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"i","part":{"type":"image_url","imageUrl":{"url":"data:x"}}}}'
+    echo '{"type":"context.append_message","message":{"role":"odd"}}'
+    echo '{"type":"context.append_message","message":{"role":"us'
+} >"$tmp/kimi.odd.jsonl"
+session <<'END'
+== session_of_kimi_code_is_read
+view $kimi/agents/main/wire.jsonl =11> => ^ 1 .* list the C files here => ^ 4 .* reasoning +I look first => ^ 6 .* Glob => ^ 7 .* error +ripgrep => ^ 9 .* and again -> 0 *
+usage $kimi/agents/main/wire.jsonl => ^ +3 +2106 +0 +900 +66 +- +-? *test-model -> 0 *
+history $kimi/agents/main/wire.jsonl --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+sync $tmp/kimi.log $tmp/kimi => ^files +2 read, 0 unchanged, 0 of unknown => ^sessions +[12] new => ^messages +22 new -> 0 *
+sessions $tmp/kimi.log --json => "session":"session_k","agent":"kimi-code".*"title":"list the C files here" =1> .
+history $tmp/kimi.log session_k --format openai => list the C files =0> look aside -> 0 *
+sync $tmp/kimi.log $tmp/kimi.2 => ^messages +0 new, 0 taken back -> 0 *
+usage $tmp/kimi.log => ^ +6 +4212 +0 +1800 +132 -> 0 *
+
+== undone_prompt_of_kimi_code_is_hidden_and_what_is_unknown_counted
+view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 kimi-code:context.apply_compaction, 1 kimi-code:novelty, 1 kimi-code:part, 1 kimi-code:message|left out
+usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
+END
+
+# ChatGPT's export: a tree whose nodes stand in any order; a file of other types.
+gpt=$tmp/gpt
+mkdir -p "$gpt"
+# gpt_node ID PARENT CHILDREN ROLE CONTENT MORE
+gpt_node()
+{
+    printf '"%s":{"id":"%s","parent":%s,"children":[%s],"message":{"id":"%s","author":{"role":"%s","name":%s},"create_time":1765782982.5,"content":%s,"recipient":%s,"metadata":{"model_slug":"gpt-5-2"}}}' \
+        "$1" "$1" "$2" "$3" "$1" "$4" "${7:-null}" "$5" "$6"
+}
+{
+    printf '[{"title":"One","conversation_id":"g-1","current_node":"a2","mapping":{'
+    gpt_node a2 '"t"' '' assistant '{"content_type":"text","parts":["the end"]}' '"all"'
+    printf ,
+    gpt_node t '"c"' '"a2"' tool '{"content_type":"text","parts":["it is done"]}' '"all"' '"canmore.create"'
+    printf ,
+    gpt_node u '"r"' '"th","b"' user '{"content_type":"text","parts":["write it"]}' '"all"'
+    printf ,
+    gpt_node b '"u"' '' assistant '{"content_type":"text","parts":["regenerated away"]}' '"all"'
+    printf ,
+    gpt_node th '"u"' '"c"' assistant '{"content_type":"thoughts","thoughts":[{"summary":"S","content":"why"}]}' '"all"'
+    printf ,
+    gpt_node c '"th"' '"t"' assistant '{"content_type":"text","parts":["{\"name\":\"x\"}"]}' '"canmore.create"'
+    printf ',"r":{"id":"r","parent":null,"children":["u"],"message":null}}},{"title":"Two","id":"g-2","current_node":"v","mapping":{'
+    gpt_node v null '' user '{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer","asset_pointer":"f"},"see"]}' '"all"'
+    printf '}}]'
+} >"$gpt/conversations.json"
+{
+    printf '[{"id":"g-3","current_node":"x","mapping":{'
+    gpt_node x '"y"' '"y"' user '{"content_type":"text","parts":["in a ring"]}' '"all"'
+    printf ,
+    gpt_node y '"x"' '"x"' assistant '{"content_type":"novelty","text":"n"}' '"all"'
+    printf ,
+    gpt_node z null '7' assistant '{"content_type":"text","parts":7}' '"all"'
+    printf '}},7,{"mapping":7}]'
+} >"$gpt.odd.json"
+head -c 900 "$gpt/conversations.json" >"$gpt.torn.json"
+session <<'END'
+== export_of_chatgpt_is_read_along_its_current_node
+view $gpt/conversations.json =0> away
+view $gpt/conversations.json =6> => ^1  2025-12-15T07:16:22Z  g-1 .* write it => reasoning +S why => canmore.create\(\{"name":"x"\}\) => observation +it is done => the end => g-2 .*image_asset_pointer -> 0 *
+history $gpt/conversations.json g-1 --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => "tool_call_id":"c" =0> away
+sync $tmp/gpt.log $gpt => ^messages +7 new, 1 taken back -> 0 *
+sessions --json $tmp/gpt.log => "session":"g-1","agent":"chatgpt".*"title":"One" => "session":"g-2" => "model":"gpt-5-2"
+$ cp $gpt/conversations.json $tmp/again.json
+sync $tmp/gpt.log $tmp/again.json => ^messages +0 new, 0 taken back -> 0 *
+
+== what_an_export_of_chatgpt_has_that_is_unknown_is_counted
+view --raw $gpt.odd.json => in a ring -> 0 1 chatgpt:text, 1 chatgpt:novelty, 2 chatgpt:conversation
+view --raw $gpt.torn.json => it is done|the end -> 3 left out|skipped
+END
+
+# A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
+qwen=$tmp/qwen
+mkdir -p "$qwen/one" "$qwen/two"
+cp $streams/qwen.jsonl "$qwen/one/s.jsonl"
+cp $streams/qwen.jsonl "$qwen/two/s copy.jsonl"
+# qwen_entry ID PARENT TYPE MORE
+qwen_entry()
+{
+    printf '{"uuid":"%s","parentUuid":"%s","sessionId":"q2","timestamp":"2026-11-29T08:00:00.000Z","type":"%s",%s}\n' "$@"
+}
+{
+    qwen_entry a '' system '"subtype":"parent_session","systemPayload":{"parentSessionId":"x"}'
+    qwen_entry b a user '"message":{"role":"user","parts":[{"text":"first"},{"inlineData":{"mimeType":"image/png","data":"eA=="}}]}'
+    qwen_entry c b assistant '"message":{"role":"model","parts":[{"text":"answer"}]},"model":"g","usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,"thoughtsTokenCount":2,"totalTokenCount":17}'
+    qwen_entry d c user '"message":{"role":"user","parts":[{"text":"away"}]}'
+    qwen_entry e c system '"subtype":"rewind","systemPayload":{"truncatedCount":1}'
+    qwen_entry f e user '"subtype":"mid_turn_user_message","message":{"role":"user","parts":[{"text":"stays"}]},"systemPayload":{"displayText":"stays"}'
+    qwen_entry f e user '"subtype":"mid_turn_user_message","message":{"role":"user","parts":[{"text":"stays"}]},"systemPayload":{"displayText":"stays"}'
+    qwen_entry g f assistant '"agentId":"x-1","isSidechain":true,"message":{"role":"model","parts":[{"text":"aside"}]},"usageMetadata":{"promptTokenCount":99,"candidatesTokenCount":9}'
+    qwen_entry h f system '"subtype":"novelty","systemPayload":{}'
+    qwen_entry i h user '"message":{"role":"user","parts":[7,{"text":"end"}]}'
+    printf '{"uuid":"j","parentUuid":"i","sessionId":"q2","type":"user","message":{"role":"us'
+} >"$qwen/odd.jsonl"
+session <<'END'
+== session_of_qwen_code_is_read
+view $qwen/one/s.jsonl =17> => ^ 1 .* list the C files => ^ 2 .* reasoning +I look first => ^ 4 .* glob => ^ 5 .* observation +Found 2 => ^11 .* compaction +Two files => ^12 .* go on -> 0 *
+usage $qwen/one/s.jsonl => ^ +10 +165552 +0 +1000 +255 +- +-? *test-model -> 0 *
+history $qwen/one/s.jsonl --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+$ cat $tmp/request => Resume the prior task.*go on =0> list the C files
+sessions $qwen/one/s.jsonl --json => "agent":"qwen-code".*"model":"test-model" => "cwd":"/w/q"
+sync $qwen.log $qwen/one => ^messages +17 new -> 0 *
+sync $qwen.log $qwen/two => ^messages +0 new, 0 taken back -> 0 *
+usage $qwen.log => ^ +10 +165552 -> 0 *
+
+== rewound_prompt_of_qwen_code_is_hidden
+view $qwen/odd.jsonl => first => "inlineData" => answer => aside => stays => end =0> away -> 3 1 qwen-code:novelty, 1 qwen-code:part|1 qwen-code:part, 1 qwen-code:novelty|left out
+usage $qwen/odd.jsonl => ^ +1 +10 +0 +0 +7 -> 3 left out
+history $qwen/odd.jsonl --format openai => stays.*end =0> aside|away -> 3 left out|unknown
+END
+
+# A run that waited for an approval, as to_json of the package openai-agents wrote it.
+run=$tmp/run
+mkdir -p "$run"
+sed 's/"original_input":"[^"]*"/"original_input":[{"role":"user","content":"a list"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"yes"}]}]/
+    s/"pending_input":\[\]/"pending_input":[{"role":"user","content":"one more"},7]/
+    s/"type":"reasoning",/"type":"oddity",/g; s/"response_id":"resp_1"/"response_id":null/
+    s/"usage":{/"used":{/2' $streams/run-state.json >"$run/odd.json"
+head -c 6000 $streams/run-state.json >"$run/torn.json"
+sed 's/"session_items":\[/"session_items":[7,{"type":"x_item","agent":7},/' $streams/run-state.json >"$run/wrong.json"
+session <<'END'
+== state_of_a_run_is_a_conversation
+view $streams/run-state.json =10> => ^ 1 .* user_message +remove the second => ^ 2 .* look first => ^ 9 .* removed => ^10 .* b.c is gone -> 0 *
+view --json $streams/run-state.json => "location":"resp_1".*"extra":\{"agent":"lister"\} => b.c is gone.*"agent":"cleaner"
+usage $streams/run-state.json => ^ +4 +840 +0 +160 +100 +- +-
+history $streams/run-state.json --format openai >$tmp/request -> 0 *
+check --as openai $tmp/request =0>
+
+== state_of_a_run_keeps_what_is_unknown_and_counts_it
+view $run/odd.json => ^ 1 .* a list => ^ 2 .* yes => one more =13> . -> 0 1 openai-agents:item, 1 openai-agents:oddity|1 openai-agents:oddity, 1 openai-agents:item
+usage $run/odd.json => ^ +3 +680 +0 +120 +80 +- +- -> 0 *
+view $run/wrong.json => ^12 .* b.c is gone -> 0 unknown, kept whole: 1 openai-agents:item, 1 openai-agents:x_item
+view $run/torn.json => remove the second -> 3 left out|skipped
+END
+if python3 -c 'import json' 2>/dev/null; then
+    session <<'END'
+== state_of_a_run_is_stored_once_when_it_is_written_again
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); d["session_items"]=d["session_items"][:8]; d["model_responses"]=d["model_responses"][:3]; json.dump(d,open(sys.argv[2],"w"),indent=2)' $streams/run-state.json $run/before.json
+sync $run.log $run/before.json => ^messages +8 new, 0 taken back -> 0 *
+sync $run.log $streams/run-state.json => ^messages +2 new, 0 taken back -> 0 *
+sync $run.log $run/before.json => ^messages +0 new, 0 taken back -> 0 *
+usage $run.log => ^ +4 +840 +0 +160 +100 +- +-
+END
+fi
+
 # What the package ai gave an application to keep.
 sed 's/"type":"reasoning"/"type":"odd"/' $streams/ui.json >"$tmp/oddly.json"
 session <<'END'
@@ -748,14 +1016,13 @@ END
 aliens()
 {
     cat <<'END'
-Qwen {"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"hi"}]}}
 Droid {"type":"session_start","id":"d1","title":"t","version":2,"cwd":"/w"}
 Cursor {"role":"user","message":{"content":[{"type":"text","text":"hi"}]}}
 Kimi {"timestamp":1770000000.1,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}
 Grok {"type":"user","content":[{"type":"text","text":"hi"}]}
 Amp {"v":3,"id":"T-1","created":1770000000000,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}
 UIMessage {"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}
-ChatGPT [{"title":"t","mapping":{"a":{"message":null}},"current_node":"a"}]
+claude.ai [{"uuid":"u","name":"n","chat_messages":[{"sender":"human","text":"hi"}]}]
 SQLite SQLite format 3
 END
 }
@@ -780,12 +1047,12 @@ cp "$kept/task/api_conversation_history.json" "$tmp/homes/Library/Application Su
 echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
 session <<'END'
 == files_of_unknown_formats_are_named_by_sync
-sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 9 of unknown formats => ^not read +.*Qwen.jsonl: of Qwen Code$
-sync $tmp/alien.log $alien => ^files +0 read, 9 unchanged
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +.*Droid.jsonl: of Factory Droid$
+sync $tmp/alien.log $alien => ^files +0 read, 8 unchanged
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
-sync $tmp/alien.3.log $alien => ^not read =9> ^not read
+sync $tmp/alien.3.log $alien => ^not read =8> ^not read
 
 == programs_with_the_format_of_another_have_their_own_name
 sessions $tmp/.openclaw/o.jsonl =>  openclaw 
