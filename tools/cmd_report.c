@@ -7,6 +7,7 @@
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
  *       "name": s, "facts": {}, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
+ *       "pairs": [[call, result]],
  *       "usage": [[number, input, output, cached, reasoning, seconds]],
  *       "notes": [{"n": number, "kind": s, "v": text}],
  *       "requests": [{"profile": s, "report": {}, "body": {}}]}]}],
@@ -22,6 +23,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "pairs.h"
 #include "report_page.h"
 #include "secrets.h"
 
@@ -198,14 +200,40 @@ static int close_query(ms_cursor *it, uint64_t *damaged)
     return complain_of("reading the store", result, &err);
 }
 
+/* Writes which result answers which call: among the messages shown, and among those that
+ * were taken back. */
+static int put_pairs(report *r, pairing sides[2])
+{
+    ms_error err;
+    pair *pairs = NULL;
+    int code = FINE;
+    for (int i = 0; i < 2 && code == FINE; i++) {
+        ms_result result = pairing_find(&sides[i], &pairs, &err);
+        if (result != MS_OK) code = complain_of("pairing calls", result, &err);
+    }
+    ms_json_key(&r->w, MS_STR("pairs"));
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < arrlenu(pairs); i++) {
+        ms_json_begin(&r->w, MS_JSON_ARRAY);
+        ms_json_put_u64(&r->w, pairs[i].call);
+        ms_json_put_u64(&r->w, pairs[i].result);
+        ms_json_end(&r->w);
+    }
+    ms_json_end(&r->w);
+    arrfree(pairs);
+    return code;
+}
+
 /* Writes all messages of a location in their present form; hidden ones are marked. */
 static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents,
                         uint64_t *damaged)
 {
     ms_cursor all, shown;
     const ms_msg *msg, *now;
+    pairing sides[2]; /* of messages shown and hidden */
     int code = open_query(r, location, MS_RAW_MESSAGES, &all);
     if (code != FINE) return code;
+    memset(sides, 0, sizeof sides);
     code = open_query(r, location, 0, &shown);
     ms_json_key(&r->w, MS_STR("messages"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
@@ -213,12 +241,16 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
     while (code == FINE && !r->failed && (msg = ms_next(&all)) != NULL) {
         while (now != NULL && ms_seq(now) < ms_seq(msg)) now = ms_next(&shown);
         bool visible = now != NULL && ms_seq(now) == ms_seq(msg);
+        const ms_msg *it = visible ? now : msg;
+        if (skip == 0) put_message(r, it, !visible, agents);
+        if (skip == 0) pairing_add(&sides[visible ? 0 : 1], it);
         if (skip > 0) skip--;
-        else put_message(r, visible ? now : msg, !visible, agents);
         if (visible) now = ms_next(&shown);
         ms_arena_reset(&r->scratch);
     }
     ms_json_end(&r->w);
+    if (code == FINE) code = put_pairs(r, sides);
+    for (int i = 0; i < 2; i++) pairing_free(&sides[i]);
     int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
     return code != FINE ? code : closed != FINE ? closed : again;
 }

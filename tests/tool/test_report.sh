@@ -76,6 +76,14 @@ $ data $tmp/one.html => ^\{"tool":"msgstore =0> "profile":"openai"
 report $demo -n 2 -o $tmp/few.html => .
 $ data $tmp/few.html | grep -o '"n":[0-9]*' =2>
 
+== each_call_has_the_result_that_a_request_gives_it
+report tests/tool/report/pair.jsonl --from framework -o $tmp/pair.html => .
+$ data $tmp/pair.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\]\]
+import $tmp/pair.log tests/tool/report/pair.jsonl --from framework => .
+rewind $tmp/pair.log 5 => .
+report $tmp/pair.log -o $tmp/rewound.html => .
+$ data $tmp/rewound.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\]\]
+
 == runs_of_damaged_files_are_in_the_page
 report $tmp/broken.jsonl $demo -o $tmp/broken.html => ^wrote      44 messages -> 3 broken.jsonl: line 14,
 $ data $tmp/broken.html | tail -c 2 => ^\]\}$

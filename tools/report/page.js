@@ -216,39 +216,20 @@ function prepare(run, s, runIndex, sessionIndex) {
   countUsage(s);
 }
 
-/* Pairs results with calls: by id; without an id by tool, the oldest open call first. */
+const isAnswer = (m) => word(m) === "observation" || word(m) === "error";
+
+/* Joins calls and results, which the tool paired as requests do. */
 function pairUp(s) {
-  const open = new Map();
-  const opened = (m, id) =>
-    (id !== undefined ? "i" + id : "t" + (m.tool || "")) + "\u0000" + (m.h ? 1 : 0);
-  s.calls = [];
-  s.orphans = [];
-  for (const m of s.messages) {
-    if (word(m) === "action") {
-      s.calls.push(m);
-      const key = opened(m, m.i);
-      if (!open.has(key)) open.set(key, []);
-      open.get(key).push(m);
-    } else if (
-      word(m) === "observation" ||
-      (word(m) === "error" && (m.i !== undefined || m.tool))
-    ) {
-      let list = open.get(opened(m, m.i));
-      if ((!list || list.length === 0) && m.i === undefined && !m.tool) {
-        list = [...open.values()].find(
-          (l) => l.length > 0 && l[0].i === undefined && l[0].a === m.a && !l[0].h === !m.h,
-        );
-      }
-      const call = list && list.shift();
-      if (!call) {
-        s.orphans.push(m);
-        continue;
-      }
-      call.result = m;
-      m.call = call;
-      if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
-    }
+  for (const [from, to] of s.pairs || []) {
+    const call = s.bySeq.get(from),
+      m = s.bySeq.get(to);
+    if (!call || !m) continue;
+    call.result = m;
+    m.call = call;
+    if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
   }
+  s.calls = s.messages.filter((m) => word(m) === "action");
+  s.orphans = s.messages.filter((m) => isAnswer(m) && m.call === undefined);
   const alive = s.calls.filter((m) => !m.h);
   s.unanswered = alive.filter((m) => !m.result);
   s.failed = s.messages.filter((m) => !m.h && isError(m));
@@ -753,8 +734,8 @@ function headOf(m, row) {
     head.append(el("span.who", nameOf(m)));
     if (m.class === "results" && m.tool) head.append(el("span.tool", clean(m.tool)));
     if (m.bad) head.append(el("span.chip.bad", m.et ? clean(text(m.et)) : "error"));
-    if (m.class === "results" && m.call === undefined)
-      head.append(el("span.chip.warn", "without a call"));
+    if (isAnswer(m) && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
+    if (word(m) === "global_observation") head.append(el("span.chip", "for all agents"));
   }
   if (S.lanes.length > 1 && m.a !== undefined) {
     head.append(colour(el("span.agent", clean(S.lanes[m.a].name)), S.lanes[m.a].colour));

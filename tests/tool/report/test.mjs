@@ -335,6 +335,27 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   await done(p);
 });
 
+// Each call has its own result, as ms_request pairs them.
+await test("results_stand_beside_their_calls_when_ids_repeat_or_are_absent", async () => {
+  const pairs = `S.calls.map((m) => [m.n, m.result ? text(m.result.c) : "", m.took ?? -1])`;
+  const p = await browser.open(page("pair.html", "--from", "framework", join(folder, "pair.jsonl")));
+  await is(p, pairs, [
+    [2, "FAILED 1", 1], [4, "RESULT 2", 2], [6, "RESULT 3", 3], [8, "RESULT 4", 4],
+    [11, "", -1], [13, "", -1],
+  ]);
+  await is(p, "[S.unanswered.map((m) => m.n), S.orphans.map((m) => m.n)]", [[11, 13], [10]]);
+  has((await text(p, ".kpis")).replace(/\s+/g, " "), "6 calls", "1 error", "2 unanswered");
+  const broadcast = await p.run(all("#rows .row") + ".find((r) => r.innerText.includes('FOR ALL')).innerText");
+  has(broadcast, "for all agents");
+  check(!broadcast.includes("without a call"), "a broadcast is without a call");
+  await done(p);
+  const demo = await browser.open(page("demo.html", join(folder, "../../../tools/demo.jsonl")));
+  await is(demo, "S.calls.map((m) => [m.n, m.result && m.result.n])",
+    [[9, 10], [11, 12], [13, 14], [24, 25], [27, 28]]);
+  await is(demo, "[S.unanswered.length, S.orphans.length]", [0, 0]);
+  await done(demo);
+});
+
 await test("request_explains_each_repair_when_calls_are_open", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Request')");
