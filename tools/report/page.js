@@ -1,4 +1,3 @@
-"use strict";
 /* The page that msgstore report writes. All that it shows comes from one block of data
  * and reaches the page as text nodes: no text of a message is ever parsed as HTML. */
 
@@ -198,6 +197,7 @@ function prepare(run, s, runIndex, sessionIndex) {
   s.messages.forEach((m, i) => {
     m.index = i;
     m.class = classOf(m);
+    m.aside = asideOf(m);
     m.compact =
       isCompaction(m) || (s.notesOf.get(m.n) || []).some((note) => note.kind === "compaction");
     s.bySeq.set(m.n, m);
@@ -365,28 +365,9 @@ function foldButton(key, label) {
   );
 }
 
-/* Shows prose: fences, `code` and **bold** of Markdown are formatted. */
-function prose(value) {
-  const node = el("div.text");
-  const blocks = clean(value).split(/\n*^```[^\n]*\n?/m);
-  blocks.forEach((block, i) => {
-    if (i % 2 === 1) {
-      node.append(el("code.fence", marked(block)));
-      return;
-    }
-    if (i > 0) block = block.replace(/^\n+/, "");
-    for (const part of block.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
-      if (part === "") continue;
-      if (part[0] === "`" && part.length > 2) node.append(el("code", marked(part.slice(1, -1))));
-      else if (part.startsWith("**") && part.length > 4)
-        node.append(el("strong", marked(part.slice(2, -2))));
-      else node.append(...marked(part));
-    }
-  });
-  return node;
-}
-
 const mono = (value) => el("pre.mono", marked(clean(value)));
+const asWritten = (value) => el("div.text", marked(clean(value)));
+const output = (value) => (!written && isUnified(value) ? patchNode(value) : mono(value));
 
 /* Returns JSON with lines and indents; every token keeps its spelling. */
 function pretty(raw) {
@@ -426,8 +407,9 @@ function jsonNode(value) {
   return node;
 }
 
-/* Shows the arguments of a call: members by their names, texts as texts. */
-function argumentsNode(key, raw) {
+/* Shows the arguments of a call: edits line by line, members by their names, texts as
+ * texts. */
+function argumentsNode(key, raw, tool) {
   let value;
   try {
     value = JSON.parse(raw);
@@ -435,6 +417,8 @@ function argumentsNode(key, raw) {
     value = undefined;
   }
   const plain = value !== null && typeof value === "object" && !Array.isArray(value);
+  const said = typeof value === "string" ? value : value === undefined ? raw : "";
+  if (!written && /^\*\*\* Begin Patch/m.test(said)) return [patchNode(said, key)];
   if (!plain)
     return folded(
       key,
@@ -442,13 +426,32 @@ function argumentsNode(key, raw) {
       value === undefined ? mono : jsonNode,
     );
   const nodes = [];
+  const known = written ? undefined : knownArguments(key, tool || "", value);
   for (const name of Object.keys(value)) {
     const one = value[name];
+    if (known && known.names.includes(name)) continue;
     nodes.push(el("div.arg", marked(clean(name))));
-    if (typeof one === "string") nodes.push(...folded(key + "." + name, one, mono));
+    if (typeof one === "string")
+      nodes.push(...folded(key + "." + name, one, isProse(name, one) ? prose : mono));
     else nodes.push(...folded(key + "." + name, pretty(JSON.stringify(one)), jsonNode));
   }
+  if (known) nodes.push(...known.nodes);
   return nodes.length > 0 ? nodes : [el("div.arg", "no arguments")];
+}
+
+/* Returns whether an argument is written for a reader. */
+const isProse = (name, value) =>
+  /^(plan|prompt|task|message|summary)$/.test(name) && value.includes("\n");
+
+/* Returns whether a call needs the width of its card. */
+function isWide(m) {
+  const raw = text(m.g);
+  return (
+    !written &&
+    (/"(old_string|old_str|oldText)"/.test(raw) ||
+      raw.includes("*** Begin Patch") ||
+      (/write|create/i.test(m.tool || "") && /"(content|file_text|contents)"/.test(raw)))
+  );
 }
 
 /* Returns one line that describes a call. */
@@ -481,17 +484,22 @@ function gist(m) {
   ).slice(0, 200);
 }
 
-/* Shows a picture of a content, on request. */
+const PICTURE_MOST = 2000000; /* bytes of base64 that are shown without a click */
+
+/* Shows a picture of a content; a large one on request. */
 function picture(key, data) {
   const good = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/.test(data);
   if (!good) return el("span.chip", "picture, " + bytes(data.length));
-  if (!unfolded.has(key))
+  if (!unfolded.has(key) && data.length > PICTURE_MOST)
     return foldButton(key, "Show the picture (" + bytes((data.length * 3) / 4) + ")");
   const image = el("img.picture", {
     alt: "picture of the message",
     src: data,
     onload() {
-      if (list) list.redraw(true);
+      if (list) list.onScroll();
+    },
+    onerror() {
+      image.replaceWith(el("span.chip", "picture that cannot be shown, " + bytes(data.length)));
     },
   });
   return image;
@@ -522,6 +530,9 @@ function contentNodes(key, m, plain) {
     if (typeof part.data === "string" && typeof part.mimeType === "string") {
       return [picture(at, "data:" + part.mimeType + ";base64," + part.data)];
     }
+    const inside = part.inlineData || part.inline_data;
+    if (inside && typeof inside.data === "string")
+      return [picture(at, "data:" + (inside.mimeType || inside.mime_type) + ";base64," + inside.data)];
     if (part.image_url) return [picture(at, String(part.image_url.url || part.image_url))];
     return folded(at, pretty(JSON.stringify(part)), jsonNode);
   });
@@ -731,7 +742,7 @@ function headOf(m, row) {
     if (m.took !== undefined) head.append(el("span.chip", lasting(m.took)));
     head.append(el("span.gist", marked(gist(m).replace(/\s+/g, " "))));
   } else {
-    head.append(el("span.who", nameOf(m)));
+    head.append(el("span.who", m.aside || nameOf(m)));
     if (m.class === "results" && m.tool) head.append(el("span.tool", clean(m.tool)));
     if (m.bad) head.append(el("span.chip.bad", m.et ? clean(text(m.et)) : "error"));
     if (isAnswer(m) && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
@@ -740,6 +751,7 @@ function headOf(m, row) {
   if (S.lanes.length > 1 && m.a !== undefined) {
     head.append(colour(el("span.agent", clean(S.lanes[m.a].name)), S.lanes[m.a].colour));
   }
+  if (row.gone) head.append(el("span.chip", "taken back"));
   if (m.f & AMENDED) head.append(el("span.chip", "amended"));
   if (m.f & REDACTED) head.append(el("span.chip.warn", "redacted"));
   if (m.f & UNFINISHED) head.append(el("span.chip.warn", "unfinished"));
@@ -772,7 +784,7 @@ function bodyOf(m, row) {
   if (word(m) === "delegation") return folded(key + "k", text(m.k), prose);
   if (m.class === "calls") {
     const left = el("div.pane", el("h4", "call"));
-    if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g)));
+    if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g), m.tool));
     if (m.c !== undefined && text(m.c) !== "") left.append(...contentNodes(key + "c", m, prose));
     if (off.has("results")) return [left];
     if (row.r === undefined) {
@@ -788,12 +800,14 @@ function bodyOf(m, row) {
       row.r.bad ? "div.pane.bad" : "div.pane",
       el("h4", row.r.bad ? "error" : "result", seqLink(row.r)),
     );
-    right.append(...contentNodes(row.r.n + ":c", row.r, mono));
-    const brief = text(m.g).length < 140;
-    return [el(brief ? "div.pair.brief" : "div.pair", left, right)];
+    right.append(...contentNodes(row.r.n + ":c", row.r, output));
+    const kind = isWide(m) ? ".wide" : text(m.g).length < 140 ? ".brief" : "";
+    return [el("div.pair" + kind, left, right)];
   }
-  const plain = m.class === "results" ? mono : prose;
+  const plain = m.class === "results" ? output : m.aside ? asWritten : prose;
   const nodes = m.c !== undefined ? contentNodes(key + "c", m, plain) : [];
+  if (m.class === "thinking" && text(m.c) === "")
+    return [el("div.text.soft", "Thinking that the provider keeps to itself: no text.")];
   if (m.s !== undefined)
     nodes.push(el("div.details", "summary: ", ...folded(key + "s", text(m.s), prose)));
   return nodes;
@@ -887,6 +901,7 @@ function makeRow(i) {
   const m = row.m;
   const classes = ["article", "row", m.class];
   if (row.gone) classes.push("gone");
+  if (m.aside) classes.push("aside");
   if (m.bad) classes.push("error");
   if (m.class === "calls" && word(m) === "action" && m.result === undefined) classes.push("open");
   const card = el("div.card", headOf(m, row), bodyOf(m, row), detailsOf(m));
@@ -1775,7 +1790,7 @@ const signature = (m) =>
 
 /* Finds the longest common subsequence (Myers), or, where the runs have little in common,
  * the best one found within bounds. Returns pairs of indexes. */
-function common(a, b) {
+function common(a, b, bound = 1500) {
   let start = 0,
     endA = a.length,
     endB = b.length;
@@ -1785,7 +1800,7 @@ function common(a, b) {
   while (endA > start && endB > start && a[endA - 1] === b[endB - 1]) tail.push([--endA, --endB]);
   const n = endA - start,
     m = endB - start,
-    most = Math.min(n + m, 1500),
+    most = Math.min(n + m, bound),
     trace = [];
   let v = new Map([[1, 0]]),
     found = -1;
@@ -2056,9 +2071,9 @@ function compareCell(m, s, same) {
   const key = "v" + s.place.join(".") + "." + m.n;
   const body =
     m.class === "calls"
-      ? argumentsNode(key, text(m.g))
+      ? argumentsNode(key, text(m.g), m.tool)
       : m.c !== undefined
-        ? contentNodes(key, m, m.class === "results" ? mono : prose)
+        ? contentNodes(key, m, m.class === "results" ? output : prose)
         : [];
   return el("article.row." + m.class + (m.bad ? ".error" : ""), el("div.card", head, body));
 }
@@ -2448,6 +2463,14 @@ const KEYS = [
   [["c"], "calls", () => toggle("calls")],
   [["r"], "results", () => toggle("results")],
   [["h"], "hooks and others", () => toggle("other")],
+  [
+    ["w"],
+    "texts as they were written, or with their form",
+    () => {
+      written = !written;
+      draw();
+    },
+  ],
   [["f"], "filters, on a narrow screen", () => byId("sidebar").click()],
   [["d"], "dark or light", () => byId("theme").click()],
   [["?"], "this list", () => byId("help").click()],

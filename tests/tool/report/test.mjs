@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
 import { Browser } from "./browser.mjs";
+import { BAD_FORMS, texts } from "./texts.mjs";
 
 const [tool, chromium, shots] = process.argv.slice(2);
 const samples = join(process.env.MS_SHARED || "../shared", "data");
@@ -134,6 +135,7 @@ const bad = [
   "```\n<script>alert(1)</script>\n```",
   "**<b onmouseover=alert(1)>**",
   "\uffff\ufdd0",
+  ...BAD_FORMS,
 ];
 
 /* Makes each message of hostile.jsonl with each bad text. */
@@ -184,6 +186,7 @@ const recipes = {
   many: () => [lines("many.jsonl", many(10000))],
   hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],
   team: () => [teamLog()],
+  texts: () => ["--from", "framework", lines("texts.jsonl", texts())],
   two: () => {
     const other = parsed("team.jsonl").filter((m, i) => i !== 12);
     other.find((m) => m.tool_call_id === "call_4" && m.args).args.sql = "SELECT 1";
@@ -290,13 +293,14 @@ await test("link_shows_its_message_when_opened", async () => {
 
 await test("content_stays_text_when_it_is_hostile", async () => {
   const p = await browser.open(shared("hostile"));
-  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x');
+  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x').add(m.n + ':c').add(m.n + ':g');
     for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()`;
   const strange = `${all("body *")}.filter((n) =>
     /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) ||
     (n.tagName === 'SCRIPT' && n.parentNode !== document.body) ||
     [...n.attributes].some((a) => a.name.startsWith('on') ||
-      /^\\s*javascript:/i.test(a.value))).length`;
+      /^\\s*(javascript|data|vbscript|file):/i.test(a.value)) ||
+    (n.tagName === 'A' && !/^(#m|https?:|mailto:)/.test(n.getAttribute('href')))).length`;
   for (const tab of ["Timeline", "Calls", "Request", "Figures", "Timeline"]) {
     await show(p, tab);
     if (tab === "Timeline") await after(p, unfold);
@@ -314,6 +318,79 @@ await test("content_stays_text_when_it_is_hostile", async () => {
     setTimeout(() => done('done'), 500); })`, "refused");
   await is(p, "fetch('https://example.org/').then(() => 'sent', () => 'refused')", "refused");
   await p.close();
+});
+
+await test("markdown_becomes_blocks_when_a_message_has_some", async () => {
+  const p = await browser.open(shared("texts"));
+  await p.run("for (const m of S.messages) unfolded.add(m.n + ':c'); list.everything()");
+  const md = "[...document.querySelectorAll('.md')].find((n) => n.innerText.includes('What was slow'))";
+  const tags = `["ol", "ul ul", "table.md", "blockquote blockquote", "code.fence", "hr", "strong", "em", "del", "li.task", ".h1", ".h2"]`;
+  await is(p, tags + ".filter((t) => !" + md + ".querySelector(t))", []);
+  await is(p, `[...${md}.querySelectorAll("table td")].map((n) => n.innerText)`,
+    ["SELECT a | b", "48,211", "19.3 ms", "UPDATE", "12", "4.0 ms"]);
+  await is(p, `[...${md}.querySelectorAll("a")].map((a) => [a.href, a.rel])`,
+    [["https://example.org/notes?a=1", "noopener noreferrer"], ["https://example.org/x", "noopener noreferrer"]]);
+  await is(p, `[...${md}.querySelectorAll("code.fence span")].map((n) => n.className + n.textContent)`,
+    ["wdef", "r# twice", "wreturn", 's"a"', "d2"]);
+  const said = await p.run(md + ".innerText");
+  has(said, "snake_case_name and 2*3*4 stay.", "code with <b>", "see the notes and https://example.org/x.");
+  await p.press("w"); // as it was written
+  has(await p.run("byId('rows').innerText"), "## Steps", "| :--- | ---: | ---: |");
+  await done(p);
+});
+
+await test("edits_are_differences_of_lines_when_a_call_has_some", async () => {
+  for (const [width, columns] of [[1600, 2], [900, 1]]) {
+    const p = await browser.open(shared("texts"), { width });
+    await p.run("list.everything()");
+    const card = (word) => all(".card") + ".find((c) => c.innerText.includes('" + word + "'))";
+    const of = (word, kind) => `[...${card(word)}.querySelectorAll(".dl.${kind} .code")].map((n) => n.innerText)`;
+    await is(p, of("src/export.py", "del"), ["    for row in rows:", "        out.write(row)"]);
+    await is(p, of("src/export.py", "ins"), ["    for part in batches(rows, 500):", "        out.writelines(part)"]);
+    has(await p.run(card("src/export.py") + ".innerText"), "replace_all", "+2 −2");
+    await is(p, `[${of("MultiEdit", "del")}, ${of("MultiEdit", "ins")}]`, [["a", "d"], ["b", "e"]]);
+    await is(p, of("src/new.py", "ins"), ["import os", "print(1)"]);
+    await is(p, `[${of("apply_patch", "del")}, ${of("apply_patch", "ins")}]`, [["old line"], ["new line", "first"]]);
+    has(await p.run(card("apply_patch") + ".innerText"), "Update File: src/a.py", "Add File: src/b.py");
+    await is(p, `[${of("git diff", "del")}, ${of("git diff", "ins")}]`, [["int b;"], ["int c;"]]);
+    const side = card("src/export.py") + ".querySelector('.dl.ins').getBoundingClientRect().left > " +
+      card("src/export.py") + ".querySelector('.dl.del').getBoundingClientRect().left + 100";
+    await is(p, side, columns === 2);
+    await done(p);
+  }
+});
+
+await test("tasks_pictures_and_asides_are_shown_as_what_they_are", async () => {
+  const p = await browser.open(shared("texts"));
+  await p.run("list.everything()");
+  await is(p, all(".tasks li") + ".map((n) => n.innerText.replace(/\\s+/g, ' '))",
+    ["☑ profile it completed", "◐ change it in progress", "☐ test it", "☑ read completed", "☐ write"]);
+  await p.until("document.querySelector('img.picture')?.naturalWidth === 1");
+  await is(p, all(".row.aside .who") + ".map((n) => n.innerText)", ["caveat"]);
+  await is(p, "nameOfSession(S)", "Why is the export slow?");
+  const size = (selector) => `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`;
+  await holds(p, size(".row.aside .text") + " < " + size(".row.user:not(.aside) .text"));
+  await is(p, count(".row.thinking") , 1);
+  await done(p);
+});
+
+// A page of a bad text may take long only if its time grows faster than its length.
+await test("texts_take_time_in_proportion_when_they_are_made_to_be_slow", async () => {
+  const p = await browser.open(shared("texts"));
+  const slow = ["'*'.repeat(n)", "'['.repeat(n)", "'`'.repeat(n)", "'**a '.repeat(n / 4)", "'[a]('.repeat(n / 4)",
+    "'> '.repeat(n / 2)", "'- a\\n'.repeat(n / 4)", "('| a '.repeat(5) + '\\n').repeat(n / 21)",
+    "'- '.repeat(n / 2)", "'a~~b'.repeat(n / 4)", "'http://'.repeat(n / 7)", "('\\t'.repeat(20) + 'x\\n').repeat(n / 22)",
+    "'# '.repeat(n / 2)", "'/*'.repeat(n / 2)", "'\"'.repeat(n)"];
+  for (const form of slow) {
+    const ms = await p.run(`(() => { const n = 200000, t = performance.now(); prose(${form});
+      codeNode("js", (${form}).slice(0, 20000)); patchNode((${form}).slice(0, 20000)); return performance.now() - t; })()`);
+    check(ms < 3000, form + " took " + Math.round(ms) + " ms");
+  }
+  const ms = await p.run(`(() => { const t = performance.now(), a = [], b = [];
+    for (let i = 0; i < 4000; i++) { a.push("a" + i * 7 % 1000); b.push("b" + i); }
+    hunksOf(a.join("\\n"), b.join("\\n")); return performance.now() - t; })()`);
+  check(ms < 2000, "a difference took " + Math.round(ms) + " ms");
+  await done(p);
 });
 
 await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () => {
