@@ -2,19 +2,21 @@
  * tools/report/page.html, .css and .js, built into the tool (report_page.h); this file
  * makes its data, one JSON text, and puts it in:
  *
- *   {"tool": s, "title": s, "words": [type words], "masked": {"kinds": [[kind, n]]},
+ *   {"tool": s, "title": s, "prices": day of the price table, "words": [type words], "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
  *       "name": s, "facts": {}, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
  *       "pairs": [[call, result]],
- *       "usage": [[number, input, output, cached, reasoning, seconds]],
+ *       "usage": [[number, input, output, cached, reasoning, seconds, written to a
+ *                  cache, dollars or null, model, tool, time, agent]],
  *       "notes": [{"n": number, "kind": s, "v": text}],
  *       "requests": [{"profile": s, "report": {}, "body": {}}]}]}],
  *    "texts": [s]}
  *
  * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
- * request repeats what the messages contain. Members of a message are in the table of
+ * request repeats what the messages contain. Models, tools and agents of usage are places
+ * in lists, -1 if not known, and each answer of a model is there once. Members of a message are in the table of
  * `members`. With zlib the data is deflated, in base64; without it is JSON as it is.
  *
  * The projection for a provider counts its repairs, but does not name the messages that
@@ -23,6 +25,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "costs.h"
 #include "pairs.h"
 #include "report_page.h"
 #include "secrets.h"
@@ -52,6 +55,10 @@ typedef struct report {
     tally texts, words;       /* count: the place of the row, from 1 */
     tally kinds;              /* of secrets that were masked */
     unsigned classes;         /* of secrets to mask */
+    prices prices;
+    cost_row *costs;          /* of the file: an stb_ds array; each leads to the next */
+    size_t *next_cost;        /* of its session, by its place from 1 */
+    tally first_cost;         /* of each session, in the same way */
     size_t messages;
     bool failed;              /* no memory */
 } report;
@@ -258,16 +265,94 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
 
 /* ---- Notes: what it cost, and others ----------------------------------------------- */
 
-static void put_usage(report *r, uint64_t seq, const ms_usage *usage)
+/* Computes what the answers of the file cost. each: a session counts what it repeats of
+ * another one, since the page does not have that. */
+static int read_costs(report *r, bool each)
 {
+    ms_str all = {NULL, 0};
+    ms_store *store = r->job->store;
+    int code = each ? costs_of_each(store, &r->job->arena, &r->costs)
+                    : costs_of(store, all, &r->job->arena, &r->costs);
+    if (is_read(code)) costs_apply(&r->prices, r->costs);
+    arrsetlen(r->next_cost, arrlenu(r->costs));
+    for (size_t i = arrlenu(r->costs); i > 0; i--) {
+        tally_row *row = tally_row_of(&r->first_cost, r->costs[i - 1].location);
+        if (row == NULL) return no_memory();
+        r->next_cost[i - 1] = (size_t)row->count;
+        row->count = i;
+    }
+    return code;
+}
+
+static void free_costs(report *r)
+{
+    arrfree(r->costs);
+    arrfree(r->next_cost);
+    tally_free(&r->first_cost);
+    memset(&r->first_cost, 0, sizeof r->first_cost);
+}
+
+/* Writes the place of a name in a list, or -1. */
+static void put_place(report *r, tally *list, ms_str name)
+{
+    if (name.len == 0) ms_json_put_raw(&r->w, MS_STR("-1"));
+    else ms_json_put_u64(&r->w, place_of(r, list, masked(r, ms_text_n(name))));
+}
+
+static void put_cost(report *r, const cost_row *row, int64_t duration_ns, tally *agents)
+{
+    char cost[32];
+    ms_json_writer *w = &r->w;
+    snprintf(cost, sizeof cost, "%.6f", row->cost);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    ms_json_put_u64(w, row->seq);
+    ms_json_put_u64(w, row->input);
+    ms_json_put_u64(w, row->output);
+    ms_json_put_u64(w, row->cached);
+    ms_json_put_u64(w, row->reasoning);
+    ms_json_put_seconds(w, duration_ns);
+    ms_json_put_u64(w, row->written);
+    ms_json_put_raw(w, row->unpriced == 0 ? ms_str_of(cost) : MS_STR("null"));
+    put_place(r, &r->words, row->model);
+    put_place(r, &r->words, row->tool);
+    ms_json_put_seconds(w, row->time > 0 && row->time < 9e9 ? (int64_t)(row->time * 1e9) : 0);
+    put_place(r, agents, row->agent);
+    ms_json_end(w);
+}
+
+/* How long an answer took, by the number of its message. */
+typedef struct lasted {
+    uint64_t key;
+    int64_t value;
+} lasted;
+
+/* Writes the usage of a location. */
+static int put_usage(report *r, ms_str location, tally *agents)
+{
+    ms_cursor it;
+    const ms_msg *note;
+    lasted *times = NULL;
+    int code = open_query(r, location, MS_RAW_NOTES, &it);
+    if (code != FINE) return code;
+    while ((note = ms_next(&it)) != NULL) {
+        ms_usage usage;
+        if (ms_usage_of(note, &usage) && usage.duration_ns > 0) {
+            lasted one = {ms_seq(note), usage.duration_ns};
+            hmputs(times, one);
+        }
+    }
+    tally_row *row = tally_row_of(&r->first_cost, location);
+    ms_json_key(&r->w, MS_STR("usage"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    ms_json_put_u64(&r->w, seq);
-    ms_json_put_u64(&r->w, usage->input_tokens);
-    ms_json_put_u64(&r->w, usage->output_tokens);
-    ms_json_put_u64(&r->w, usage->cached_tokens);
-    ms_json_put_u64(&r->w, usage->reasoning_tokens);
-    ms_json_put_seconds(&r->w, usage->duration_ns);
+    for (size_t i = row != NULL ? (size_t)row->count : 0; i > 0; i = r->next_cost[i - 1]) {
+        const cost_row *cost = &r->costs[i - 1];
+        lasted *time = hmgetp_null(times, cost->seq);
+        put_cost(r, cost, time != NULL ? time->value : 0, agents);
+        ms_arena_reset(&r->scratch);
+    }
     ms_json_end(&r->w);
+    hmfree(times);
+    return close_query(&it, NULL);
 }
 
 static void put_note(report *r, const ms_msg *note)
@@ -280,20 +365,18 @@ static void put_note(report *r, const ms_msg *note)
     ms_json_end(&r->w);
 }
 
-/* Writes the notes of usage, or all others. */
-static int put_notes(report *r, ms_str location, bool usage)
+/* Writes the notes that are not usage. */
+static int put_notes(report *r, ms_str location)
 {
     ms_cursor it;
     const ms_msg *note;
     int code = open_query(r, location, MS_RAW_NOTES, &it);
     if (code != FINE) return code;
-    ms_json_key(&r->w, ms_str_of(usage ? "usage" : "notes"));
+    ms_json_key(&r->w, MS_STR("notes"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     while (!r->failed && (note = ms_next(&it)) != NULL) {
         ms_usage sum;
-        bool is_usage = ms_usage_of(note, &sum);
-        if (usage && is_usage) put_usage(r, ms_seq(note), &sum);
-        if (!usage && !is_usage) put_note(r, note);
+        if (!ms_usage_of(note, &sum)) put_note(r, note);
     }
     ms_json_end(&r->w);
     return close_query(&it, NULL);
@@ -601,9 +684,9 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     put_name(r, info->location);
     int code = put_facts(r, info->location);
     if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
+    if (code == FINE) code = put_usage(r, info->location, &agents);
     put_list(r, "agents", &agents);
-    if (code == FINE) code = put_notes(r, info->location, true);
-    if (code == FINE) code = put_notes(r, info->location, false);
+    if (code == FINE) code = put_notes(r, info->location);
     if (code == FINE) code = put_requests(r, info->location, skip);
     ms_json_end(&r->w);
     tally_free(&agents);
@@ -632,6 +715,10 @@ static int put_run(report *r, const char *path)
         code = resolve(r->job, &list, o->locations[i], &name);
         arrput(names, name);
     }
+    if (code == FINE) {
+        int costs = read_costs(r, arrlenu(names) > 0);
+        if (!is_read(costs)) code = costs;
+    }
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, base_name(path));
@@ -645,6 +732,7 @@ static int put_run(report *r, const char *path)
         if (wanted) code = put_session(r, &list.items[i], &damaged);
     }
     arrfree(names);
+    free_costs(r);
     ms_json_end(&r->w);
     put_count(r, "damaged", damaged);
     ms_json_end(&r->w);
@@ -694,6 +782,7 @@ static int put_data(report *r, job *j)
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
     json_text(&r->w, "title", masked(r, ms_text_n(base_name(r->options->files[0]))));
+    json_text(&r->w, "prices", ms_str_of(prices_date()));
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
@@ -865,12 +954,15 @@ static int run_report(job *j)
         complain("report needs -o FILE, or a pipe to write to");
         return USAGE;
     }
-    int code = j->options->output != NULL ? check_output(j->options->output) : FINE;
+    const options *o = j->options;
+    int code = o->output != NULL ? check_output(o->output) : FINE;
+    if (code == FINE && o->prices != NULL) code = prices_load(&r.prices, o->prices);
     if (code == FINE) code = put_data(&r, j);
     if (code == FINE || code == DAMAGED) {
         int written = write_page(&r);
         if (written != FINE) code = written;
     }
+    prices_free(&r.prices);
     tally_free(&r.texts);
     tally_free(&r.words);
     tally_free(&r.kinds);
@@ -887,6 +979,7 @@ static const option_row report_rows[] = {
     {OPT_LIMIT, "the newest N messages of each location"},
     {OPT_AS, "only the request to this provider; without it, to each"},
     {OPT_AGENT, "the request of this agent, others as text"},
+    {OPT_PRICES, "LiteLLM's price list, above the tool's own prices"},
     {OPT_PERSONAL, "mask e-mail addresses and names of home folders, too"},
     {OPT_SHOW_SECRETS, "mask nothing"},
     INPUT_ROWS,
@@ -903,7 +996,7 @@ const command report_command = {
     "\n"
     "usage: msgstore report [OPTION...] STORE... [SESSION] -o FILE\n"
     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
-    "what a provider would see, tokens and bytes, several runs side by side. It loads\n"
+    "what a provider would see, tokens and costs, several runs side by side. It loads\n"
     "nothing from a network. Keys, tokens and passwords are masked.\n",
     true,
 };

@@ -482,11 +482,103 @@ await test("figures_add_up_when_messages_have_usage", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Figures')");
   const [total, agents, turns] = await p.run(`[S.sum[0],
-    [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0),
-    S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]`);
+    spentBy([S], agentOf).reduce((n, [, v]) => n + v.input, 0),
+    S.turns.reduce((n, t) => n + (t.spent ? t.spent.input : 0), 0)]`);
   check(total > 0 && total === agents && agents === turns, [total, agents, turns].join());
   await holds(p, "document.querySelector('svg.chart')");
   has(await text(p, "#view"), "Tokens by agent", "Tokens by turn", "Bytes by type", "By tool");
+  await done(p);
+});
+
+// Two sessions over three days, an answer that is noted twice, a model without a price.
+function spentLog() {
+  const log = join(tmp, "spent.log");
+  if (existsSync(log)) return log;
+  const day = 86400,
+    said = [];
+  for (let i = 0; i < 6; i++) {
+    const location = i < 4 ? "long" : "brief",
+      agent_key = i % 2 ? "helper" : "main";
+    said.push({ type: "user_message", content: "Ask number " + i, location, timestamp: START + i * 100 });
+    said.push({ type: "action", tool: i % 2 ? "bash" : "read", args: { i }, agent_key, location, timestamp: START + 1 + i * 100 });
+  }
+  msgstore("import", log, lines("spent.jsonl", said), "--from", "framework");
+  const note = (n, i, model, more) => {
+    const usage = { input_tokens: 1000 * (i + 1), output_tokens: 10 + i, cached_tokens: 100, model, answer: "answer-" + i,
+      time: START + Math.floor(i / 2) * day, ...more };
+    const r = msgstore("note", log, String(n), "usage", "--json", JSON.stringify(usage));
+    check(r.status === 0, r.stderr);
+  };
+  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : {});
+  note(2, 0, "claude-sonnet-4-5", { cost: 2.5 }); // the last report of answer 0
+  return log;
+}
+
+const usageOf = (log, ...args) => JSON.parse(spawnSync(tool, ["usage", log, "--json", "--timezone", "UTC", ...args], { encoding: "utf8" }).stdout);
+
+await test("costs_are_those_of_msgstore_usage_in_every_sum", async () => {
+  const log = spentLog(),
+    p = await browser.open(page("spent.html", log));
+  const near = (a, b, what) => check(Math.abs(a - b) < 1e-5, what + ": " + a + " instead of " + b);
+  const sums = (keyOf) => p.run(`Object.fromEntries(spentBy(sessionsOf(), ${keyOf}))`);
+  for (const [by, keyOf] of [["model", "(s, u) => wordOf(u[U.model], '')"], ["session", "(s) => s.name"], ["day", "(s, u) => day(timeOf(s, u))"]]) {
+    const shown = await sums(keyOf),
+      rows = usageOf(log, "--by", by).rows;
+    same(Object.keys(shown).sort(), rows.map((r) => r[by]).sort(), by);
+    for (const r of rows) {
+      near(shown[r[by]].cost, r.cost ?? 0, "cost of " + r[by]);
+      same([shown[r[by]].unpriced, shown[r[by]].output], [r.unpriced_answers, r.output_tokens], r[by]);
+    }
+  }
+  same(await sums("toolOf").then((t) => Object.keys(t).sort()), ["bash", "read"], "tools");
+  await show(p, "Sessions");
+  await holds(p, count("svg.chart rect") + " === 3");
+  const totals = await text(p, ".kpis");
+  has(totals, "≥ " + (await p.run("dollars(" + usageOf(log).total.cost + ")")));
+  const ragged = all("#view table") + `.filter((t) => [...t.rows].some((r) => r.cells.length !== t.rows[0].cells.length)).length`;
+  await is(p, ragged, 0);
+  await show(p, "Figures");
+  await is(p, ragged, 0);
+  has(await text(p, "#view"), "Tokens by agent", "Tokens by model", "Tokens by tool", "helper", "claude-sonnet-4-5");
+  const only = await browser.open(page("brief.html", log, "brief"));
+  await is(only, "[sessionsOf().length, S.spent.answers, S.spent.unpriced]", [1, 2, 1]);
+  await done(only);
+  await done(p);
+});
+
+await test("tables_sort_by_a_column_when_its_head_is_pressed", async () => {
+  const p = await browser.open(page("sorted.html", spentLog()));
+  await show(p, "Sessions");
+  const names = all("[data-table=sessions] td.title") + ".map((n) => n.innerText)";
+  const press = (label) => after(p, all("[data-table=sessions] .sort") + ".find((b) => b.innerText.startsWith('" + label + "')).click()");
+  await is(p, names, ["Ask number 4", "Ask number 0"]);
+  await press("messages");
+  await is(p, names, ["Ask number 0", "Ask number 4"]);
+  await is(p, "document.activeElement.innerText + document.querySelector('[aria-sort=descending]').innerText", "messages ▼messages ▼");
+  await press("messages");
+  await is(p, names, ["Ask number 4", "Ask number 0"]);
+  await press("cost");
+  await is(p, names, ["Ask number 0", "Ask number 4"]);
+  await done(p);
+});
+
+await test("search_names_other_sessions_when_they_match_in_every_tab", async () => {
+  const p = await browser.open(page("search.html", spentLog()));
+  for (const tab of await tabs(p)) {
+    await p.run("choose(sessionsOf().find((s) => s.name === 'long'))");
+    await show(p, tab);
+    await p.run("search('number 5')");
+    await p.until("byId('elsewhere').innerText.includes('Ask number 4 (1)')");
+    await p.run("search('number 0')");
+    await p.until("byId('elsewhere').innerText.includes('In none of the other 1 session')");
+    await p.run("search('')");
+    await is(p, "byId('elsewhere').innerText", "");
+  }
+  await show(p, "Timeline");
+  await p.run("search('number 5')");
+  await p.until("document.querySelector('#elsewhere button')");
+  await after(p, "document.querySelector('#elsewhere button').click()");
+  await is(p, "S.name + ' ' + rows[cursor].hit", "brief true");
   await done(p);
 });
 
