@@ -815,7 +815,7 @@ function bodyOf(m, row) {
   const key = m.n + ":";
   if (word(m) === "delegation") return folded(key + "k", text(m.k), prose);
   if (m.class === "calls") {
-    const left = el("div.pane", el("h4", "call"));
+    const left = el("div.pane", el("div.what", "call"));
     if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g), m.tool));
     if (m.c !== undefined && text(m.c) !== "") left.append(...contentNodes(key + "c", m, prose));
     if (off.has("results")) return [left];
@@ -824,13 +824,13 @@ function bodyOf(m, row) {
         el(
           "div.pair.brief",
           left,
-          el("div.pane.warn", el("h4", "result"), "This call was never answered."),
+          el("div.pane.warn", el("div.what", "result"), "This call was never answered."),
         ),
       ];
     }
     const right = el(
       row.r.bad ? "div.pane.bad" : "div.pane",
-      el("h4", row.r.bad ? "error" : "result", seqLink(row.r)),
+      el("div.what", row.r.bad ? "error" : "result", seqLink(row.r)),
     );
     right.append(...contentNodes(row.r.n + ":c", row.r, output));
     const kind = isWide(m) ? ".wide" : text(m.g).length < 140 ? ".brief" : "";
@@ -2101,6 +2101,7 @@ function drawCompare() {
     const select = el(
       "select",
       {
+        ariaLabel: "Column " + (k + 1),
         onchange() {
           sides[k] = Number(select.value);
           draw();
@@ -2115,6 +2116,7 @@ function drawCompare() {
       el(
         "button",
         {
+          ariaLabel: "One more column",
           onclick() {
             sides.push(Math.min(sides.length, all.length - 1));
             draw();
@@ -2128,6 +2130,7 @@ function drawCompare() {
       el(
         "button",
         {
+          ariaLabel: "One column less",
           onclick() {
             sides.pop();
             draw();

@@ -623,6 +623,32 @@ await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
   }
 });
 
+// axe-core's rules: contrast, names, the order of heads, tables, roles.
+await test("axe_finds_no_fault_in_any_tab_of_either_scheme", async () => {
+  const path = "build/report/js/node_modules/axe-core/axe.min.js";
+  if (!existsSync(path)) return void console.log("skip axe: there is no " + path);
+  const axe = readFileSync(path, "utf8"),
+    found = [];
+  const faults = `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) => v.id + " " +
+    v.nodes.slice(0, 2).map((n) => n.target + " " + (n.any[0] || n.all[0] || n.none[0] || {}).message).join("; ")))`;
+  const pages = [shared("team"), shared("texts"), page("axe.html", spentLog()), shared("two")];
+  for (const file of pages)
+    for (const dark of [false, true]) {
+      const p = await browser.open(file, { dark, width: dark && file.includes("texts") ? 360 : 1280 });
+      await p.run(axe);
+      for (const tab of await tabs(p)) {
+        await show(p, tab);
+        if (tab === "Timeline")
+          await after(p, "for (const m of S.messages) { unfolded.add(m.n + ':c'); if (m.h) opened.add('h' + m.n); } makeRows(); timeline(); list.everything()");
+        if (tab !== "Sessions") await p.run("search('export')");
+        for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, tab, one].join(" "));
+        await p.run("search('')");
+      }
+      await p.close();
+    }
+  check(found.length === 0, found.slice(0, 12).join("\n  "));
+});
+
 await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => {
   const background = "getComputedStyle(document.body).backgroundColor";
   const dark = await browser.open(shared("team"), { dark: true }),
