@@ -43,12 +43,15 @@
 #include <zlib.h>
 #endif
 
-enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f, HINT_SIZE = 64000000 };
+enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f };
+/* What is large for a browser: it needs seconds and hundreds of megabytes. */
+enum { LARGE_MESSAGES = 30000, LARGE_PAGE = 20000000, PROGRESS_STEPS = 20000 };
 
 typedef struct report {
     job *job;                 /* of the current file */
     const options *options;
     ms_arena arena, scratch;  /* scratch: of the current message */
+    ms_arena work;            /* of the current request */
     ms_arena reading;         /* of cursors: text of unfinished messages */
     ms_buf buf;               /* the data, */
     ms_json_writer w;         /* and what writes it */
@@ -60,8 +63,28 @@ typedef struct report {
     size_t *next_cost;        /* of its session, by its place from 1 */
     tally first_cost;         /* of each session, in the same way */
     size_t messages;
+    uint64_t steps, all_steps; /* of the file: each message, in each request again */
+    bool progress;            /* print how far it is */
     bool failed;              /* no memory */
 } report;
+
+
+/* ---- How far it is ----------------------------------------------------------------- */
+
+static void step(report *r)
+{
+    r->steps++;
+    if (!r->progress || r->steps % PROGRESS_STEPS != 0 || r->all_steps == 0) return;
+    fprintf(stderr, "\r%u %% of the page\033[K",
+            (unsigned)(r->steps < r->all_steps ? 100 * r->steps / r->all_steps : 100));
+    fflush(stderr);
+}
+
+static void end_steps(report *r)
+{
+    if (r->progress && r->steps >= PROGRESS_STEPS) fputs("\r\033[K", stderr);
+    r->steps = 0;
+}
 
 
 /* ---- Texts: masked, each long one once --------------------------------------------- */
@@ -181,6 +204,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
                           ms_count_tokens(NULL, ms_get(msg, MS_F_ARGS)));
     ms_json_end(w);
     r->messages++;
+    step(r);
 }
 
 /* Opens a query over one location. */
@@ -391,6 +415,7 @@ typedef struct marker {
     ms_arena arena;           /* of the current message */
     uint64_t skip;
     bool failed;
+    report *report;
 } marker;
 
 /* Puts the mark into the first text of a list of parts. A list without text stays. */
@@ -430,6 +455,7 @@ static const ms_msg *next_marked(void *ctx)
     const ms_msg *msg = ms_next(&m->it), *out = NULL;
     for (; msg != NULL && m->skip > 0; m->skip--) msg = ms_next(&m->it);
     if (msg == NULL) return NULL;
+    step(m->report);
     ms_arena_reset(&m->arena);
     ms_envelope e = ms_envelope_of(msg);
     ms_buf buf = {&m->arena, NULL, 0, 0};
@@ -528,7 +554,7 @@ static void put_key(report *r, ms_str token, ms_buf *out)
  * strings. */
 static void put_strings(report *r, const char *name, ms_str json)
 {
-    ms_buf out = {&r->arena, NULL, 0, 0};
+    ms_buf out = {&r->work, NULL, 0, 0};
     for (size_t i = 0; i < json.len && !r->failed;) {
         size_t len = 1;
         if (json.ptr[i] != '"') {
@@ -547,6 +573,7 @@ static void put_strings(report *r, const char *name, ms_str json)
     ms_json_key(&r->w, ms_str_of(name));
     if (r->failed) ms_json_put_raw(&r->w, MS_STR("null"));
     else ms_json_put_raw(&r->w, ms_buf_text(&out));
+    ms_arena_reset(&r->work);
 }
 
 static void put_repairs(report *r, const ms_project_report *p)
@@ -575,7 +602,7 @@ static void put_repairs(report *r, const ms_project_report *p)
 /* Writes the system text, if it is a member of the request. */
 static void put_system(report *r, ms_str system)
 {
-    ms_buf token = {&r->arena, NULL, 0, 0};
+    ms_buf token = {&r->work, NULL, 0, 0};
     ms_json_writer w;
     ms_json_init(&w, ms_buf_write, &token, false);
     ms_json_put_string(&w, system);
@@ -595,6 +622,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     memset(&m, 0, sizeof m);
     memset(&desc, 0, sizeof desc);
     m.skip = skip;
+    m.report = r;
     ms_buf body = {&arena, NULL, 0, 0};
     int code = open_query(r, location, 0, &m.it);
     if (code != FINE) return code;
@@ -702,6 +730,59 @@ static ms_str base_name(const char *path)
                                             : slash != NULL ? slash + 1 : path);
 }
 
+/* Returns about how many bytes of the page these messages of the store become: of its
+ * average size, a third when it is deflated. */
+static uint64_t page_estimate(report *r, uint64_t messages)
+{
+    ms_stat stat;
+    if (ms_store_stat(r->job->store, &stat, NULL) != MS_OK) return 0;
+    double all = (double)(stat.messages + stat.hidden);
+    double each = all > 0 ? (double)stat.bytes / all : 0;
+#ifdef WITH_ZLIB
+    each *= 0.35;
+#else
+    each *= 1.3;
+#endif
+    return (uint64_t)(each * (double)messages);
+}
+
+/* Warns before a large page is made. */
+static void warn_of_size(report *r, uint64_t messages)
+{
+    uint64_t size = page_estimate(r, messages);
+    if (messages < LARGE_MESSAGES && size < LARGE_PAGE) return;
+    complain("%" PRIu64 " messages become a page of about %.1f MB, which opens slowly: a "
+             "SESSION or --limit makes it smaller", messages, (double)size / 1e6);
+}
+
+static uint64_t requests_of(const report *r)
+{
+    uint64_t n = 0;
+    while (ms_profile_at((size_t)n) != NULL) n++;
+    return r->options->provider != NULL ? 1 : n;
+}
+
+static bool is_named(ms_str *names, ms_str location)
+{
+    bool wanted = arrlenu(names) == 0;
+    for (size_t k = 0; k < arrlenu(names); k++) {
+        wanted = wanted || ms_str_equal(names[k], location);
+    }
+    return wanted;
+}
+
+/* Returns how many messages of a run the page gets, without hidden ones. */
+static uint64_t count_wanted(const report *r, const ms_listing *list, ms_str *names)
+{
+    uint64_t n = 0, limit = r->options->limit;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t here = list->items[i].messages;
+        if (!is_named(names, list->items[i].location)) continue;
+        n += limit > 0 && here > limit ? limit : here;
+    }
+    return n;
+}
+
 static int put_run(report *r, const char *path)
 {
     ms_listing list;
@@ -716,6 +797,9 @@ static int put_run(report *r, const char *path)
         arrput(names, name);
     }
     if (code == FINE) {
+        uint64_t messages = count_wanted(r, &list, names);
+        warn_of_size(r, messages);
+        r->all_steps = messages * (1 + requests_of(r));
         int costs = read_costs(r, arrlenu(names) > 0);
         if (!is_read(costs)) code = costs;
     }
@@ -725,12 +809,10 @@ static int put_run(report *r, const char *path)
     ms_json_key(&r->w, MS_STR("sessions"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && i < list.count; i++) {
-        bool wanted = arrlenu(names) == 0;
-        for (size_t k = 0; k < arrlenu(names); k++) {
-            wanted = wanted || ms_str_equal(names[k], list.items[i].location);
-        }
-        if (wanted) code = put_session(r, &list.items[i], &damaged);
+        if (!is_named(names, list.items[i].location)) continue;
+        code = put_session(r, &list.items[i], &damaged);
     }
+    end_steps(r);
     arrfree(names);
     free_costs(r);
     ms_json_end(&r->w);
@@ -928,9 +1010,6 @@ static int write_page(report *r)
     long size = ftell(file.out.file);
     code = new_file_end(&file, code);
     if (code != FINE) return code;
-    if (size > HINT_SIZE) {
-        complain("a large page: --location or --limit make it smaller");
-    }
     emit_format(&out, "wrote      %zu message%s, %.1f MB\n", r->messages,
                 plural(r->messages), (double)size / 1e6);
     return output_end(&out, FINE);
@@ -950,6 +1029,7 @@ static int run_report(job *j)
     r.options = j->options;
     r.buf.arena = &r.arena;
     r.classes = masked_classes(j->options);
+    r.progress = isatty(STDERR_FILENO) != 0;
     if (j->options->output == NULL && isatty(STDOUT_FILENO)) {
         complain("report needs -o FILE, or a pipe to write to");
         return USAGE;
@@ -968,6 +1048,7 @@ static int run_report(job *j)
     tally_free(&r.kinds);
     ms_arena_deinit(&r.arena);
     ms_arena_deinit(&r.scratch);
+    ms_arena_deinit(&r.work);
     ms_arena_deinit(&r.reading);
     return code;
 }

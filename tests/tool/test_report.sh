@@ -32,6 +32,7 @@ hello='{"type":"user_message","content":"hello"}'
 printf 'kept\n' >"$tmp/kept"
 ln -s kept "$tmp/beside.html.part"
 cp "$tmp/kept" "$tmp/plain.html.part"
+yes '{"type":"user_message","content":"x"}' | head -n 30000 >"$tmp/large.jsonl"
 head -c 3000 $demo >"$tmp/broken.jsonl"
 leak='{"type":"user_message","content":"use '$token' now, or ask jane@host.org"}
 {"type":"action","tool":"t","args":{"key":"'$token'","'$token'":"a name"},"agent_key":"a"}'
@@ -75,6 +76,11 @@ report $demo --as anthropic -o $tmp/one.html => .
 $ data $tmp/one.html => ^\{"tool":"msgstore =0> "profile":"openai"
 report $demo -n 2 -o $tmp/few.html => .
 $ data $tmp/few.html | grep -o '"n":[0-9]*' =2>
+
+== a_large_page_is_announced_before_it_is_made
+report $tmp/large.jsonl --from framework --as openai -o $tmp/large.html => ^wrote -> 0 ^msgstore: 30000 messages become a page of about [0-9.]* MB
+report $tmp/large.jsonl --from framework --as openai -n 29999 -o $tmp/large.html => ^wrote
+$ script -qec "$tool report $tmp/large.jsonl --from framework --as openai -o $tmp/large.html" /dev/null => [0-9]+ % of the page => become a page of
 
 == each_call_has_the_result_that_a_request_gives_it
 report tests/tool/report/pair.jsonl --from framework -o $tmp/pair.html => .
