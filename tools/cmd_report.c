@@ -11,7 +11,7 @@
  *       "usage": [[number, input, output, cached, reasoning, seconds, written to a
  *                  cache, dollars or null, model, tool, time, agent]],
  *       "notes": [{"n": number, "kind": s, "v": text}],
- *       "requests": [{"profile": s, "report": {}, "body": {}}]}]}],
+ *       "requests": [{"profile": s, "report": {}, "body": JSON as a string}]}]}],
  *    "texts": [s]}
  *
  * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
@@ -551,7 +551,8 @@ static void put_key(report *r, ms_str token, ms_buf *out)
 }
 
 /* Writes JSON in which each string is replaced by put_string; names of members stay
- * strings. */
+ * strings. It becomes one string of the data: the page parses a request when it is
+ * shown. */
 static void put_strings(report *r, const char *name, ms_str json)
 {
     ms_buf out = {&r->work, NULL, 0, 0};
@@ -572,7 +573,7 @@ static void put_strings(report *r, const char *name, ms_str json)
     }
     ms_json_key(&r->w, ms_str_of(name));
     if (r->failed) ms_json_put_raw(&r->w, MS_STR("null"));
-    else ms_json_put_raw(&r->w, ms_buf_text(&out));
+    else ms_json_put_string(&r->w, ms_buf_text(&out));
     ms_arena_reset(&r->work);
 }
 

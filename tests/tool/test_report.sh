@@ -106,7 +106,7 @@ $ grep -c '<title>&lt;b>&amp;.jsonl</title>' $tmp/title.html => ^1$
 report - --from framework -o $tmp/masked.html <<<$leak => .
 $ data $tmp/masked.html => use \[masked github-token\] now, or ask jane@host.org => "kinds":\[\["github-token",[0-9]+\]\]
 $ data $tmp/masked.html | grep -c $token => ^0$ -> 1
-$ data $tmp/masked.html | grep -o '"\[masked github-token\]":{"$":"=a name"}' => .
+$ data $tmp/masked.html | grep -o '\\"\[masked github-token\]\\":{\\"\$\\":\\"=a name\\"}' => .
 report - --from framework --show-secrets -o $tmp/shown.html <<<$leak => .
 $ data $tmp/shown.html | grep -o $token => .
 report - --from framework --personal -o $tmp/personal.html <<<$leak => .

@@ -1452,6 +1452,8 @@ function drawRequest() {
   }
   requestAt = Math.min(requestAt, all.length - 1);
   const request = all[requestAt];
+  for (const name of ["body", "system"])
+    if (typeof request[name] === "string") request[name] = JSON.parse(request[name]);
   const select = el(
     "select",
     {

@@ -438,6 +438,7 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
   await p.run("setTab('Request')");
   const names = await p.run("S.requests.map((r) => r.profile)");
   has(names, "anthropic", "openai");
+  await is(p, "S.requests.filter((r) => typeof r.body !== 'string').length", 1); // the one shown
   for (let i = 0; i < names.length; i++) {
     await showRequest(p, i);
     const body = await text(p, "#view");
