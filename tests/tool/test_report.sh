@@ -68,6 +68,9 @@ $ ls $tmp =0> [0-9]\.part$
 $ grep -c "default-src 'none'" $page => ^1$
 $ sed '/id="data"/d' $page | grep -oE '(src|href)="?(https?:)?//[^" ]*|@import|url\([^)]*\)' =0> -> 1
 
+== page_without_messages_is_small
+$ wc -c <$page | awk '{ print ($1 < 140000 ? "small" : "large: " $1) }' => ^small$
+
 == data_of_a_page_is_one_object_with_what_was_asked_for
 $ data $page => ^\{"tool":"msgstore .*\}$ => "profile":"openai".*"profile":"anthropic"
 $ data $page | grep -o '"n":[0-9]*' =31>

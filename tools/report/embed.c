@@ -45,6 +45,21 @@ static char *read_scripts(char **paths)
     return all;
 }
 
+/* Removes spaces at the beginnings of lines, in place. No text of the page has a string
+ * of several lines. */
+static char *without_indents(char *text)
+{
+    char *to = text;
+    bool begins = true;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (begins && *at == ' ') continue;
+        begins = *at == '\n';
+        *to++ = *at;
+    }
+    *to = '\0';
+    return text;
+}
+
 
 /* ---- SHA-256, as FIPS 180-4 has it; the constants are computed --------------------- */
 
@@ -167,8 +182,8 @@ int main(int argc, char **argv)
     char style_digest[45], script_digest[45];
     size_t places[3] = {0, 0, 0};
     if (argc < 4) die("usage:", "embed page.html page.css SCRIPT...");
-    const char *html = read_file(argv[1]), *css = read_file(argv[2]);
-    const char *js = read_scripts(argv + 3);
+    const char *html = read_file(argv[1]), *css = without_indents(read_file(argv[2]));
+    const char *js = without_indents(read_scripts(argv + 3));
     if (strstr(css, "</") != NULL || strstr(js, "</script") != NULL ||
         strstr(js, "<!--") != NULL) die("a text would end its element in", argv[3]);
     const struct {
