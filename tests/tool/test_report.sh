@@ -87,11 +87,11 @@ $ script -qec "$tool report $tmp/large.jsonl --from framework --as openai -o $tm
 
 == each_call_has_the_result_that_a_request_gives_it
 report tests/tool/report/pair.jsonl --from framework -o $tmp/pair.html => .
-$ data $tmp/pair.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\]\]
+$ data $tmp/pair.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\],\[1[45],1[67]\],\[1[45],1[67]\]\]
 import $tmp/pair.log tests/tool/report/pair.jsonl --from framework => .
 rewind $tmp/pair.log 5 => .
 report $tmp/pair.log -o $tmp/rewound.html => .
-$ data $tmp/rewound.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\]\]
+$ data $tmp/rewound.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\],
 
 == runs_of_damaged_files_are_in_the_page
 report $tmp/broken.jsonl $demo -o $tmp/broken.html => ^wrote      44 messages -> 3 broken.jsonl: line 14,

@@ -351,6 +351,7 @@ await test("edits_are_differences_of_lines_when_a_call_has_some", async () => {
     await is(p, `[${of("MultiEdit", "del")}, ${of("MultiEdit", "ins")}]`, [["a", "d"], ["b", "e"]]);
     await is(p, of("src/new.py", "ins"), ["import os", "print(1)"]);
     await is(p, `[${of("apply_patch", "del")}, ${of("apply_patch", "ins")}]`, [["old line"], ["new line", "first"]]);
+    await is(p, `[...${card("apply_patch")}.querySelectorAll(".dl:not(.ins):not(.del) .code")].map((n) => n.textContent)`, ["keep", "keep"]);
     has(await p.run(card("apply_patch") + ".innerText"), "Update File: src/a.py", "Add File: src/b.py");
     await is(p, `[${of("git diff", "del")}, ${of("git diff", "ins")}]`, [["int b;"], ["int c;"]]);
     const side = card("src/export.py") + ".querySelector('.dl.ins').getBoundingClientRect().left > " +
@@ -418,10 +419,10 @@ await test("results_stand_beside_their_calls_when_ids_repeat_or_are_absent", asy
   const p = await browser.open(page("pair.html", "--from", "framework", join(folder, "pair.jsonl")));
   await is(p, pairs, [
     [2, "FAILED 1", 1], [4, "RESULT 2", 2], [6, "RESULT 3", 3], [8, "RESULT 4", 4],
-    [11, "", -1], [13, "", -1],
+    [11, "", -1], [13, "", -1], [14, "RESULT 7", 3], [15, "RESULT 8", 1],
   ]);
   await is(p, "[S.unanswered.map((m) => m.n), S.orphans.map((m) => m.n)]", [[11, 13], [10]]);
-  has((await text(p, ".kpis")).replace(/\s+/g, " "), "6 calls", "1 error", "2 unanswered");
+  has((await text(p, ".kpis")).replace(/\s+/g, " "), "8 calls", "1 error", "2 unanswered");
   const broadcast = await p.run(all("#rows .row") + ".find((r) => r.innerText.includes('FOR ALL')).innerText");
   has(broadcast, "for all agents");
   check(!broadcast.includes("without a call"), "a broadcast is without a call");
