@@ -1584,7 +1584,8 @@ function providerRow(request, entry, i) {
       : value.parts || value.output || value.result || (value.type ? [value] : []);
   const parts = Array.isArray(said) ? [...said] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
-  parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k)));
+  const plain = kind === "results" ? output : prose;
+  parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k, plain)));
   const holds = value.output !== undefined || value.result !== undefined;
   const answered = value.tool_call_id || (holds ? value.call_id : undefined);
   if (answered !== undefined)
@@ -1592,7 +1593,7 @@ function providerRow(request, entry, i) {
   return el("article.row." + kind, el("div.lanes"), card);
 }
 
-function providerPart(request, part, key) {
+function providerPart(request, part, key, plain) {
   const node = el("div.part");
   const body = isText(part)
     ? part
@@ -1611,7 +1612,7 @@ function providerPart(request, part, key) {
   const found = origins(part, new Set());
   if (isText(body)) {
     const why = madeUp(request, plainText(body));
-    const nodes = folded("p" + key, plainText(body), prose);
+    const nodes = folded("p" + key, plainText(body), plain);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
   } else {
     const raw = restore(part),

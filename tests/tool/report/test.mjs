@@ -440,6 +440,9 @@ await test("request_explains_each_repair_when_calls_are_open", async () => {
   const names = await p.run("S.requests.map((r) => r.profile)");
   has(names, "anthropic", "openai");
   await is(p, "S.requests.filter((r) => typeof r.body !== 'string').length", 1); // the one shown
+  await p.run("list.everything()");
+  await is(p, count(".row.results .md"), 0);
+  await holds(p, count(".row.results pre.mono") + " > 5");
   for (let i = 0; i < names.length; i++) {
     await showRequest(p, i);
     const body = await text(p, "#view");
