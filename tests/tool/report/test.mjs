@@ -385,7 +385,7 @@ await test("texts_take_time_in_proportion_when_they_are_made_to_be_slow", async 
   for (const form of slow) {
     const ms = await p.run(`(() => { const n = 200000, t = performance.now(); prose(${form});
       codeNode("js", (${form}).slice(0, 20000)); patchNode((${form}).slice(0, 20000)); return performance.now() - t; })()`);
-    check(ms < 3000, form + " took " + Math.round(ms) + " ms");
+    check(ms < 10000, form + " took " + Math.round(ms) + " ms");
   }
   const ms = await p.run(`(() => { const t = performance.now(), a = [], b = [];
     for (let i = 0; i < 4000; i++) { a.push("a" + i * 7 % 1000); b.push("b" + i); }
