@@ -2,18 +2,21 @@
  * tools/report/page.html, .css and .js, built into the tool (report_page.h); this file
  * makes its data, one JSON text, and puts it in:
  *
- *   {"tool": s, "title": s, "words": [type words], "masked": {"kinds": [[kind, n]]},
+ *   {"tool": s, "title": s, "prices": day of the price table, "words": [type words], "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
  *       "name": s, "facts": {}, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
- *       "usage": [[number, input, output, cached, reasoning, seconds]],
+ *       "pairs": [[call, result]],
+ *       "usage": [[number, input, output, cached, reasoning, seconds, written to a
+ *                  cache, dollars or null, model, tool, time, agent]],
  *       "notes": [{"n": number, "kind": s, "v": text}],
- *       "requests": [{"profile": s, "report": {}, "body": {}}]}]}],
+ *       "requests": [{"profile": s, "report": {}, "body": JSON as a string}]}]}],
  *    "texts": [s]}
  *
  * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
- * request repeats what the messages contain. Members of a message are in the table of
+ * request repeats what the messages contain. Models, tools and agents of usage are places
+ * in lists, -1 if not known, and each answer of a model is there once. Members of a message are in the table of
  * `members`. With zlib the data is deflated, in base64; without it is JSON as it is.
  *
  * The projection for a provider counts its repairs, but does not name the messages that
@@ -22,6 +25,8 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "costs.h"
+#include "pairs.h"
 #include "report_page.h"
 #include "secrets.h"
 
@@ -38,21 +43,48 @@
 #include <zlib.h>
 #endif
 
-enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f, HINT_SIZE = 64000000 };
+enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f };
+/* What is large for a browser: it needs seconds and hundreds of megabytes. */
+enum { LARGE_MESSAGES = 30000, LARGE_PAGE = 20000000, PROGRESS_STEPS = 20000 };
 
 typedef struct report {
     job *job;                 /* of the current file */
     const options *options;
     ms_arena arena, scratch;  /* scratch: of the current message */
+    ms_arena work;            /* of the current request */
     ms_arena reading;         /* of cursors: text of unfinished messages */
     ms_buf buf;               /* the data, */
     ms_json_writer w;         /* and what writes it */
     tally texts, words;       /* count: the place of the row, from 1 */
     tally kinds;              /* of secrets that were masked */
     unsigned classes;         /* of secrets to mask */
+    prices prices;
+    cost_row *costs;          /* of the file: an stb_ds array; each leads to the next */
+    size_t *next_cost;        /* of its session, by its place from 1 */
+    tally first_cost;         /* of each session, in the same way */
     size_t messages;
+    uint64_t steps, all_steps; /* of the file: each message, in each request again */
+    bool progress;            /* print how far it is */
     bool failed;              /* no memory */
 } report;
+
+
+/* ---- How far it is ----------------------------------------------------------------- */
+
+static void step(report *r)
+{
+    r->steps++;
+    if (!r->progress || r->steps % PROGRESS_STEPS != 0 || r->all_steps == 0) return;
+    fprintf(stderr, "\r%u %% of the page\033[K",
+            (unsigned)(r->steps < r->all_steps ? 100 * r->steps / r->all_steps : 100));
+    fflush(stderr);
+}
+
+static void end_steps(report *r)
+{
+    if (r->progress && r->steps >= PROGRESS_STEPS) fputs("\r\033[K", stderr);
+    r->steps = 0;
+}
 
 
 /* ---- Texts: masked, each long one once --------------------------------------------- */
@@ -172,6 +204,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
                           ms_count_tokens(NULL, ms_get(msg, MS_F_ARGS)));
     ms_json_end(w);
     r->messages++;
+    step(r);
 }
 
 /* Opens a query over one location. */
@@ -198,14 +231,40 @@ static int close_query(ms_cursor *it, uint64_t *damaged)
     return complain_of("reading the store", result, &err);
 }
 
+/* Writes which result answers which call: among the messages shown, and among those that
+ * were taken back. */
+static int put_pairs(report *r, pairing sides[2])
+{
+    ms_error err;
+    pair *pairs = NULL;
+    int code = FINE;
+    for (int i = 0; i < 2 && code == FINE; i++) {
+        ms_result result = pairing_find(&sides[i], &pairs, &err);
+        if (result != MS_OK) code = complain_of("pairing calls", result, &err);
+    }
+    ms_json_key(&r->w, MS_STR("pairs"));
+    ms_json_begin(&r->w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < arrlenu(pairs); i++) {
+        ms_json_begin(&r->w, MS_JSON_ARRAY);
+        ms_json_put_u64(&r->w, pairs[i].call);
+        ms_json_put_u64(&r->w, pairs[i].result);
+        ms_json_end(&r->w);
+    }
+    ms_json_end(&r->w);
+    arrfree(pairs);
+    return code;
+}
+
 /* Writes all messages of a location in their present form; hidden ones are marked. */
 static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents,
                         uint64_t *damaged)
 {
     ms_cursor all, shown;
     const ms_msg *msg, *now;
+    pairing sides[2]; /* of messages shown and hidden */
     int code = open_query(r, location, MS_RAW_MESSAGES, &all);
     if (code != FINE) return code;
+    memset(sides, 0, sizeof sides);
     code = open_query(r, location, 0, &shown);
     ms_json_key(&r->w, MS_STR("messages"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
@@ -213,12 +272,16 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
     while (code == FINE && !r->failed && (msg = ms_next(&all)) != NULL) {
         while (now != NULL && ms_seq(now) < ms_seq(msg)) now = ms_next(&shown);
         bool visible = now != NULL && ms_seq(now) == ms_seq(msg);
+        const ms_msg *it = visible ? now : msg;
+        if (skip == 0) put_message(r, it, !visible, agents);
+        if (skip == 0) pairing_add(&sides[visible ? 0 : 1], it);
         if (skip > 0) skip--;
-        else put_message(r, visible ? now : msg, !visible, agents);
         if (visible) now = ms_next(&shown);
         ms_arena_reset(&r->scratch);
     }
     ms_json_end(&r->w);
+    if (code == FINE) code = put_pairs(r, sides);
+    for (int i = 0; i < 2; i++) pairing_free(&sides[i]);
     int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
     return code != FINE ? code : closed != FINE ? closed : again;
 }
@@ -226,16 +289,94 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
 
 /* ---- Notes: what it cost, and others ----------------------------------------------- */
 
-static void put_usage(report *r, uint64_t seq, const ms_usage *usage)
+/* Computes what the answers of the file cost. each: a session counts what it repeats of
+ * another one, since the page does not have that. */
+static int read_costs(report *r, bool each)
 {
+    ms_str all = {NULL, 0};
+    ms_store *store = r->job->store;
+    int code = each ? costs_of_each(store, &r->job->arena, &r->costs)
+                    : costs_of(store, all, &r->job->arena, &r->costs);
+    if (is_read(code)) costs_apply(&r->prices, r->costs);
+    arrsetlen(r->next_cost, arrlenu(r->costs));
+    for (size_t i = arrlenu(r->costs); i > 0; i--) {
+        tally_row *row = tally_row_of(&r->first_cost, r->costs[i - 1].location);
+        if (row == NULL) return no_memory();
+        r->next_cost[i - 1] = (size_t)row->count;
+        row->count = i;
+    }
+    return code;
+}
+
+static void free_costs(report *r)
+{
+    arrfree(r->costs);
+    arrfree(r->next_cost);
+    tally_free(&r->first_cost);
+    memset(&r->first_cost, 0, sizeof r->first_cost);
+}
+
+/* Writes the place of a name in a list, or -1. */
+static void put_place(report *r, tally *list, ms_str name)
+{
+    if (name.len == 0) ms_json_put_raw(&r->w, MS_STR("-1"));
+    else ms_json_put_u64(&r->w, place_of(r, list, masked(r, ms_text_n(name))));
+}
+
+static void put_cost(report *r, const cost_row *row, int64_t duration_ns, tally *agents)
+{
+    char cost[32];
+    ms_json_writer *w = &r->w;
+    snprintf(cost, sizeof cost, "%.6f", row->cost);
+    ms_json_begin(w, MS_JSON_ARRAY);
+    ms_json_put_u64(w, row->seq);
+    ms_json_put_u64(w, row->input);
+    ms_json_put_u64(w, row->output);
+    ms_json_put_u64(w, row->cached);
+    ms_json_put_u64(w, row->reasoning);
+    ms_json_put_seconds(w, duration_ns);
+    ms_json_put_u64(w, row->written);
+    ms_json_put_raw(w, row->unpriced == 0 ? ms_str_of(cost) : MS_STR("null"));
+    put_place(r, &r->words, row->model);
+    put_place(r, &r->words, row->tool);
+    ms_json_put_seconds(w, row->time > 0 && row->time < 9e9 ? (int64_t)(row->time * 1e9) : 0);
+    put_place(r, agents, row->agent);
+    ms_json_end(w);
+}
+
+/* How long an answer took, by the number of its message. */
+typedef struct lasted {
+    uint64_t key;
+    int64_t value;
+} lasted;
+
+/* Writes the usage of a location. */
+static int put_usage(report *r, ms_str location, tally *agents)
+{
+    ms_cursor it;
+    const ms_msg *note;
+    lasted *times = NULL;
+    int code = open_query(r, location, MS_RAW_NOTES, &it);
+    if (code != FINE) return code;
+    while ((note = ms_next(&it)) != NULL) {
+        ms_usage usage;
+        if (ms_usage_of(note, &usage) && usage.duration_ns > 0) {
+            lasted one = {ms_seq(note), usage.duration_ns};
+            hmputs(times, one);
+        }
+    }
+    tally_row *row = tally_row_of(&r->first_cost, location);
+    ms_json_key(&r->w, MS_STR("usage"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    ms_json_put_u64(&r->w, seq);
-    ms_json_put_u64(&r->w, usage->input_tokens);
-    ms_json_put_u64(&r->w, usage->output_tokens);
-    ms_json_put_u64(&r->w, usage->cached_tokens);
-    ms_json_put_u64(&r->w, usage->reasoning_tokens);
-    ms_json_put_seconds(&r->w, usage->duration_ns);
+    for (size_t i = row != NULL ? (size_t)row->count : 0; i > 0; i = r->next_cost[i - 1]) {
+        const cost_row *cost = &r->costs[i - 1];
+        lasted *time = hmgetp_null(times, cost->seq);
+        put_cost(r, cost, time != NULL ? time->value : 0, agents);
+        ms_arena_reset(&r->scratch);
+    }
     ms_json_end(&r->w);
+    hmfree(times);
+    return close_query(&it, NULL);
 }
 
 static void put_note(report *r, const ms_msg *note)
@@ -248,20 +389,18 @@ static void put_note(report *r, const ms_msg *note)
     ms_json_end(&r->w);
 }
 
-/* Writes the notes of usage, or all others. */
-static int put_notes(report *r, ms_str location, bool usage)
+/* Writes the notes that are not usage. */
+static int put_notes(report *r, ms_str location)
 {
     ms_cursor it;
     const ms_msg *note;
     int code = open_query(r, location, MS_RAW_NOTES, &it);
     if (code != FINE) return code;
-    ms_json_key(&r->w, ms_str_of(usage ? "usage" : "notes"));
+    ms_json_key(&r->w, MS_STR("notes"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     while (!r->failed && (note = ms_next(&it)) != NULL) {
         ms_usage sum;
-        bool is_usage = ms_usage_of(note, &sum);
-        if (usage && is_usage) put_usage(r, ms_seq(note), &sum);
-        if (!usage && !is_usage) put_note(r, note);
+        if (!ms_usage_of(note, &sum)) put_note(r, note);
     }
     ms_json_end(&r->w);
     return close_query(&it, NULL);
@@ -276,6 +415,7 @@ typedef struct marker {
     ms_arena arena;           /* of the current message */
     uint64_t skip;
     bool failed;
+    report *report;
 } marker;
 
 /* Puts the mark into the first text of a list of parts. A list without text stays. */
@@ -315,6 +455,7 @@ static const ms_msg *next_marked(void *ctx)
     const ms_msg *msg = ms_next(&m->it), *out = NULL;
     for (; msg != NULL && m->skip > 0; m->skip--) msg = ms_next(&m->it);
     if (msg == NULL) return NULL;
+    step(m->report);
     ms_arena_reset(&m->arena);
     ms_envelope e = ms_envelope_of(msg);
     ms_buf buf = {&m->arena, NULL, 0, 0};
@@ -410,10 +551,11 @@ static void put_key(report *r, ms_str token, ms_buf *out)
 }
 
 /* Writes JSON in which each string is replaced by put_string; names of members stay
- * strings. */
+ * strings. It becomes one string of the data: the page parses a request when it is
+ * shown. */
 static void put_strings(report *r, const char *name, ms_str json)
 {
-    ms_buf out = {&r->arena, NULL, 0, 0};
+    ms_buf out = {&r->work, NULL, 0, 0};
     for (size_t i = 0; i < json.len && !r->failed;) {
         size_t len = 1;
         if (json.ptr[i] != '"') {
@@ -431,7 +573,8 @@ static void put_strings(report *r, const char *name, ms_str json)
     }
     ms_json_key(&r->w, ms_str_of(name));
     if (r->failed) ms_json_put_raw(&r->w, MS_STR("null"));
-    else ms_json_put_raw(&r->w, ms_buf_text(&out));
+    else ms_json_put_string(&r->w, ms_buf_text(&out));
+    ms_arena_reset(&r->work);
 }
 
 static void put_repairs(report *r, const ms_project_report *p)
@@ -460,7 +603,7 @@ static void put_repairs(report *r, const ms_project_report *p)
 /* Writes the system text, if it is a member of the request. */
 static void put_system(report *r, ms_str system)
 {
-    ms_buf token = {&r->arena, NULL, 0, 0};
+    ms_buf token = {&r->work, NULL, 0, 0};
     ms_json_writer w;
     ms_json_init(&w, ms_buf_write, &token, false);
     ms_json_put_string(&w, system);
@@ -480,6 +623,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     memset(&m, 0, sizeof m);
     memset(&desc, 0, sizeof desc);
     m.skip = skip;
+    m.report = r;
     ms_buf body = {&arena, NULL, 0, 0};
     int code = open_query(r, location, 0, &m.it);
     if (code != FINE) return code;
@@ -569,9 +713,9 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     put_name(r, info->location);
     int code = put_facts(r, info->location);
     if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
+    if (code == FINE) code = put_usage(r, info->location, &agents);
     put_list(r, "agents", &agents);
-    if (code == FINE) code = put_notes(r, info->location, true);
-    if (code == FINE) code = put_notes(r, info->location, false);
+    if (code == FINE) code = put_notes(r, info->location);
     if (code == FINE) code = put_requests(r, info->location, skip);
     ms_json_end(&r->w);
     tally_free(&agents);
@@ -587,6 +731,59 @@ static ms_str base_name(const char *path)
                                             : slash != NULL ? slash + 1 : path);
 }
 
+/* Returns about how many bytes of the page these messages of the store become: of its
+ * average size, a third when it is deflated. */
+static uint64_t page_estimate(report *r, uint64_t messages)
+{
+    ms_stat stat;
+    if (ms_store_stat(r->job->store, &stat, NULL) != MS_OK) return 0;
+    double all = (double)(stat.messages + stat.hidden);
+    double each = all > 0 ? (double)stat.bytes / all : 0;
+#ifdef WITH_ZLIB
+    each *= 0.35;
+#else
+    each *= 1.3;
+#endif
+    return (uint64_t)(each * (double)messages);
+}
+
+/* Warns before a large page is made. */
+static void warn_of_size(report *r, uint64_t messages)
+{
+    uint64_t size = page_estimate(r, messages);
+    if (messages < LARGE_MESSAGES && size < LARGE_PAGE) return;
+    complain("%" PRIu64 " messages become a page of about %.1f MB, which opens slowly: a "
+             "SESSION or --limit makes it smaller", messages, (double)size / 1e6);
+}
+
+static uint64_t requests_of(const report *r)
+{
+    uint64_t n = 0;
+    while (ms_profile_at((size_t)n) != NULL) n++;
+    return r->options->provider != NULL ? 1 : n;
+}
+
+static bool is_named(ms_str *names, ms_str location)
+{
+    bool wanted = arrlenu(names) == 0;
+    for (size_t k = 0; k < arrlenu(names); k++) {
+        wanted = wanted || ms_str_equal(names[k], location);
+    }
+    return wanted;
+}
+
+/* Returns how many messages of a run the page gets, without hidden ones. */
+static uint64_t count_wanted(const report *r, const ms_listing *list, ms_str *names)
+{
+    uint64_t n = 0, limit = r->options->limit;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t here = list->items[i].messages;
+        if (!is_named(names, list->items[i].location)) continue;
+        n += limit > 0 && here > limit ? limit : here;
+    }
+    return n;
+}
+
 static int put_run(report *r, const char *path)
 {
     ms_listing list;
@@ -600,19 +797,25 @@ static int put_run(report *r, const char *path)
         code = resolve(r->job, &list, o->locations[i], &name);
         arrput(names, name);
     }
+    if (code == FINE) {
+        uint64_t messages = count_wanted(r, &list, names);
+        warn_of_size(r, messages);
+        r->all_steps = messages * (1 + requests_of(r));
+        int costs = read_costs(r, arrlenu(names) > 0);
+        if (!is_read(costs)) code = costs;
+    }
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, base_name(path));
     ms_json_key(&r->w, MS_STR("sessions"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && i < list.count; i++) {
-        bool wanted = arrlenu(names) == 0;
-        for (size_t k = 0; k < arrlenu(names); k++) {
-            wanted = wanted || ms_str_equal(names[k], list.items[i].location);
-        }
-        if (wanted) code = put_session(r, &list.items[i], &damaged);
+        if (!is_named(names, list.items[i].location)) continue;
+        code = put_session(r, &list.items[i], &damaged);
     }
+    end_steps(r);
     arrfree(names);
+    free_costs(r);
     ms_json_end(&r->w);
     put_count(r, "damaged", damaged);
     ms_json_end(&r->w);
@@ -662,6 +865,7 @@ static int put_data(report *r, job *j)
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
     json_text(&r->w, "title", masked(r, ms_text_n(base_name(r->options->files[0]))));
+    json_text(&r->w, "prices", ms_str_of(prices_date()));
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
@@ -807,9 +1011,6 @@ static int write_page(report *r)
     long size = ftell(file.out.file);
     code = new_file_end(&file, code);
     if (code != FINE) return code;
-    if (size > HINT_SIZE) {
-        complain("a large page: --location or --limit make it smaller");
-    }
     emit_format(&out, "wrote      %zu message%s, %.1f MB\n", r->messages,
                 plural(r->messages), (double)size / 1e6);
     return output_end(&out, FINE);
@@ -829,21 +1030,26 @@ static int run_report(job *j)
     r.options = j->options;
     r.buf.arena = &r.arena;
     r.classes = masked_classes(j->options);
+    r.progress = isatty(STDERR_FILENO) != 0;
     if (j->options->output == NULL && isatty(STDOUT_FILENO)) {
         complain("report needs -o FILE, or a pipe to write to");
         return USAGE;
     }
-    int code = j->options->output != NULL ? check_output(j->options->output) : FINE;
+    const options *o = j->options;
+    int code = o->output != NULL ? check_output(o->output) : FINE;
+    if (code == FINE && o->prices != NULL) code = prices_load(&r.prices, o->prices);
     if (code == FINE) code = put_data(&r, j);
     if (code == FINE || code == DAMAGED) {
         int written = write_page(&r);
         if (written != FINE) code = written;
     }
+    prices_free(&r.prices);
     tally_free(&r.texts);
     tally_free(&r.words);
     tally_free(&r.kinds);
     ms_arena_deinit(&r.arena);
     ms_arena_deinit(&r.scratch);
+    ms_arena_deinit(&r.work);
     ms_arena_deinit(&r.reading);
     return code;
 }
@@ -855,6 +1061,7 @@ static const option_row report_rows[] = {
     {OPT_LIMIT, "the newest N messages of each location"},
     {OPT_AS, "only the request to this provider; without it, to each"},
     {OPT_AGENT, "the request of this agent, others as text"},
+    {OPT_PRICES, "LiteLLM's price list, above the tool's own prices"},
     {OPT_PERSONAL, "mask e-mail addresses and names of home folders, too"},
     {OPT_SHOW_SECRETS, "mask nothing"},
     INPUT_ROWS,
@@ -871,7 +1078,7 @@ const command report_command = {
     "\n"
     "usage: msgstore report [OPTION...] STORE... [SESSION] -o FILE\n"
     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
-    "what a provider would see, tokens and bytes, several runs side by side. It loads\n"
+    "what a provider would see, tokens and costs, several runs side by side. It loads\n"
     "nothing from a network. Keys, tokens and passwords are masked.\n",
     true,
 };

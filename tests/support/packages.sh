@@ -7,7 +7,7 @@ install()
     local registry name version
     mkdir -p "$1/js"
     [ -f "$1/js/package.json" ] || echo '{"private": true}' >"$1/js/package.json"
-    [ -x "$1/py/bin/python" ] || python3 -m venv "$1/py" >/dev/null 2>&1
+    [ -x "$1/py/bin/python" ] || ! grep -q '^pypi ' "$2" || python3 -m venv "$1/py" >/dev/null 2>&1
     while read -r registry name version; do
         case $registry in
         npm)

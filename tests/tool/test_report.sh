@@ -32,6 +32,7 @@ hello='{"type":"user_message","content":"hello"}'
 printf 'kept\n' >"$tmp/kept"
 ln -s kept "$tmp/beside.html.part"
 cp "$tmp/kept" "$tmp/plain.html.part"
+yes '{"type":"user_message","content":"x"}' | head -n 30000 >"$tmp/large.jsonl"
 head -c 3000 $demo >"$tmp/broken.jsonl"
 leak='{"type":"user_message","content":"use '$token' now, or ask jane@host.org"}
 {"type":"action","tool":"t","args":{"key":"'$token'","'$token'":"a name"},"agent_key":"a"}'
@@ -67,6 +68,9 @@ $ ls $tmp =0> [0-9]\.part$
 $ grep -c "default-src 'none'" $page => ^1$
 $ sed '/id="data"/d' $page | grep -oE '(src|href)="?(https?:)?//[^" ]*|@import|url\([^)]*\)' =0> -> 1
 
+== page_without_messages_is_small
+$ wc -c <$page | awk '{ print ($1 < 140000 ? "small" : "large: " $1) }' => ^small$
+
 == data_of_a_page_is_one_object_with_what_was_asked_for
 $ data $page => ^\{"tool":"msgstore .*\}$ => "profile":"openai".*"profile":"anthropic"
 $ data $page | grep -o '"n":[0-9]*' =31>
@@ -75,6 +79,19 @@ report $demo --as anthropic -o $tmp/one.html => .
 $ data $tmp/one.html => ^\{"tool":"msgstore =0> "profile":"openai"
 report $demo -n 2 -o $tmp/few.html => .
 $ data $tmp/few.html | grep -o '"n":[0-9]*' =2>
+
+== a_large_page_is_announced_before_it_is_made
+report $tmp/large.jsonl --from framework --as openai -o $tmp/large.html => ^wrote -> 0 ^msgstore: 30000 messages become a page of about [0-9.]* MB
+report $tmp/large.jsonl --from framework --as openai -n 29999 -o $tmp/large.html => ^wrote
+$ script -qec "$tool report $tmp/large.jsonl --from framework --as openai -o $tmp/large.html" /dev/null => [0-9]+ % of the page => become a page of
+
+== each_call_has_the_result_that_a_request_gives_it
+report tests/tool/report/pair.jsonl --from framework -o $tmp/pair.html => .
+$ data $tmp/pair.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\],\[1[45],1[67]\],\[1[45],1[67]\]\]
+import $tmp/pair.log tests/tool/report/pair.jsonl --from framework => .
+rewind $tmp/pair.log 5 => .
+report $tmp/pair.log -o $tmp/rewound.html => .
+$ data $tmp/rewound.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\],
 
 == runs_of_damaged_files_are_in_the_page
 report $tmp/broken.jsonl $demo -o $tmp/broken.html => ^wrote      44 messages -> 3 broken.jsonl: line 14,
@@ -92,7 +109,7 @@ $ grep -c '<title>&lt;b>&amp;.jsonl</title>' $tmp/title.html => ^1$
 report - --from framework -o $tmp/masked.html <<<$leak => .
 $ data $tmp/masked.html => use \[masked github-token\] now, or ask jane@host.org => "kinds":\[\["github-token",[0-9]+\]\]
 $ data $tmp/masked.html | grep -c $token => ^0$ -> 1
-$ data $tmp/masked.html | grep -o '"\[masked github-token\]":{"$":"=a name"}' => .
+$ data $tmp/masked.html | grep -o '\\"\[masked github-token\]\\":{\\"\$\\":\\"=a name\\"}' => .
 report - --from framework --show-secrets -o $tmp/shown.html <<<$leak => .
 $ data $tmp/shown.html | grep -o $token => .
 report - --from framework --personal -o $tmp/personal.html <<<$leak => .

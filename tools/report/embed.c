@@ -1,8 +1,9 @@
-/* Makes report_page.h from page.html, page.css and page.js: the page as an array of
- * bytes, and the offsets in it where a report puts its title, the type of its data and
- * the data. The page allows one style and one script, by their SHA-256 in base64.
+/* Makes report_page.h from page.html, page.css and the scripts, which become one: the
+ * page as an array of bytes, and the offsets in it where a report puts its title, the
+ * type of its data and the data. The page allows one style and one script, by their
+ * SHA-256 in base64.
  *
- *     embed page.html page.css page.js >report_page.h
+ *     embed page.html page.css texts.js page.js >report_page.h
  */
 
 #include <stdbool.h>
@@ -26,6 +27,36 @@ static char *read_file(const char *path)
     if (!feof(file) && len == (1 << 20) - 1) die("too large:", path);
     fclose(file);
     text[len] = '\0';
+    return text;
+}
+
+/* Returns the scripts one after the other. */
+static char *read_scripts(char **paths)
+{
+    char *all = calloc(1, 1);
+    for (size_t len = 0; *paths != NULL; paths++) {
+        char *one = read_file(*paths);
+        all = all != NULL ? realloc(all, len + strlen(one) + 1) : NULL;
+        if (all == NULL) die("no memory for", *paths);
+        memcpy(all + len, one, strlen(one) + 1);
+        len += strlen(one);
+        free(one);
+    }
+    return all;
+}
+
+/* Removes spaces at the beginnings of lines, in place. No text of the page has a string
+ * of several lines. */
+static char *without_indents(char *text)
+{
+    char *to = text;
+    bool begins = true;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (begins && *at == ' ') continue;
+        begins = *at == '\n';
+        *to++ = *at;
+    }
+    *to = '\0';
     return text;
 }
 
@@ -150,9 +181,9 @@ int main(int argc, char **argv)
 {
     char style_digest[45], script_digest[45];
     size_t places[3] = {0, 0, 0};
-    if (argc != 4) die("usage:", "embed page.html page.css page.js");
-    const char *html = read_file(argv[1]), *css = read_file(argv[2]);
-    const char *js = read_file(argv[3]);
+    if (argc < 4) die("usage:", "embed page.html page.css SCRIPT...");
+    const char *html = read_file(argv[1]), *css = without_indents(read_file(argv[2]));
+    const char *js = without_indents(read_scripts(argv + 3));
     if (strstr(css, "</") != NULL || strstr(js, "</script") != NULL ||
         strstr(js, "<!--") != NULL) die("a text would end its element in", argv[3]);
     const struct {
@@ -167,7 +198,7 @@ int main(int argc, char **argv)
         {"@DATA-TYPE@", "", &places[1]},
         {"@DATA@", "", &places[2]},
     };
-    printf("/* Made by tools/report/embed.c from page.html, page.css, page.js. */\n"
+    printf("/* Made by tools/report/embed.c from page.html, page.css and scripts. */\n"
            "static const unsigned char report_page[] = {\n");
     for (const char *at = html; *at != '\0';) {
         size_t i = 0, n = sizeof slots / sizeof slots[0];

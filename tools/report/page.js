@@ -1,4 +1,3 @@
-"use strict";
 /* The page that msgstore report writes. All that it shows comes from one block of data
  * and reaches the page as text nodes: no text of a message is ever parsed as HTML. */
 
@@ -12,7 +11,7 @@ function el(name, ...children) {
   const [tag, ...classes] = name.split(".");
   const node = document.createElement(tag || "div");
   if (classes.length > 0) node.className = classes.join(" ");
-  for (const child of children.flat()) {
+  for (const child of children.flat(3)) {
     if (child === null || child === undefined || child === false) continue;
     if (typeof child === "object" && !(child instanceof Node)) Object.assign(node, child);
     else node.append(child);
@@ -198,6 +197,7 @@ function prepare(run, s, runIndex, sessionIndex) {
   s.messages.forEach((m, i) => {
     m.index = i;
     m.class = classOf(m);
+    m.aside = asideOf(m);
     m.compact =
       isCompaction(m) || (s.notesOf.get(m.n) || []).some((note) => note.kind === "compaction");
     s.bySeq.set(m.n, m);
@@ -216,39 +216,20 @@ function prepare(run, s, runIndex, sessionIndex) {
   countUsage(s);
 }
 
-/* Pairs results with calls: by id; without an id by tool, the oldest open call first. */
+const isAnswer = (m) => word(m) === "observation" || word(m) === "error";
+
+/* Joins calls and results, which the tool paired as requests do. */
 function pairUp(s) {
-  const open = new Map();
-  const opened = (m, id) =>
-    (id !== undefined ? "i" + id : "t" + (m.tool || "")) + "\u0000" + (m.h ? 1 : 0);
-  s.calls = [];
-  s.orphans = [];
-  for (const m of s.messages) {
-    if (word(m) === "action") {
-      s.calls.push(m);
-      const key = opened(m, m.i);
-      if (!open.has(key)) open.set(key, []);
-      open.get(key).push(m);
-    } else if (
-      word(m) === "observation" ||
-      (word(m) === "error" && (m.i !== undefined || m.tool))
-    ) {
-      let list = open.get(opened(m, m.i));
-      if ((!list || list.length === 0) && m.i === undefined && !m.tool) {
-        list = [...open.values()].find(
-          (l) => l.length > 0 && l[0].i === undefined && l[0].a === m.a && !l[0].h === !m.h,
-        );
-      }
-      const call = list && list.shift();
-      if (!call) {
-        s.orphans.push(m);
-        continue;
-      }
-      call.result = m;
-      m.call = call;
-      if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
-    }
+  for (const [from, to] of s.pairs || []) {
+    const call = s.bySeq.get(from),
+      m = s.bySeq.get(to);
+    if (!call || !m) continue;
+    call.result = m;
+    m.call = call;
+    if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
   }
+  s.calls = s.messages.filter((m) => word(m) === "action");
+  s.orphans = s.messages.filter((m) => isAnswer(m) && m.call === undefined);
   const alive = s.calls.filter((m) => !m.h);
   s.unanswered = alive.filter((m) => !m.result);
   s.failed = s.messages.filter((m) => !m.h && isError(m));
@@ -283,22 +264,54 @@ function turnsOf(s) {
   }
 }
 
-/* Adds up usage rows: [message, input, output, read from a cache, reasoning, seconds]. */
+/* Members of a usage row. */
+const U = { seq: 0, input: 1, output: 2, cached: 3, reasoning: 4, seconds: 5, written: 6,
+  cost: 7, model: 8, tool: 9, time: 10, agent: 11 };
+
+/* A sum of usage rows: tokens, dollars, and how many answers have no price. */
+const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, cost: 0, unpriced: 0 });
+
+function spend(sum, u) {
+  sum.answers++;
+  sum.input += u[U.input];
+  sum.output += u[U.output];
+  sum.cached += u[U.cached];
+  if (u[U.cost] === null) sum.unpriced++;
+  else sum.cost += u[U.cost];
+}
+
+/* Adds up usage rows. */
 function countUsage(s) {
   s.usage = s.usage || [];
   s.sum = [0, 0, 0, 0, 0];
+  s.spent = noSpend();
   s.estimate = 0;
   for (const m of s.messages) if (!m.h) s.estimate += m.q || 0;
   for (const u of s.usage) {
-    const m = s.bySeq.get(u[0]);
+    const m = s.bySeq.get(u[U.seq]);
     for (let i = 0; i < 5; i++) s.sum[i] += u[i + 1];
+    spend(s.spent, u);
     if (m === undefined) continue;
     m.usage = u;
-    const turn = m.turn;
-    turn.sum = turn.sum || [0, 0, 0];
-    for (let i = 0; i < 3; i++) turn.sum[i] += u[i + 1];
+    m.turn.spent = m.turn.spent || noSpend();
+    spend(m.turn.spent, u);
   }
 }
+
+function dollars(n) {
+  if (n >= 99.995) return "$" + whole(n);
+  if (n >= 0.9995 || n === 0) return "$" + n.toFixed(2);
+  if (n >= 0.00995) return "$" + n.toFixed(3);
+  return n < 0.0001 ? "< $0.0001" : "$" + n.toFixed(4);
+}
+
+/* Returns the costs of a sum: "–" where none is known, "≥" where some are not. */
+const costText = (sum) =>
+  sum.unpriced === sum.answers ? "–" : (sum.unpriced > 0 ? "≥ " : "") + dollars(sum.cost);
+const costKey = (sum) => (sum.unpriced === sum.answers ? -1 : sum.cost);
+const timeOf = (s, u) => u[U.time] || (s.bySeq.get(u[U.seq]) || {}).t;
+const priceNote = () =>
+  "Costs are those of the transcript, else tokens times the prices of " + D.prices + "; “–”: a model without a price.";
 
 /* ---- What is searched -------------------------------------------------------------- */
 
@@ -384,28 +397,9 @@ function foldButton(key, label) {
   );
 }
 
-/* Shows prose: fences, `code` and **bold** of Markdown are formatted. */
-function prose(value) {
-  const node = el("div.text");
-  const blocks = clean(value).split(/\n*^```[^\n]*\n?/m);
-  blocks.forEach((block, i) => {
-    if (i % 2 === 1) {
-      node.append(el("code.fence", marked(block)));
-      return;
-    }
-    if (i > 0) block = block.replace(/^\n+/, "");
-    for (const part of block.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/)) {
-      if (part === "") continue;
-      if (part[0] === "`" && part.length > 2) node.append(el("code", marked(part.slice(1, -1))));
-      else if (part.startsWith("**") && part.length > 4)
-        node.append(el("strong", marked(part.slice(2, -2))));
-      else node.append(...marked(part));
-    }
-  });
-  return node;
-}
-
 const mono = (value) => el("pre.mono", marked(clean(value)));
+const asWritten = (value) => el("div.text", marked(clean(value)));
+const output = (value) => (!written && isUnified(value) ? patchNode(value) : mono(value));
 
 /* Returns JSON with lines and indents; every token keeps its spelling. */
 function pretty(raw) {
@@ -445,8 +439,9 @@ function jsonNode(value) {
   return node;
 }
 
-/* Shows the arguments of a call: members by their names, texts as texts. */
-function argumentsNode(key, raw) {
+/* Shows the arguments of a call: edits line by line, members by their names, texts as
+ * texts. */
+function argumentsNode(key, raw, tool) {
   let value;
   try {
     value = JSON.parse(raw);
@@ -454,6 +449,8 @@ function argumentsNode(key, raw) {
     value = undefined;
   }
   const plain = value !== null && typeof value === "object" && !Array.isArray(value);
+  const said = typeof value === "string" ? value : value === undefined ? raw : "";
+  if (!written && /^\*\*\* Begin Patch/m.test(said)) return [patchNode(said, key)];
   if (!plain)
     return folded(
       key,
@@ -461,13 +458,32 @@ function argumentsNode(key, raw) {
       value === undefined ? mono : jsonNode,
     );
   const nodes = [];
+  const known = written ? undefined : knownArguments(key, tool || "", value);
   for (const name of Object.keys(value)) {
     const one = value[name];
+    if (known && known.names.includes(name)) continue;
     nodes.push(el("div.arg", marked(clean(name))));
-    if (typeof one === "string") nodes.push(...folded(key + "." + name, one, mono));
+    if (typeof one === "string")
+      nodes.push(...folded(key + "." + name, one, isProse(name, one) ? prose : mono));
     else nodes.push(...folded(key + "." + name, pretty(JSON.stringify(one)), jsonNode));
   }
+  if (known) nodes.push(...known.nodes);
   return nodes.length > 0 ? nodes : [el("div.arg", "no arguments")];
+}
+
+/* Returns whether an argument is written for a reader. */
+const isProse = (name, value) =>
+  /^(plan|prompt|task|message|summary)$/.test(name) && value.includes("\n");
+
+/* Returns whether a call needs the width of its card. */
+function isWide(m) {
+  const raw = text(m.g);
+  return (
+    !written &&
+    (/"(old_string|old_str|oldText)"/.test(raw) ||
+      raw.includes("*** Begin Patch") ||
+      (/write|create/i.test(m.tool || "") && /"(content|file_text|contents)"/.test(raw)))
+  );
 }
 
 /* Returns one line that describes a call. */
@@ -500,17 +516,22 @@ function gist(m) {
   ).slice(0, 200);
 }
 
-/* Shows a picture of a content, on request. */
+const PICTURE_MOST = 2000000; /* bytes of base64 that are shown without a click */
+
+/* Shows a picture of a content; a large one on request. */
 function picture(key, data) {
   const good = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/.test(data);
   if (!good) return el("span.chip", "picture, " + bytes(data.length));
-  if (!unfolded.has(key))
+  if (!unfolded.has(key) && data.length > PICTURE_MOST)
     return foldButton(key, "Show the picture (" + bytes((data.length * 3) / 4) + ")");
   const image = el("img.picture", {
     alt: "picture of the message",
     src: data,
     onload() {
-      if (list) list.redraw(true);
+      if (list) list.onScroll();
+    },
+    onerror() {
+      image.replaceWith(el("span.chip", "picture that cannot be shown, " + bytes(data.length)));
     },
   });
   return image;
@@ -541,6 +562,9 @@ function contentNodes(key, m, plain) {
     if (typeof part.data === "string" && typeof part.mimeType === "string") {
       return [picture(at, "data:" + part.mimeType + ";base64," + part.data)];
     }
+    const inside = part.inlineData || part.inline_data;
+    if (inside && typeof inside.data === "string")
+      return [picture(at, "data:" + (inside.mimeType || inside.mime_type) + ";base64," + inside.data)];
     if (part.image_url) return [picture(at, String(part.image_url.url || part.image_url))];
     return folded(at, pretty(JSON.stringify(part)), jsonNode);
   });
@@ -750,15 +774,16 @@ function headOf(m, row) {
     if (m.took !== undefined) head.append(el("span.chip", lasting(m.took)));
     head.append(el("span.gist", marked(gist(m).replace(/\s+/g, " "))));
   } else {
-    head.append(el("span.who", nameOf(m)));
+    head.append(el("span.who", m.aside || nameOf(m)));
     if (m.class === "results" && m.tool) head.append(el("span.tool", clean(m.tool)));
     if (m.bad) head.append(el("span.chip.bad", m.et ? clean(text(m.et)) : "error"));
-    if (m.class === "results" && m.call === undefined)
-      head.append(el("span.chip.warn", "without a call"));
+    if (isAnswer(m) && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
+    if (word(m) === "global_observation") head.append(el("span.chip", "for all agents"));
   }
   if (S.lanes.length > 1 && m.a !== undefined) {
     head.append(colour(el("span.agent", clean(S.lanes[m.a].name)), S.lanes[m.a].colour));
   }
+  if (row.gone) head.append(el("span.chip", "taken back"));
   if (m.f & AMENDED) head.append(el("span.chip", "amended"));
   if (m.f & REDACTED) head.append(el("span.chip.warn", "redacted"));
   if (m.f & UNFINISHED) head.append(el("span.chip.warn", "unfinished"));
@@ -790,8 +815,8 @@ function bodyOf(m, row) {
   const key = m.n + ":";
   if (word(m) === "delegation") return folded(key + "k", text(m.k), prose);
   if (m.class === "calls") {
-    const left = el("div.pane", el("h4", "call"));
-    if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g)));
+    const left = el("div.pane", el("div.what", "call"));
+    if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g), m.tool));
     if (m.c !== undefined && text(m.c) !== "") left.append(...contentNodes(key + "c", m, prose));
     if (off.has("results")) return [left];
     if (row.r === undefined) {
@@ -799,20 +824,22 @@ function bodyOf(m, row) {
         el(
           "div.pair.brief",
           left,
-          el("div.pane.warn", el("h4", "result"), "This call was never answered."),
+          el("div.pane.warn", el("div.what", "result"), "This call was never answered."),
         ),
       ];
     }
     const right = el(
       row.r.bad ? "div.pane.bad" : "div.pane",
-      el("h4", row.r.bad ? "error" : "result", seqLink(row.r)),
+      el("div.what", row.r.bad ? "error" : "result", seqLink(row.r)),
     );
-    right.append(...contentNodes(row.r.n + ":c", row.r, mono));
-    const brief = text(m.g).length < 140;
-    return [el(brief ? "div.pair.brief" : "div.pair", left, right)];
+    right.append(...contentNodes(row.r.n + ":c", row.r, output));
+    const kind = isWide(m) ? ".wide" : text(m.g).length < 140 ? ".brief" : "";
+    return [el("div.pair" + kind, left, right)];
   }
-  const plain = m.class === "results" ? mono : prose;
+  const plain = m.class === "results" ? output : m.aside ? asWritten : prose;
   const nodes = m.c !== undefined ? contentNodes(key + "c", m, plain) : [];
+  if (m.class === "thinking" && text(m.c) === "")
+    return [el("div.text.soft", "Thinking that the provider keeps to itself: no text.")];
   if (m.s !== undefined)
     nodes.push(el("div.details", "summary: ", ...folded(key + "s", text(m.s), prose)));
   return nodes;
@@ -832,6 +859,7 @@ function detailsOf(m) {
       mono(
         ["input", "output", "cached", "reasoning"]
           .map((name, i) => name + " " + whole(m.usage[i + 1]))
+          .concat(m.usage[U.cost] === null ? [] : ["cost " + dollars(m.usage[U.cost])])
           .join(", "),
       ),
     );
@@ -906,6 +934,7 @@ function makeRow(i) {
   const m = row.m;
   const classes = ["article", "row", m.class];
   if (row.gone) classes.push("gone");
+  if (m.aside) classes.push("aside");
   if (m.bad) classes.push("error");
   if (m.class === "calls" && word(m) === "action" && m.result === undefined) classes.push("open");
   const card = el("div.card", headOf(m, row), bodyOf(m, row), detailsOf(m));
@@ -1001,6 +1030,13 @@ function goTo(seq) {
 }
 
 function goToHash() {
+  const chosen = /^#s(\d+)\.(\d+)$/.exec(location.hash);
+  const wanted = chosen && D.runs[chosen[1] - 1] && D.runs[chosen[1] - 1].sessions[chosen[2] - 1];
+  if (wanted) {
+    choose(wanted);
+    setTab("Timeline");
+    return true;
+  }
   const place = /^#m(\d+)\.(\d+)\.(\d+)$/.exec(location.hash);
   if (place === null) return false;
   const run = D.runs[place[1] - 1],
@@ -1123,6 +1159,7 @@ function kpis() {
   if (S.sum[0] + S.sum[1] > 0) {
     nodes.push(kpi(short(S.sum[0]), "tokens in"), kpi(short(S.sum[1]), "out"));
     if (S.sum[2] > 0) nodes.push(kpi(share(S.sum[2], S.sum[0]), "from the cache"));
+    if (costKey(S.spent) >= 0) nodes.push(kpi(costText(S.spent), "cost"));
   } else nodes.push(kpi("≈ " + short(S.estimate), "tokens of text"));
   if (S.compactions.length > 0) nodes.push(kpi(whole(S.compactions.length), "compacted", "warn"));
   return nodes;
@@ -1185,33 +1222,91 @@ function toolTable(s) {
   return all;
 }
 
+const sorts = new Map(); /* id of a table -> [column, 1 or -1] */
+
+/* Makes a table whose columns sort. heads: [text, kind, first direction]; lines: {cells:
+ * nodes of td, keys: numbers or texts by column, row: members of the tr}. The order in
+ * which the lines come is that of no column. */
+function sortedTable(id, caption, heads, lines, limit) {
+  const sort = sorts.get(id);
+  if (sort !== undefined) {
+    const [k, way] = sort;
+    const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+    lines = lines.map((line, i) => [line, i])
+      .sort(([a, i], [b, j]) => way * order(a.keys[k], b.keys[k]) || i - j)
+      .map(([line]) => line);
+  }
+  const head = heads.map(([label, kind, first], k) => {
+    const here = sort !== undefined && sort[0] === k;
+    if (label === "") return el("td" + kind + ".headless");
+    const button = el(
+      "button.sort",
+      {
+        title: "Sort by " + label,
+        onclick() {
+          const way = first === undefined ? (kind === ".n" ? -1 : 1) : first;
+          if (!here) sorts.set(id, [k, way]);
+          else if (sort[1] === way) sorts.set(id, [k, -way]);
+          else sorts.delete(id);
+          redrawAt(id, k);
+        },
+      },
+      label,
+      here ? (sort[1] > 0 ? " ▲" : " ▼") : "",
+    );
+    return el("th" + kind, { scope: "col", ariaSort: here ? (sort[1] > 0 ? "ascending" : "descending") : "none" }, button);
+  });
+  const node = el(
+    "div.scrollx",
+    { tabIndex: 0, role: "group", ariaLabel: caption },
+    el(
+      "table",
+      el("caption", caption),
+      el("thead", el("tr", head)),
+      el("tbody", lines.slice(0, limit || lines.length).map((l) => el("tr" + (l.kind || ""), l.row || null, l.cells))),
+    ),
+  );
+  node.dataset.table = id;
+  return node;
+}
+
+/* Draws the view anew, and leaves the place and the focus on a head. */
+function redrawAt(id, k) {
+  const top = (byId("view").querySelector(".page") || byId("view")).scrollTop;
+  draw();
+  (byId("view").querySelector(".page") || byId("view")).scrollTop = top;
+  const head = byId("view").querySelector('[data-table="' + id + '"] thead tr');
+  if (head && head.children[k]) head.children[k].querySelector("button").focus({ preventScroll: true });
+}
+
 const cell = (value, kind) => el("td" + (kind ? "." + kind : ""), value);
 
 function toolPanel(s) {
   const tools = toolTable(s),
     most = Math.max(1, ...tools.map((t) => t.tokens));
-  const body = tools.map((t) => {
+  const lines = tools.map((t) => {
     const bar = el("div.bar");
     bar.style.width = (100 * t.tokens) / most + "%";
-    return el(
-      "tr",
-      cell(clean(t.name), "label"),
-      cell(whole(t.n), "n"),
-      cell(t.bad > 0 ? el("span.chip.bad", whole(t.bad)) : "", "n"),
-      cell(t.open > 0 ? el("span.chip.warn", whole(t.open)) : "", "n"),
-      cell(t.took.length > 0 ? lasting(quantile(t.took, 0.5)) : "–", "n"),
-      cell(t.took.length > 0 ? lasting(quantile(t.took, 0.95)) : "–", "n"),
-      cell(t.took.length > 0 ? lasting(t.took.reduce((a, b) => a + b, 0)) : "–", "n"),
-      cell(short(t.tokens), "n"),
-      cell(bar, "wide"),
-    );
+    const all = t.took.reduce((a, b) => a + b, 0),
+      times = t.took.length > 0 ? [quantile(t.took, 0.5), quantile(t.took, 0.95), all] : [-1, -1, -1];
+    return {
+      keys: [t.name, t.n, t.bad, t.open, ...times, t.tokens],
+      cells: [
+        cell(clean(t.name), "label"),
+        cell(whole(t.n), "n"),
+        cell(t.bad > 0 ? el("span.chip.bad", whole(t.bad)) : "", "n"),
+        cell(t.open > 0 ? el("span.chip.warn", whole(t.open)) : "", "n"),
+        ...times.map((v) => cell(v < 0 ? "–" : lasting(v), "n")),
+        cell(short(t.tokens), "n"),
+        cell(bar, "wide"),
+      ],
+    };
   });
-  const head = el(
-    "tr",
-    el("th", "tool"),
-    ["calls", "errors", "open", "median", "95 %", "in all", "≈ tokens"].map((h) => el("th.n", h)),
-    el("th", ""),
-  );
+  const heads = [
+    ["tool", ""],
+    ...["calls", "errors", "open", "median", "95 %", "in all", "≈ tokens"].map((h) => [h, ".n"]),
+    ["", ""],
+  ];
   return el(
     "section.panel",
     el("h2", "By tool"),
@@ -1219,9 +1314,7 @@ function toolPanel(s) {
       "p.why",
       "Tokens are an estimate of arguments and results: each of them is sent again with every request that follows.",
     ),
-    tools.length > 0
-      ? el("div.scrollx", el("table", el("thead", head), el("tbody", body)))
-      : el("p.why", "No calls."),
+    tools.length > 0 ? sortedTable("tools", "Calls by tool", heads, lines) : el("p.why", "No calls."),
   );
 }
 
@@ -1233,56 +1326,50 @@ function drawCalls() {
     (a, b) => rank(a) - rank(b) || (b.took || 0) - (a.took || 0) || a.n - b.n,
   );
   const longest = Math.max(0.001, ...calls.map((m) => m.took || 0));
-  const shown = calls.slice(0, printing ? calls.length : 500);
-  const body = shown.map((m) => {
-    const bar = el("div.bar");
-    bar.style.width = (100 * (m.took || 0)) / longest + "%";
-    const state = m.bad
-      ? el("span.chip.bad", m.result && m.result.et ? clean(text(m.result.et)) : "error")
-      : !m.result
-        ? el("span.chip.warn", "unanswered")
-        : el("span.chip.good", "ok");
-    const answer =
-      m.result && m.result.c !== undefined
-        ? clean(text(m.result.c)).slice(0, 160).replace(/\s+/g, " ")
-        : "";
-    return el(
-      "tr.callrow",
-      {
-        onclick() {
-          goTo(m.n);
-        },
+  const limit = printing ? calls.length : 500;
+  const lines = calls.map((m) => ({
+    keys: [m.n, rank(m), m.tool || "", "", "", m.took ?? -1],
+    kind: ".callrow",
+    row: {
+      onclick() {
+        goTo(m.n);
       },
-      cell(seqLink(m)),
-      cell(state),
-      cell(clean(m.tool || "?")),
-      cell(gist(m).replace(/\s+/g, " ").slice(0, 160), "half"),
-      cell(answer, "half"),
-      cell(m.took !== undefined ? lasting(m.took) : "–", "n"),
-      cell(m.took !== undefined ? bar : "", "small"),
-    );
-  });
-  const head = el(
-    "tr",
-    el("th", "#"),
-    el("th", ""),
-    el("th", "tool"),
-    el("th", "call"),
-    el("th", "result"),
-    el("th.n", "latency"),
-    el("th", ""),
-  );
+    },
+    get cells() {
+      const bar = el("div.bar");
+      bar.style.width = (100 * (m.took || 0)) / longest + "%";
+      const state = m.bad
+        ? el("span.chip.bad", m.result && m.result.et ? clean(text(m.result.et)) : "error")
+        : !m.result
+          ? el("span.chip.warn", "unanswered")
+          : el("span.chip.good", "ok");
+      const answer =
+        m.result && m.result.c !== undefined
+          ? clean(text(m.result.c)).slice(0, 160).replace(/\s+/g, " ")
+          : "";
+      return [
+        cell(seqLink(m)),
+        cell(state),
+        cell(clean(m.tool || "?")),
+        cell(gist(m).replace(/\s+/g, " ").slice(0, 160), "half"),
+        cell(answer, "half"),
+        cell(m.took !== undefined ? lasting(m.took) : "–", "n"),
+        cell(m.took !== undefined ? bar : "", "small"),
+      ];
+    },
+  }));
+  const heads = [["#", ""], ["state", ""], ["tool", ""], ["call", ""], ["result", ""], ["latency", ".n"], ["", ".small"]];
   const table = el(
     "section.panel",
     el("h2", "All calls"),
     el(
       "p.why",
       "Errors first, then those that were never answered, then the slowest." +
-        (shown.length < calls.length
-          ? " The first " + whole(shown.length) + " of " + whole(calls.length) + "."
+        (limit < calls.length
+          ? " The first " + whole(limit) + " of " + whole(calls.length) + "."
           : ""),
     ),
-    el("div.scrollx", el("table", el("thead", head), el("tbody", body))),
+    sortedTable("calls", "All calls", heads, lines, limit),
   );
   byId("view").replaceChildren(el("div.page", toolPanel(S), table));
 }
@@ -1365,6 +1452,8 @@ function drawRequest() {
   }
   requestAt = Math.min(requestAt, all.length - 1);
   const request = all[requestAt];
+  for (const name of ["body", "system"])
+    if (typeof request[name] === "string") request[name] = JSON.parse(request[name]);
   const select = el(
     "select",
     {
@@ -1495,7 +1584,8 @@ function providerRow(request, entry, i) {
       : value.parts || value.output || value.result || (value.type ? [value] : []);
   const parts = Array.isArray(said) ? [...said] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
-  parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k)));
+  const plain = kind === "results" ? output : prose;
+  parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k, plain)));
   const holds = value.output !== undefined || value.result !== undefined;
   const answered = value.tool_call_id || (holds ? value.call_id : undefined);
   if (answered !== undefined)
@@ -1503,7 +1593,7 @@ function providerRow(request, entry, i) {
   return el("article.row." + kind, el("div.lanes"), card);
 }
 
-function providerPart(request, part, key) {
+function providerPart(request, part, key, plain) {
   const node = el("div.part");
   const body = isText(part)
     ? part
@@ -1522,7 +1612,7 @@ function providerPart(request, part, key) {
   const found = origins(part, new Set());
   if (isText(body)) {
     const why = madeUp(request, plainText(body));
-    const nodes = folded("p" + key, plainText(body), prose);
+    const nodes = folded("p" + key, plainText(body), plain);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
   } else {
     const raw = restore(part),
@@ -1635,7 +1725,7 @@ function table(heads, rows) {
         "thead",
         el(
           "tr",
-          heads.map(([h, kind]) => el("th" + kind, h)),
+          heads.map(([h, kind]) => (h === "" ? el("td" + kind + ".headless") : el("th" + kind, { scope: "col" }, h))),
         ),
       ),
       el("tbody", rows),
@@ -1643,33 +1733,131 @@ function table(heads, rows) {
   );
 }
 
-/* Makes a panel; lines: [label node or text, numbers..., length of the bar]. */
+/* Makes a panel; lines: [label node or text, numbers or {text, key}..., length of the
+ * bar]. */
 function barTable(title, why, heads, lines, limit) {
   const most = Math.max(1, ...lines.map((l) => l[l.length - 1]));
-  const shown = lines.slice(0, limit || 40);
-  const body = shown.map((l) => {
+  const shown = Math.min(lines.length, limit || 40);
+  const keyOf = (v) => (v instanceof Node ? v.textContent : v !== null && typeof v === "object" ? v.key : v);
+  const nodeOf = (v) => (typeof v === "number" ? short(v) : v !== null && v.text !== undefined ? v.text : v);
+  const made = lines.map((l) => {
     const bar = el("div.bar");
     bar.style.width = (100 * l[l.length - 1]) / most + "%";
     if (l.colour) bar.style.background = l.colour;
-    return el(
-      "tr",
-      cell(l[0], "label"),
-      l.slice(1, -1).map((v) => cell(typeof v === "number" ? short(v) : v, "n")),
-      cell(bar, "wide"),
-    );
+    return {
+      keys: l.map(keyOf),
+      cells: [cell(l[0], "label"), l.slice(1, -1).map((v) => cell(nodeOf(v), "n")), cell(bar, "wide")],
+    };
   });
   return el(
     "section.panel",
     el("h2", title),
     el(
       "p.why",
-      why +
-        (shown.length < lines.length
-          ? " The first " + shown.length + " of " + whole(lines.length) + "."
-          : ""),
+      why + (shown < lines.length ? " The first " + shown + " of " + whole(lines.length) + "." : ""),
     ),
-    table([[heads[0], ""], ...heads.slice(1).map((h) => [h, ".n"]), ["", ""]], body),
+    sortedTable(title, title, [[heads[0], ""], ...heads.slice(1).map((h) => [h, ".n"]), ["", ""]], made, shown),
   );
+}
+
+/* Returns the sums of usage rows by a key, the largest first. */
+function spentBy(sessions, keyOf) {
+  const sums = new Map();
+  for (const s of sessions)
+    for (const u of s.usage) {
+      const key = keyOf(s, u);
+      if (!sums.has(key)) sums.set(key, noSpend());
+      spend(sums.get(key), u);
+    }
+  return [...sums].sort(([, a], [, b]) => b.cost - a.cost || b.input + b.output - a.input - a.output);
+}
+
+const spentHeads = ["answers", "input", "cached", "output", "cost"];
+const spentCells = (sum) => [
+  sum.answers,
+  sum.input,
+  sum.cached,
+  sum.output,
+  { text: costText(sum), key: costKey(sum) },
+  sum.input + sum.output,
+];
+
+const wordOf = (i, none) => (i >= 0 ? clean(D.words[i]) : none);
+
+/* Returns the agent of a usage row. */
+const agentOf = (s, u) =>
+  u[U.agent] >= 0 ? clean(s.agents[u[U.agent]] || "no name") : s.lanes.length === 1 ? clean(s.lanes[0].name) : "no agent";
+
+/* Returns the tool that an answer called. */
+function toolOf(s, u) {
+  const m = s.bySeq.get(u[U.seq]);
+  return u[U.tool] >= 0 ? wordOf(u[U.tool]) : m && m.tool ? clean(m.tool) : "no call";
+}
+
+/* Draws a bar a day: dollars, or tokens where no cost is known. */
+function dayChart(sessions) {
+  const days = new Map();
+  for (const s of sessions)
+    for (const u of s.usage) {
+      const t = timeOf(s, u);
+      if (t === undefined) continue;
+      if (!days.has(day(t))) days.set(day(t), noSpend());
+      spend(days.get(day(t)), u);
+    }
+  const names = [...days.keys()].sort();
+  if (names.length < 2) return [];
+  const shown = names.slice(-90);
+  const priced = shown.some((d) => days.get(d).cost > 0);
+  const valueOf = (d) => (priced ? days.get(d).cost : days.get(d).input + days.get(d).output);
+  const written = (v) => (priced ? dollars(v) : short(v));
+  const W = 1000,
+    H = 150,
+    left = 56,
+    foot = 20,
+    most = Math.max(...shown.map(valueOf)) || 1,
+    step = (W - left) / shown.length;
+  const y = (v) => 6 + (H - foot - 6) * (1 - v / most);
+  const label = priced ? "Costs by day" : "Tokens by day";
+  const chart = svg("svg", { class: "chart", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": label });
+  const say = (x, at, anchor, value) => {
+    const t = svg("text", { x, y: at, "text-anchor": anchor });
+    t.append(value);
+    chart.append(t);
+  };
+  for (let k = 0; k <= 2; k++) {
+    const v = (most * k) / 2;
+    chart.append(svg("line", { x1: left, x2: W, y1: y(v), y2: y(v), stroke: "var(--line)" }));
+    say(left - 8, y(v) + 4, "end", written(v));
+  }
+  shown.forEach((d, i) => {
+    const v = valueOf(d),
+      title = svg("title", {});
+    title.append(d + ": " + costText(days.get(d)) + ", " + short(days.get(d).input) + " → " + short(days.get(d).output) + " tokens");
+    chart.append(
+      svg("rect", { x: left + i * step + step * 0.12, y: y(v), width: Math.min(60, step * 0.76), height: Math.max(1, H - foot - y(v)), fill: "var(--accent)", rx: 2 }, title),
+    );
+  });
+  const every = Math.ceil(shown.length / 8),
+    oneYear = shown[0].slice(0, 4) === shown[shown.length - 1].slice(0, 4);
+  shown.forEach((d, i) => {
+    if (i % every === 0) say(left + i * step + step * 0.12, H - 5, "start", oneYear ? d.slice(5) : d);
+  });
+  return [
+    el(
+      "section.panel",
+      el("h2", label),
+      el("p.why", "Days in UTC" + (shown.length < names.length ? ", the last 90 of " + whole(names.length) : "") + "."),
+      chart,
+      sortedTable("days", label, [["day", ""], ...spentHeads.map((h) => [h, ".n"])],
+        [...names].reverse().map((d) => {
+          const cells = spentCells(days.get(d)).slice(0, -1);
+          return {
+            keys: [d, ...cells.map((v) => (typeof v === "object" ? v.key : v))],
+            cells: [cell(d), cells.map((v) => cell(typeof v === "object" ? v.text : short(v), "n"))],
+          };
+        }), 31),
+    ),
+  ];
 }
 
 function bySomething(s, keyOf) {
@@ -1677,12 +1865,11 @@ function bySomething(s, keyOf) {
   for (const m of s.messages) {
     if (m.h) continue;
     const key = keyOf(m);
-    if (!sums.has(key)) sums.set(key, { n: 0, bytes: 0, estimate: 0, sum: [0, 0, 0] });
+    if (!sums.has(key)) sums.set(key, { n: 0, bytes: 0, estimate: 0 });
     const sum = sums.get(key);
     sum.n++;
     sum.bytes += m.b;
     sum.estimate += m.q || 0;
-    if (m.usage) for (let i = 0; i < 3; i++) sum.sum[i] += m.usage[i + 1];
   }
   return sums;
 }
@@ -1690,32 +1877,34 @@ function bySomething(s, keyOf) {
 function drawFigures() {
   const s = S,
     panels = [],
-    told = s.sum[0] + s.sum[1] > 0;
-  const heads = told ? ["messages", "input", "cached", "output"] : ["messages", "≈ tokens"];
-  const numbers = (v) =>
-    told ? [v.n, v.sum[0], v.sum[2], v.sum[1], v.sum[0] + v.sum[1]] : [v.n, v.estimate, v.estimate];
-  const from = told
-    ? "As the provider counted."
+    known = s.sum[0] + s.sum[1] > 0;
+  const from = known
+    ? "As the provider counted. " + priceNote()
     : "Estimated from the texts: these messages carry no usage.";
-  panels.push(...contextChart(s));
+  const spentTable = (title, why, head, keyOf) =>
+    barTable(title, why, [head, ...spentHeads], spentBy([s], keyOf).map(([key, sum]) => [key, ...spentCells(sum)]));
+  panels.push(...contextChart(s), ...dayChart([s]));
   const two = el("div.two");
-  const agents = [...bySomething(s, (m) => m.a)].map(([a, v]) =>
-    Object.assign([a === undefined ? "no agent" : clean(s.lanes[a].name), ...numbers(v)], {
-      colour: a === undefined ? undefined : s.lanes[a].colour,
-    }),
-  );
-  two.append(
-    barTable(
-      "Tokens by agent",
-      from,
-      ["agent", ...heads],
-      agents.sort((a, b) => b[b.length - 1] - a[a.length - 1]),
-    ),
-  );
+  if (known) {
+    const agents = spentBy([s], agentOf).map(([name, sum]) => {
+      const lane = s.lanes.find((l) => clean(l.name) === name);
+      return Object.assign([name, ...spentCells(sum)], { colour: lane && lane.colour });
+    });
+    panels.push(barTable("Tokens by agent", from, ["agent", ...spentHeads], agents));
+    two.append(spentTable("Tokens by model", "", "model", (_, u) => wordOf(u[U.model], "not known")));
+    two.append(spentTable("Tokens by tool", "Of the answers that called it.", "tool", toolOf));
+  } else {
+    const whose = (m) => (m.a !== undefined ? clean(s.lanes[m.a].name) : m.class === "user" ? "user"
+      : s.lanes.length === 1 ? clean(s.lanes[0].name) : "no agent");
+    two.append(
+      barTable("Tokens by agent", from, ["agent", "messages", "≈ tokens"],
+        [...bySomething(s, whose)].map(([name, v]) => [name, v.n, v.estimate, v.estimate]).sort((a, b) => b[3] - a[3])),
+    );
+  }
   const types = [...bySomething(s, (m) => word(m))].map(([name, v]) => [
     clean(name),
     v.n,
-    bytes(v.bytes),
+    { text: bytes(v.bytes), key: v.bytes },
     v.bytes,
   ]);
   two.append(
@@ -1727,23 +1916,25 @@ function drawFigures() {
     ),
   );
   panels.push(two);
+  const estimates = new Map();
+  if (!known)
+    for (const m of s.messages)
+      if (!m.h) estimates.set(m.turn, (estimates.get(m.turn) || 0) + (m.q || 0));
   const turns = s.turns.map((turn) => {
     const m = turn.said || turn.first;
     const said = clean(saidBy(m)).replace(/\s+/g, " ").slice(0, 90) || turn.name || "turn";
-    const sum = turn.sum || [0, 0, 0];
-    let estimate = 0;
-    if (!told)
-      for (const one of s.messages) if (one.turn === turn && !one.h) estimate += one.q || 0;
+    const estimate = estimates.get(turn) || 0;
     return [
       el("a", { href: seqLink(m).getAttribute("href") }, said),
-      ...numbers({ n: turn.n, sum, estimate }),
+      turn.n,
+      ...(known ? spentCells(turn.spent || noSpend()).slice(1) : [estimate, estimate]),
     ];
   });
   panels.push(
     barTable(
       "Tokens by turn",
-      "A turn begins with what the user writes. " + from,
-      ["turn", ...heads],
+      "A turn begins with what the user writes.",
+      ["turn", "messages", ...(known ? spentHeads.slice(1) : ["≈ tokens"])],
       turns,
       200,
     ),
@@ -1751,11 +1942,7 @@ function drawFigures() {
   panels.push(toolPanel(s));
   if (s.sum[4] > 0)
     panels.push(
-      el(
-        "section.panel",
-        el("h2", "Time"),
-        el("p.why", lasting(s.sum[4]) + " as the messages' usage tells."),
-      ),
+      el("section.panel", el("h2", "Time"), el("p.why", lasting(s.sum[4]) + ", as usage notes say.")),
     );
   if (D.masked && D.masked.kinds) panels.push(maskPanel());
   byId("view").replaceChildren(el("div.page", panels));
@@ -1794,7 +1981,7 @@ const signature = (m) =>
 
 /* Finds the longest common subsequence (Myers), or, where the runs have little in common,
  * the best one found within bounds. Returns pairs of indexes. */
-function common(a, b) {
+function common(a, b, bound = 1500) {
   let start = 0,
     endA = a.length,
     endB = b.length;
@@ -1804,7 +1991,7 @@ function common(a, b) {
   while (endA > start && endB > start && a[endA - 1] === b[endB - 1]) tail.push([--endA, --endB]);
   const n = endA - start,
     m = endB - start,
-    most = Math.min(n + m, 1500),
+    most = Math.min(n + m, bound),
     trace = [];
   let v = new Map([[1, 0]]),
     found = -1;
@@ -1917,6 +2104,7 @@ function drawCompare() {
     const select = el(
       "select",
       {
+        ariaLabel: "Column " + (k + 1),
         onchange() {
           sides[k] = Number(select.value);
           draw();
@@ -1931,6 +2119,7 @@ function drawCompare() {
       el(
         "button",
         {
+          ariaLabel: "One more column",
           onclick() {
             sides.push(Math.min(sides.length, all.length - 1));
             draw();
@@ -1944,6 +2133,7 @@ function drawCompare() {
       el(
         "button",
         {
+          ariaLabel: "One column less",
           onclick() {
             sides.pop();
             draw();
@@ -2022,6 +2212,7 @@ function compareFigures(chosen) {
           ? short(s.sum[0]) + " → " + short(s.sum[1])
           : "≈ " + short(s.estimate),
     ],
+    ["cost", (s) => costText(s.spent)],
   ];
   const rows = chosen.map((s) =>
     el(
@@ -2075,54 +2266,69 @@ function compareCell(m, s, same) {
   const key = "v" + s.place.join(".") + "." + m.n;
   const body =
     m.class === "calls"
-      ? argumentsNode(key, text(m.g))
+      ? argumentsNode(key, text(m.g), m.tool)
       : m.c !== undefined
-        ? contentNodes(key, m, m.class === "results" ? mono : prose)
+        ? contentNodes(key, m, m.class === "results" ? output : prose)
         : [];
   return el("article.row." + m.class + (m.bad ? ".error" : ""), el("div.card", head, body));
 }
 
 /* ---- All sessions -------------------------------------------------------------------- */
 
+/* Sums of all sessions of the page, or of those that the search found. */
+function sessionTotals(all) {
+  const sum = noSpend();
+  let messages = 0,
+    calls = 0;
+  for (const s of all) {
+    for (const name of Object.keys(sum)) sum[name] += s.spent[name];
+    messages += s.messages.length;
+    calls += s.calls.length;
+  }
+  const nodes = [kpi(whole(all.length), all.length === 1 ? "session" : "sessions"), kpi(whole(messages), "messages"), kpi(whole(calls), "calls")];
+  if (sum.input + sum.output > 0)
+    nodes.push(kpi(short(sum.input), "tokens in"), kpi(short(sum.output), "out"), kpi(costText(sum), "cost"));
+  return el("div.kpis", nodes);
+}
+
 function drawSessions() {
   const all = sessionsOf().filter(
     (s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query),
   );
-  const line = (s) =>
-    el(
-      "tr.callrow",
-      {
+  const newest = [...all].sort((a, b) => (b.last || 0) - (a.last || 0));
+  const lines = newest.map((s) => {
+    const who = clean(
+      [factOf(s, "agent", "program", "source") || (D.runs.length > 1 ? s.run.name : ""), factOf(s, "model")]
+        .filter((x) => x !== "")
+        .join(" · "),
+    );
+    const alive = s.messages.filter((m) => !m.h).length,
+      known = s.sum[0] + s.sum[1] > 0;
+    return {
+      kind: ".callrow",
+      row: {
         onclick() {
           choose(s);
           setTab("Timeline");
         },
       },
-      cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"),
-      cell(clean(nameOfSession(s)), "title"),
-      cell(
-        clean(
-          [
-            factOf(s, "agent", "program", "source") || (D.runs.length > 1 ? s.run.name : ""),
-            factOf(s, "model"),
-          ]
-            .filter((x) => x !== "")
-            .join(" · "),
-        ),
-        "short",
-      ),
-      cell(whole(s.messages.filter((m) => !m.h).length), "n"),
-      cell(whole(s.calls.length), "n"),
-      cell(s.failed.length > 0 ? el("span.chip.bad", whole(s.failed.length)) : "", "n"),
-      cell(s.last > s.first ? lasting(s.last - s.first) : "–", "n"),
-      cell(
-        s.sum[0] + s.sum[1] > 0
-          ? short(s.sum[0]) + " → " + short(s.sum[1])
-          : "≈ " + short(s.estimate),
-        "n",
-      ),
-    );
+      keys: [s.first || 0, nameOfSession(s).toLowerCase(), who, alive, s.calls.length, s.failed.length,
+        s.last > s.first ? s.last - s.first : 0, known ? s.sum[0] + s.sum[1] : s.estimate, costKey(s.spent)],
+      cells: [
+        cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"),
+        cell(el("a", { href: "#s" + (s.place[0] + 1) + "." + (s.place[1] + 1) }, clean(nameOfSession(s))), "title"),
+        cell(who, "short"),
+        cell(whole(alive), "n"),
+        cell(whole(s.calls.length), "n"),
+        cell(s.failed.length > 0 ? el("span.chip.bad", whole(s.failed.length)) : "", "n"),
+        cell(s.last > s.first ? lasting(s.last - s.first) : "–", "n"),
+        cell(known ? short(s.sum[0]) + " → " + short(s.sum[1]) : "≈ " + short(s.estimate), "n"),
+        cell(costText(s.spent), "n"),
+      ],
+    };
+  });
   const heads = [
-    ["when", ""],
+    ["when", "", -1],
     ["session", ""],
     ["agent", ""],
     ["messages", ".n"],
@@ -2130,21 +2336,42 @@ function drawSessions() {
     ["errors", ".n"],
     ["time", ".n"],
     ["tokens", ".n"],
+    ["cost", ".n"],
   ];
+  const spent = all.some((s) => s.usage.length > 0);
+  const by = (title, head, keyOf) =>
+    barTable(title, "", [head, ...spentHeads], spentBy(all, keyOf).map(([key, sum]) => [key, ...spentCells(sum)]));
   byId("view").replaceChildren(
     el(
       "div.page",
+      sessionTotals(all),
       el(
         "section.panel",
         el("h2", plural(all.length, "session")),
         el(
           "p.why",
           query === ""
-            ? "Press a line to read it; the search looks through all of them."
+            ? "The newest first; press a line to read it. The search looks through all of them."
             : "Those that have the words of the search.",
         ),
-        table(heads, all.map(line)),
+        sortedTable("sessions", "Sessions", heads, lines),
       ),
+      spent
+        ? [
+            ...dayChart(all),
+            el(
+              "div.two",
+              by("Tokens by agent", "agent", (s, u) => {
+                const program = factOf(s, "agent", "program", "source"),
+                  agent = u[U.agent] >= 0 ? s.agents[u[U.agent]] : "";
+                return clean(program === "" ? agent || "no agent" : agent && agent !== "assistant" ? program + "/" + agent : program);
+              }),
+              by("Tokens by model", "model", (_, u) => wordOf(u[U.model], "not known")),
+              by("Tokens by tool", "tool", toolOf),
+            ),
+            el("p.why", priceNote()),
+          ]
+        : null,
     ),
   );
 }
@@ -2378,15 +2605,60 @@ function countFound() {
   return n;
 }
 
+/* ---- In other sessions: counted a few at a time, so that typing goes on ---- */
+
+let counting = 0;
+
+function countElsewhere() {
+  const all = sessionsOf(),
+    box = byId("elsewhere"),
+    mine = ++counting,
+    found = [];
+  box.replaceChildren();
+  if (query === "" || all.length < 2) return;
+  let i = 0;
+  const step = () => {
+    if (mine !== counting) return;
+    for (const end = performance.now() + 12; i < all.length && performance.now() < end; i++) {
+      const n = all[i] === S ? 0 : all[i].messages.reduce((k, m) => k + (matches(m) ? 1 : 0), 0);
+      if (n > 0) found.push([all[i], n]);
+    }
+    if (i < all.length) setTimeout(step, 0);
+    else showElsewhere(found, all.length);
+  };
+  step();
+}
+
+function showElsewhere(found, all) {
+  const box = byId("elsewhere");
+  if (found.length === 0) {
+    box.replaceChildren("In none of the other " + whole(all - 1) + (all === 2 ? " session." : " sessions."));
+    return;
+  }
+  const go = (s) => () => {
+    choose(s);
+    countElsewhere();
+    draw();
+    if (tab === "Timeline" && rows.length > 0 && !rows[cursor].hit) nextWhere((row) => row.hit, 1);
+  };
+  const most = found.sort((a, b) => b[1] - a[1]).slice(0, 5);
+  box.replaceChildren(
+    el("span", "Also in " + plural(found.length, "other session") + ":"),
+    ...most.map(([s, n]) => el("button", { onclick: go(s) }, clean(nameOfSession(s)).slice(0, 40) + " (" + whole(n) + ")")),
+    ...(tab === "Sessions" ? [] : [el("button", { onclick: () => setTab("Sessions") }, "List them")]),
+  );
+}
+
 function search(value) {
   query = value.toLowerCase();
+  countElsewhere();
   if (only === "matches") makeRows();
   const n = countFound();
   if (tab === "Timeline") {
     list.redraw(true);
     if (n > 0 && !rows[cursor].hit) nextWhere((row) => row.hit, 1);
     drawOverview();
-  } else if (tab === "Calls" || tab === "Sessions") draw();
+  } else if (tab !== "Figures") draw();
 }
 
 function nextFound(step) {
@@ -2467,6 +2739,14 @@ const KEYS = [
   [["c"], "calls", () => toggle("calls")],
   [["r"], "results", () => toggle("results")],
   [["h"], "hooks and others", () => toggle("other")],
+  [
+    ["w"],
+    "texts as they were written, or with their form",
+    () => {
+      written = !written;
+      draw();
+    },
+  ],
   [["f"], "filters, on a narrow screen", () => byId("sidebar").click()],
   [["d"], "dark or light", () => byId("theme").click()],
   [["?"], "this list", () => byId("help").click()],

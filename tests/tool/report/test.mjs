@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
 import { Browser } from "./browser.mjs";
+import { BAD_FORMS, texts } from "./texts.mjs";
 
 const [tool, chromium, shots] = process.argv.slice(2);
 const samples = join(process.env.MS_SHARED || "../shared", "data");
@@ -134,6 +135,7 @@ const bad = [
   "```\n<script>alert(1)</script>\n```",
   "**<b onmouseover=alert(1)>**",
   "\uffff\ufdd0",
+  ...BAD_FORMS,
 ];
 
 /* Makes each message of hostile.jsonl with each bad text. */
@@ -184,6 +186,7 @@ const recipes = {
   many: () => [lines("many.jsonl", many(10000))],
   hostile: () => ["--from", "framework", lines("<img src=x onerror=alert(3)>.jsonl", hostile())],
   team: () => [teamLog()],
+  texts: () => ["--from", "framework", lines("texts.jsonl", texts())],
   two: () => {
     const other = parsed("team.jsonl").filter((m, i) => i !== 12);
     other.find((m) => m.tool_call_id === "call_4" && m.args).args.sql = "SELECT 1";
@@ -290,13 +293,14 @@ await test("link_shows_its_message_when_opened", async () => {
 
 await test("content_stays_text_when_it_is_hostile", async () => {
   const p = await browser.open(shared("hostile"));
-  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x');
+  const unfold = `for (const m of S.messages) { unfolded.add(m.n + ':x').add(m.n + ':c').add(m.n + ':g');
     for (let i = 0; i < 6; i++) unfolded.add(m.n + ':c.' + i); } list.everything()`;
   const strange = `${all("body *")}.filter((n) =>
     /^(img|iframe|object|embed|link|form|base|meta|audio|video)$/i.test(n.tagName) ||
     (n.tagName === 'SCRIPT' && n.parentNode !== document.body) ||
     [...n.attributes].some((a) => a.name.startsWith('on') ||
-      /^\\s*javascript:/i.test(a.value))).length`;
+      /^\\s*(javascript|data|vbscript|file):/i.test(a.value)) ||
+    (n.tagName === 'A' && !/^(#m|https?:|mailto:)/.test(n.getAttribute('href')))).length`;
   for (const tab of ["Timeline", "Calls", "Request", "Figures", "Timeline"]) {
     await show(p, tab);
     if (tab === "Timeline") await after(p, unfold);
@@ -314,6 +318,80 @@ await test("content_stays_text_when_it_is_hostile", async () => {
     setTimeout(() => done('done'), 500); })`, "refused");
   await is(p, "fetch('https://example.org/').then(() => 'sent', () => 'refused')", "refused");
   await p.close();
+});
+
+await test("markdown_becomes_blocks_when_a_message_has_some", async () => {
+  const p = await browser.open(shared("texts"));
+  await p.run("for (const m of S.messages) unfolded.add(m.n + ':c'); list.everything()");
+  const md = "[...document.querySelectorAll('.md')].find((n) => n.innerText.includes('What was slow'))";
+  const tags = `["ol", "ul ul", "table.md", "blockquote blockquote", "code.fence", "hr", "strong", "em", "del", "li.task", ".h1", ".h2"]`;
+  await is(p, tags + ".filter((t) => !" + md + ".querySelector(t))", []);
+  await is(p, `[...${md}.querySelectorAll("table td")].map((n) => n.innerText)`,
+    ["SELECT a | b", "48,211", "19.3 ms", "UPDATE", "12", "4.0 ms"]);
+  await is(p, `[...${md}.querySelectorAll("a")].map((a) => [a.href, a.rel])`,
+    [["https://example.org/notes?a=1", "noopener noreferrer"], ["https://example.org/x", "noopener noreferrer"]]);
+  await is(p, `[...${md}.querySelectorAll("code.fence span")].map((n) => n.className + n.textContent)`,
+    ["wdef", "r# twice", "wreturn", 's"a"', "d2"]);
+  const said = await p.run(md + ".innerText");
+  has(said, "snake_case_name and 2*3*4 stay.", "code with <b>", "see the notes and https://example.org/x.");
+  await p.press("w"); // as it was written
+  has(await p.run("byId('rows').innerText"), "## Steps", "| :--- | ---: | ---: |");
+  await done(p);
+});
+
+await test("edits_are_differences_of_lines_when_a_call_has_some", async () => {
+  for (const [width, columns] of [[1600, 2], [900, 1]]) {
+    const p = await browser.open(shared("texts"), { width });
+    await p.run("list.everything()");
+    const card = (word) => all(".card") + ".find((c) => c.innerText.includes('" + word + "'))";
+    const of = (word, kind) => `[...${card(word)}.querySelectorAll(".dl.${kind} .code")].map((n) => n.innerText)`;
+    await is(p, of("src/export.py", "del"), ["    for row in rows:", "        out.write(row)"]);
+    await is(p, of("src/export.py", "ins"), ["    for part in batches(rows, 500):", "        out.writelines(part)"]);
+    has(await p.run(card("src/export.py") + ".innerText"), "replace_all", "+2 −2");
+    await is(p, `[${of("MultiEdit", "del")}, ${of("MultiEdit", "ins")}]`, [["a", "d"], ["b", "e"]]);
+    await is(p, of("src/new.py", "ins"), ["import os", "print(1)"]);
+    await is(p, `[${of("apply_patch", "del")}, ${of("apply_patch", "ins")}]`, [["old line"], ["new line", "first"]]);
+    await is(p, `[...${card("apply_patch")}.querySelectorAll(".dl:not(.ins):not(.del) .code")].map((n) => n.textContent)`, ["keep", "keep"]);
+    has(await p.run(card("apply_patch") + ".innerText"), "Update File: src/a.py", "Add File: src/b.py");
+    await is(p, `[${of("git diff", "del")}, ${of("git diff", "ins")}]`, [["int b;"], ["int c;"]]);
+    const side = card("src/export.py") + ".querySelector('.dl.ins').getBoundingClientRect().left > " +
+      card("src/export.py") + ".querySelector('.dl.del').getBoundingClientRect().left + 100";
+    await is(p, side, columns === 2);
+    await done(p);
+  }
+});
+
+await test("tasks_pictures_and_asides_are_shown_as_what_they_are", async () => {
+  const p = await browser.open(shared("texts"));
+  await p.run("list.everything()");
+  await is(p, all(".tasks li") + ".map((n) => n.innerText.replace(/\\s+/g, ' '))",
+    ["☑ profile it completed", "◐ change it in progress", "☐ test it", "☑ read completed", "☐ write"]);
+  await p.until("document.querySelector('img.picture')?.naturalWidth === 1");
+  await is(p, all(".row.aside .who") + ".map((n) => n.innerText)", ["caveat"]);
+  await is(p, "nameOfSession(S)", "Why is the export slow?");
+  const size = (selector) => `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`;
+  await holds(p, size(".row.aside .text") + " < " + size(".row.user:not(.aside) .text"));
+  await is(p, count(".row.thinking") , 1);
+  await done(p);
+});
+
+// A page of a bad text may take long only if its time grows faster than its length.
+await test("texts_take_time_in_proportion_when_they_are_made_to_be_slow", async () => {
+  const p = await browser.open(shared("texts"));
+  const slow = ["'*'.repeat(n)", "'['.repeat(n)", "'`'.repeat(n)", "'**a '.repeat(n / 4)", "'[a]('.repeat(n / 4)",
+    "'> '.repeat(n / 2)", "'- a\\n'.repeat(n / 4)", "('| a '.repeat(5) + '\\n').repeat(n / 21)",
+    "'- '.repeat(n / 2)", "'a~~b'.repeat(n / 4)", "'http://'.repeat(n / 7)", "('\\t'.repeat(20) + 'x\\n').repeat(n / 22)",
+    "'# '.repeat(n / 2)", "'/*'.repeat(n / 2)", "'\"'.repeat(n)"];
+  for (const form of slow) {
+    const ms = await p.run(`(() => { const n = 200000, t = performance.now(); prose(${form});
+      codeNode("js", (${form}).slice(0, 20000)); patchNode((${form}).slice(0, 20000)); return performance.now() - t; })()`);
+    check(ms < 10000, form + " took " + Math.round(ms) + " ms");
+  }
+  const ms = await p.run(`(() => { const t = performance.now(), a = [], b = [];
+    for (let i = 0; i < 4000; i++) { a.push("a" + i * 7 % 1000); b.push("b" + i); }
+    hunksOf(a.join("\\n"), b.join("\\n")); return performance.now() - t; })()`);
+  check(ms < 2000, "a difference took " + Math.round(ms) + " ms");
+  await done(p);
 });
 
 await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () => {
@@ -335,11 +413,36 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   await done(p);
 });
 
+// Each call has its own result, as ms_request pairs them.
+await test("results_stand_beside_their_calls_when_ids_repeat_or_are_absent", async () => {
+  const pairs = `S.calls.map((m) => [m.n, m.result ? text(m.result.c) : "", m.took ?? -1])`;
+  const p = await browser.open(page("pair.html", "--from", "framework", join(folder, "pair.jsonl")));
+  await is(p, pairs, [
+    [2, "FAILED 1", 1], [4, "RESULT 2", 2], [6, "RESULT 3", 3], [8, "RESULT 4", 4],
+    [11, "", -1], [13, "", -1], [14, "RESULT 7", 3], [15, "RESULT 8", 1],
+  ]);
+  await is(p, "[S.unanswered.map((m) => m.n), S.orphans.map((m) => m.n)]", [[11, 13], [10]]);
+  has((await text(p, ".kpis")).replace(/\s+/g, " "), "8 calls", "1 error", "2 unanswered");
+  const broadcast = await p.run(all("#rows .row") + ".find((r) => r.innerText.includes('FOR ALL')).innerText");
+  has(broadcast, "for all agents");
+  check(!broadcast.includes("without a call"), "a broadcast is without a call");
+  await done(p);
+  const demo = await browser.open(page("demo.html", join(folder, "../../../tools/demo.jsonl")));
+  await is(demo, "S.calls.map((m) => [m.n, m.result && m.result.n])",
+    [[9, 10], [11, 12], [13, 14], [24, 25], [27, 28]]);
+  await is(demo, "[S.unanswered.length, S.orphans.length]", [0, 0]);
+  await done(demo);
+});
+
 await test("request_explains_each_repair_when_calls_are_open", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Request')");
   const names = await p.run("S.requests.map((r) => r.profile)");
   has(names, "anthropic", "openai");
+  await is(p, "S.requests.filter((r) => typeof r.body !== 'string').length", 1); // the one shown
+  await p.run("list.everything()");
+  await is(p, count(".row.results .md"), 0);
+  await holds(p, count(".row.results pre.mono") + " > 5");
   for (let i = 0; i < names.length; i++) {
     await showRequest(p, i);
     const body = await text(p, "#view");
@@ -384,11 +487,103 @@ await test("figures_add_up_when_messages_have_usage", async () => {
   const p = await browser.open(shared("team"));
   await p.run("setTab('Figures')");
   const [total, agents, turns] = await p.run(`[S.sum[0],
-    [...bySomething(S, (m) => m.a).values()].reduce((n, v) => n + v.sum[0], 0),
-    S.turns.reduce((n, t) => n + (t.sum ? t.sum[0] : 0), 0)]`);
+    spentBy([S], agentOf).reduce((n, [, v]) => n + v.input, 0),
+    S.turns.reduce((n, t) => n + (t.spent ? t.spent.input : 0), 0)]`);
   check(total > 0 && total === agents && agents === turns, [total, agents, turns].join());
   await holds(p, "document.querySelector('svg.chart')");
   has(await text(p, "#view"), "Tokens by agent", "Tokens by turn", "Bytes by type", "By tool");
+  await done(p);
+});
+
+// Two sessions over three days, an answer that is noted twice, a model without a price.
+function spentLog() {
+  const log = join(tmp, "spent.log");
+  if (existsSync(log)) return log;
+  const day = 86400,
+    said = [];
+  for (let i = 0; i < 6; i++) {
+    const location = i < 4 ? "long" : "brief",
+      agent_key = i % 2 ? "helper" : "main";
+    said.push({ type: "user_message", content: "Ask number " + i, location, timestamp: START + i * 100 });
+    said.push({ type: "action", tool: i % 2 ? "bash" : "read", args: { i }, agent_key, location, timestamp: START + 1 + i * 100 });
+  }
+  msgstore("import", log, lines("spent.jsonl", said), "--from", "framework");
+  const note = (n, i, model, more) => {
+    const usage = { input_tokens: 1000 * (i + 1), output_tokens: 10 + i, cached_tokens: 100, model, answer: "answer-" + i,
+      time: START + Math.floor(i / 2) * day, ...more };
+    const r = msgstore("note", log, String(n), "usage", "--json", JSON.stringify(usage));
+    check(r.status === 0, r.stderr);
+  };
+  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : {});
+  note(2, 0, "claude-sonnet-4-5", { cost: 2.5 }); // the last report of answer 0
+  return log;
+}
+
+const usageOf = (log, ...args) => JSON.parse(spawnSync(tool, ["usage", log, "--json", "--timezone", "UTC", ...args], { encoding: "utf8" }).stdout);
+
+await test("costs_are_those_of_msgstore_usage_in_every_sum", async () => {
+  const log = spentLog(),
+    p = await browser.open(page("spent.html", log));
+  const near = (a, b, what) => check(Math.abs(a - b) < 1e-5, what + ": " + a + " instead of " + b);
+  const sums = (keyOf) => p.run(`Object.fromEntries(spentBy(sessionsOf(), ${keyOf}))`);
+  for (const [by, keyOf] of [["model", "(s, u) => wordOf(u[U.model], '')"], ["session", "(s) => s.name"], ["day", "(s, u) => day(timeOf(s, u))"]]) {
+    const shown = await sums(keyOf),
+      rows = usageOf(log, "--by", by).rows;
+    same(Object.keys(shown).sort(), rows.map((r) => r[by]).sort(), by);
+    for (const r of rows) {
+      near(shown[r[by]].cost, r.cost ?? 0, "cost of " + r[by]);
+      same([shown[r[by]].unpriced, shown[r[by]].output], [r.unpriced_answers, r.output_tokens], r[by]);
+    }
+  }
+  same(await sums("toolOf").then((t) => Object.keys(t).sort()), ["bash", "read"], "tools");
+  await show(p, "Sessions");
+  await holds(p, count("svg.chart rect") + " === 3");
+  const totals = await text(p, ".kpis");
+  has(totals, "≥ " + (await p.run("dollars(" + usageOf(log).total.cost + ")")));
+  const ragged = all("#view table") + `.filter((t) => [...t.rows].some((r) => r.cells.length !== t.rows[0].cells.length)).length`;
+  await is(p, ragged, 0);
+  await show(p, "Figures");
+  await is(p, ragged, 0);
+  has(await text(p, "#view"), "Tokens by agent", "Tokens by model", "Tokens by tool", "helper", "claude-sonnet-4-5");
+  const only = await browser.open(page("brief.html", log, "brief"));
+  await is(only, "[sessionsOf().length, S.spent.answers, S.spent.unpriced]", [1, 2, 1]);
+  await done(only);
+  await done(p);
+});
+
+await test("tables_sort_by_a_column_when_its_head_is_pressed", async () => {
+  const p = await browser.open(page("sorted.html", spentLog()));
+  await show(p, "Sessions");
+  const names = all("[data-table=sessions] td.title") + ".map((n) => n.innerText)";
+  const press = (label) => after(p, all("[data-table=sessions] .sort") + ".find((b) => b.innerText.startsWith('" + label + "')).click()");
+  await is(p, names, ["Ask number 4", "Ask number 0"]);
+  await press("messages");
+  await is(p, names, ["Ask number 0", "Ask number 4"]);
+  await is(p, "document.activeElement.innerText + document.querySelector('[aria-sort=descending]').innerText", "messages ▼messages ▼");
+  await press("messages");
+  await is(p, names, ["Ask number 4", "Ask number 0"]);
+  await press("cost");
+  await is(p, names, ["Ask number 0", "Ask number 4"]);
+  await done(p);
+});
+
+await test("search_names_other_sessions_when_they_match_in_every_tab", async () => {
+  const p = await browser.open(page("search.html", spentLog()));
+  for (const tab of await tabs(p)) {
+    await p.run("choose(sessionsOf().find((s) => s.name === 'long'))");
+    await show(p, tab);
+    await p.run("search('number 5')");
+    await p.until("byId('elsewhere').innerText.includes('Ask number 4 (1)')");
+    await p.run("search('number 0')");
+    await p.until("byId('elsewhere').innerText.includes('In none of the other 1 session')");
+    await p.run("search('')");
+    await is(p, "byId('elsewhere').innerText", "");
+  }
+  await show(p, "Timeline");
+  await p.run("search('number 5')");
+  await p.until("document.querySelector('#elsewhere button')");
+  await after(p, "document.querySelector('#elsewhere button').click()");
+  await is(p, "S.name + ' ' + rows[cursor].hit", "brief true");
   await done(p);
 });
 
@@ -431,6 +626,32 @@ await test("page_is_readable_when_it_is_400_pixels_wide", async () => {
       await p.close();
     }
   }
+});
+
+// axe-core's rules: contrast, names, the order of heads, tables, roles.
+await test("axe_finds_no_fault_in_any_tab_of_either_scheme", async () => {
+  const path = "build/report/js/node_modules/axe-core/axe.min.js";
+  if (!existsSync(path)) return void console.log("skip axe: there is no " + path);
+  const axe = readFileSync(path, "utf8"),
+    found = [];
+  const faults = `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) => v.id + " " +
+    v.nodes.slice(0, 2).map((n) => n.target + " " + (n.any[0] || n.all[0] || n.none[0] || {}).message).join("; ")))`;
+  const pages = [shared("team"), shared("texts"), page("axe.html", spentLog()), shared("two")];
+  for (const file of pages)
+    for (const dark of [false, true]) {
+      const p = await browser.open(file, { dark, width: dark && file.includes("texts") ? 360 : 1280 });
+      await p.run(axe);
+      for (const tab of await tabs(p)) {
+        await show(p, tab);
+        if (tab === "Timeline")
+          await after(p, "for (const m of S.messages) { unfolded.add(m.n + ':c'); if (m.h) opened.add('h' + m.n); } makeRows(); timeline(); list.everything()");
+        if (tab !== "Sessions") await p.run("search('export')");
+        for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, tab, one].join(" "));
+        await p.run("search('')");
+      }
+      await p.close();
+    }
+  check(found.length === 0, found.slice(0, 12).join("\n  "));
 });
 
 await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => {
