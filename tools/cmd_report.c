@@ -2,7 +2,8 @@
  * tools/report/page.html, .css and .js, built into the tool (report_page.h); this file
  * makes its data, one JSON text, and puts it in:
  *
- *   {"tool": s, "title": s, "prices": day of the price table, "words": [type words], "masked": {"kinds": [[kind, n]]},
+ *   {"tool": s, "title": s, "prices": day of the price table, "words": [type words],
+ *    "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
  *       "name": s, "facts": {}, "agents": [s],
@@ -16,8 +17,9 @@
  *
  * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
  * request repeats what the messages contain. Models, tools and agents of usage are places
- * in lists, -1 if not known, and each answer of a model is there once. Members of a message are in the table of
- * `members`. With zlib the data is deflated, in base64; without it is JSON as it is.
+ * in lists, -1 if not known, and each answer of a model is there once. Members of a
+ * message are in the table of `members`. With zlib the data is deflated, in base64;
+ * without it is JSON as it is.
  *
  * The projection for a provider counts its repairs, but does not name the messages that
  * its texts came from. The report marks each content before it is projected, takes the
@@ -339,7 +341,8 @@ static void put_cost(report *r, const cost_row *row, int64_t duration_ns, tally 
     ms_json_put_raw(w, row->unpriced == 0 ? ms_str_of(cost) : MS_STR("null"));
     put_place(r, &r->words, row->model);
     put_place(r, &r->words, row->tool);
-    ms_json_put_seconds(w, row->time > 0 && row->time < 9e9 ? (int64_t)(row->time * 1e9) : 0);
+    bool timed = row->time > 0 && row->time < 9e9;
+    ms_json_put_seconds(w, timed ? (int64_t)(row->time * 1e9) : 0);
     put_place(r, agents, row->agent);
     ms_json_end(w);
 }
@@ -368,7 +371,8 @@ static int put_usage(report *r, ms_str location, tally *agents)
     tally_row *row = tally_row_of(&r->first_cost, location);
     ms_json_key(&r->w, MS_STR("usage"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    for (size_t i = row != NULL ? (size_t)row->count : 0; i > 0; i = r->next_cost[i - 1]) {
+    size_t i = row != NULL ? (size_t)row->count : 0;
+    for (; i > 0; i = r->next_cost[i - 1]) {
         const cost_row *cost = &r->costs[i - 1];
         lasted *time = hmgetp_null(times, cost->seq);
         put_cost(r, cost, time != NULL ? time->value : 0, agents);

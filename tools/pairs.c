@@ -49,7 +49,7 @@ void pairing_add(pairing *p, const ms_msg *msg)
                  (from.content.json && from.content.text.len == 2); /* [] or "" */
     e.content = answers || !empty ? ms_text(number) : from.content;
     if (from.type == MS_T_ACTION) {
-        memset(&e.content, 0, sizeof e.content); /* the text beside a call pairs nothing */
+        memset(&e.content, 0, sizeof e.content); /* a text beside a call pairs nothing */
         e.args = ms_json(ms_str_of(args));
     }
     if (answers) {
