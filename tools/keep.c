@@ -207,9 +207,10 @@ int keep_install(const options *o, output *out)
     int code = FINE;
     for (size_t i = 0; i < o->n_files && code == FINE; i++) {
         char *path = absolute(o->files[i]);
+        bool there = path != NULL && (i == 0 || is_there(path)); /* the log comes */
         if (path != NULL) arrput(k.paths, path);
-        else code = NOT_FOUND;
-        if (path == NULL) complain("%s: no such folder", o->files[i]);
+        if (!there) code = NOT_FOUND;
+        if (!there) complain("%s: no such file or folder", o->files[i]);
     }
     if (code == FINE && !are_plain(&k)) {
         complain("sync: a control character in a path");

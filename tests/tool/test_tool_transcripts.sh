@@ -573,6 +573,8 @@ view $past $old_id =2>
 sync $past $claude => ^prompts    0 new of 0 deleted sessions, 0 taken back
 
 == timer_of_sync_is_written_and_removed
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --install $tmp/new.log $tmp/nowhere -> 4 nowhere: no such file or folder
+$ [ -e $tmp/config ] -> 1
 $ cd "$tmp/deleted/a %d" && XDG_CONFIG_HOME=$tmp/config CODEX_HOME="/c d" "$OLDPWD/$tool" sync --install it\'s.log .. >$tmp/install; cd "$OLDPWD"
 $ cat $tmp/install => ^wrote .*/config/systemd/user/msgstore-sync\.service$ => ^wrote .*timer$ => ^start it   systemctl --user => ^or crontab 17 \* \* \* \* CODEX_HOME='/c d'
 $ cat $tmp/config/systemd/user/msgstore-sync.service => ^Environment="CODEX_HOME=/c d"$ => ^ExecStart=".*/msgstore" sync --quiet --wait 60000 -- ".*/deleted/a %%d/it's\.log" ".*/deleted"$
