@@ -46,6 +46,7 @@ run_test()
 {
     case $1 in
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
+    fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
 }
@@ -56,7 +57,7 @@ control()
     name=$1 test=$2 file=$3
     case $names in *" $name "* | "  ") ;; *) return ;; esac
     target=build/pg/faults
-    [ "$test" != ship ] || target=build/msgstore
+    case $test in ship | fleet\ *) target=build/msgstore ;; esac
     stop_servers
     if ! (cd "$tree" && edit "$file" "$4" "$5" && ${MAKE:-make} --no-print-directory $target) \
         >"$folder/log" 2>&1; then
@@ -135,6 +136,39 @@ control listed_number_is_seen 'an_append_has_a_larger*' $store \
 ' ''
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
+control sources_are_compared 'fleet a_change_reaches_only_its_own_source' $store \
+    'if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);' ''
+control shipped_contents_are_compared 'another_message*' $store \
+    '        return ms__pg_found_shipped(b, r, at, i, stored, err);
+    if (row' '        return MS_OK;
+    if (row'
+control erased_is_not_equal_elsewhere 'fleet a_change_reaches_only_its_own_source' $store \
+    'if (!own || changed ?' 'if (changed ?'
+control position_is_compared 'fleet a_server_that_went_back_is_healed' $store \
+    ' and message = $7::bigint"
+                     " and changes = $8::bigint returning 1)' \
+    ' and $7::bigint is not null"
+                     " and $8::bigint is not null returning 1)'
+control position_is_read_again 'fleet a_server_that_went_back_is_healed' tools/cmd_ship.c \
+    'if (s->checked > 0 && clock_seconds()' 'if (s->checked > 0 || clock_seconds()'
+control message_at_the_position_is_compared 'fleet numbers_used_before_stop_the_shipper' \
+    tools/cmd_ship.c 's->at.mark != mark_of(msg)' 's->at.mark == 1'
+control only_durable_is_shipped 'fleet only_durable_records_are_shipped' tools/cmd_ship.c \
+    '    if (s->durable) return false;' '    if (msg) return false;'
+control lineage_is_the_source 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
+    'ms_str_n((const char *)s->info.lineage, sizeof s->info.lineage);' \
+    'ms_str_n((const char *)s->info.id, sizeof s->info.id);'
+control replaced_log_is_opened 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
+    's->info.replaced && access' '!s->path && access'
+control new_logs_are_found 'fleet the_fleet_goes_on' tools/cmd_ship.c \
+    'if (f->looked > 0 && clock' 'if (f->looked > 0 || clock'
+control made_keys_are_compared 'appends_are_stored_when_another*' $store \
+    'if (!b->unanswered || !ms__pg_is_mine(row, stored)) {' \
+    'if (b->unanswered && !ms__pg_is_mine(row, stored)) {'
+control kept_numbers_have_a_limit 'a_kept_number*' $store \
+    'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
+control migrations_are_under_the_lock 'tables_of_version_1*' $store \
+    'if (code == MS_OK) code = ms__pg_migrate(line, err);' ''
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -543,6 +543,18 @@ static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
     ms_close(store);
 }
 
+/* Opens the server of that URL, and appends; NULL: both succeed. */
+static void *open_and_append(void *url)
+{
+    ms_store *store;
+    ms_error err;
+    ms_pg_desc desc = desc_of((const char *)url);
+    if (ms_pg_open(&store, &desc, &err) != MS_OK) return url;
+    ms_result code = append_x(store, "migrated");
+    ms_close(store);
+    return code == MS_OK ? NULL : url;
+}
+
 /* Sends a lock of the counter of the location "job", and does not wait for its answer. */
 static PGconn *lock_job(void)
 {
@@ -688,11 +700,10 @@ static void a_batch_stores_a_message_once_when_its_key_is_there_twice(void **sta
 /* What a child of fork gets from the calls that reach the server. */
 static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
 {
-    ms_pg_position at = {1, 0};
     ms_error err;
     while (ms_next(it) != NULL) continue;
     if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
-    if (ms_pg_ship_change(store, MS_STR("s"), message, message, at, &err) != MS_E_FORKED)
+    if (ms_pg_ship_change(store, MS_STR("s"), message, message, &err) != MS_E_FORKED)
         return 2;
     return 0;
 }
@@ -975,9 +986,8 @@ static size_t ship_all(ms_store *store, ms_store *from)
     ms_error err;
     const ms_msg *msg, *message;
     ms_query q;
-    ms_pg_position at;
+    size_t n_changes = 0;
     memset(&q, 0, sizeof q);
-    memset(&at, 0, sizeof at);
     q.raw = MS_RAW_ALL;
     assert_int_equal(ms_query_open(from, &q, &it, &err), MS_OK);
     while ((msg = ms_next(&it)) != NULL) {
@@ -985,21 +995,20 @@ static size_t ship_all(ms_store *store, ms_store *from)
         ms_result code;
         if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
             code = ms_pg_ship(store, MS_STR("source"), &m, 1, &err);
-            at.message = m.seq;
         } else {
             q.raw = MS_RAW_MESSAGES;
             q.after_seq = m.seq - (m.seq > 0);
             assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
             message = m.seq ? ms_next(&about) : NULL;
-            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, at, &err);
+            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, &err);
             ms_cursor_close(&about, NULL);
-            at.changes++;
+            n_changes++;
         }
         if (code != MS_OK)
             fail_msg("kind %d: %s", (int)ms_kind_of(msg), err.message);
     }
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    return (size_t)at.changes;
+    return n_changes;
 }
 
 static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
@@ -1018,6 +1027,164 @@ static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
     }
     ms_close(store);
     ms_close(from);
+}
+
+/* A source keeps its numbers: another message under one of them is refused, not left out.
+ * Changes reach only rows of their own source. */
+static void another_message_is_refused_when_its_number_was_shipped(void **state)
+{
+    ms_store *from, *store = open_url(url_of("one", ""));
+    ms_error err;
+    ms_cursor it;
+    uint64_t seq;
+    ms_envelope m = ms_user_message(ms_text("shipped"));
+    (void)state;
+    m.location = MS_STR("job");
+    m.seq = 1;
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    m.content = ms_text("another");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    m.seq = 2;
+    m.key = MS_STR("a key");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    m.content = ms_text("the third");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
+    /* "b" has a message with that key, too */
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
+    m.seq = 0;
+    must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
+    ms_query q = query_of(no_str(), 0);
+    must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
+    const ms_msg *message = ms_next(&it);
+    assert_int_equal(ms_pg_ship_look(store, MS_STR("a"), message, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship_look(store, MS_STR("b"), message, &err),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(stat_of(store).messages, 3);
+    assert_int_equal(stat_of(store).changes, 0);
+    ms_cursor_close(&it, NULL);
+    ms_close(from);
+    ms_close(store);
+}
+
+static void a_position_moves_only_from_where_it_is(void **state)
+{
+    ms_store *store = open_url(url_of("one", ""));
+    ms_error err;
+    ms_pg_position zero, a = {7, 1, 3, 2, "file"}, b = {9, 0, 4, 2, "file"}, now;
+    (void)state;
+    memset(&zero, 0, sizeof zero);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &b, &a, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &zero, &a, &err), MS_OK);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &zero, &b, &err), MS_E_CONFLICT);
+    must_ok(ms_pg_ship_begin(store, MS_STR("x"), &now, &err), &err, "begin");
+    assert_memory_equal(&now, &a, sizeof a);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &a, &b, &err), MS_OK);
+    must_ok(ms_pg_ship_begin(store, MS_STR("x"), &now, &err), &err, "begin");
+    assert_memory_equal(&now, &b, sizeof b);
+    ms_close(store);
+}
+
+static void fill_with_7(void *ctx, void *bytes, size_t n)
+{
+    (void)ctx;
+    memset(bytes, 7, n);
+}
+
+/* Two handles with one random part, as after a copy of a machine's memory. */
+static void appends_are_stored_when_another_client_makes_the_same_keys(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *store[2];
+    ms_error err;
+    ms_envelope m[2];
+    ms_append_opts opts;
+    uint64_t seqs[2], before = stat_of(one).messages, facts = stat_of(one).changes;
+    (void)state;
+    desc.entropy.fill = fill_with_7;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("clones");
+    opts.seqs = seqs;
+    for (int i = 0; i < 2; i++) store[i] = open_desc(&desc);
+    for (int i = 0; i < 2; i++) {
+        uint64_t last = 0;
+        m[0] = m[1] = ms_user_message(ms_text("the same text"));
+        for (int k = 0; k < 3; k++) {
+            must_ok(ms_append(store[i], MS_STR("clones"), m, &seqs[0], &err), &err, "one");
+            assert_true(seqs[0] > last);
+            last = seqs[0];
+        }
+        must_ok(ms_append_batch(store[i], m, 2, &opts, &err), &err, "batch");
+        must_ok(ms_location_set(store[i], MS_STR("clones"), MS_STR("{\"a\":1}"), &err), &err,
+                "facts");
+    }
+    assert_int_equal(stat_of(one).messages - before, 10);
+    assert_int_equal(stat_of(one).changes - facts, 2);
+    for (int i = 0; i < 2; i++) ms_close(store[i]);
+}
+
+/* A number that leaves no room for later ones is refused, and others append on. */
+static void a_kept_number_is_refused_when_it_is_above_2_to_the_52(void **state)
+{
+    static const uint64_t numbers[] = {(uint64_t)INT64_MAX - 1, ((uint64_t)1 << 52) + 1};
+    ms_store *store = open_url(url_of("one", ""));
+    ms_append_opts opts;
+    ms_error err;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("kept");
+    opts.keep_seq = true;
+    for (size_t i = 0; i < 2; i++) {
+        ms_envelope m = ms_user_message(ms_text("kept"));
+        m.seq = numbers[i];
+        assert_int_equal(ms_append_batch(store, &m, 1, &opts, &err), MS_E_ARGUMENT);
+    }
+    assert_int_equal(append_x(store, "kept"), MS_OK);
+    ms_close(store);
+}
+
+/* Tables as version 1 made them, with a message of a source that had a key. */
+static void tables_of_version_1_are_migrated(void **state)
+{
+    ms_store *store = open_url(url_of("one", ""));
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_error err;
+    ms_pg_position at;
+    ms_envelope m = ms_user_message(ms_text("of version 1"));
+    (void)state;
+    m.location = MS_STR("migrated");
+    m.key = MS_STR("k");
+    m.seq = 1;
+    must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), &err, "ship");
+    ms_close(store);
+    ask_sql("one", "alter table msgstore_record drop column source; alter table"
+                   " msgstore_source drop column mark, drop column file, drop column"
+                   " left_out; delete from msgstore_schema where version > 1; insert into"
+                   " msgstore_schema values (1) on conflict do nothing; delete from"
+                   " msgstore_source; insert into msgstore_source values ('old', 0, 1, 0);"
+                   " update msgstore_source set bucket = 0");
+    desc.read_only = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "needs 2"));
+    desc.read_only = false;
+    desc.no_create = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
+    void *stores[CLIENTS];
+    each_client(open_and_append, (void *)(uintptr_t)url_of("one", ""), stores);
+    for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
+    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 2);
+    store = open_url(url_of("one", ""));
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_OK);
+    must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
+    m.content = ms_text("another");
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_E_KEY_REUSED);
+    assert_int_equal(stat_of(store).messages, 1 + CLIENTS);
+    ms_close(store);
 }
 
 /* The parts of a store that other hosts rely on. */
@@ -1053,9 +1220,9 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
-    ask_sql("one", "insert into msgstore_schema values (2)");
+    ask_sql("one", "insert into msgstore_schema values (3)");
     must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
-    ask_sql("one", "delete from msgstore_schema where version = 2");
+    ask_sql("one", "delete from msgstore_schema where version = 3");
 }
 
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
@@ -1151,6 +1318,11 @@ int main(int argc, char **argv)
         ON_ONE(an_append_has_a_larger_number_when_its_client_has_seen_one),
         ON_ONE(names_are_data_when_they_look_like_sql),
         ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
+        ON_ONE(another_message_is_refused_when_its_number_was_shipped),
+        ON_ONE(a_position_moves_only_from_where_it_is),
+        ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
+        ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
+        ON_ONE(tables_of_version_1_are_migrated),
         ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         ON_ONE(a_client_needs_no_more_than_the_listed_privileges),
