@@ -732,12 +732,15 @@ static ms_str ms__pg_str(const PGresult *r, int row, int column)
  * ================================================================================== */
 
 #define MS__PG_PREPARED 256
+#define MS__PG_IDLE_MS  5000 /* amid a transaction, until the server ends it */
 
 typedef struct ms__pg_line {
     PGconn *conn;             /* NULL: not connected */
     bool busy;                /* a call uses it */
     int64_t deadline;         /* of that call */
     bool lost, again;
+    bool stale;               /* another connection of its age is dead */
+    bool used;                /* it was connected before this call */
     bool sent;                /* the call has sent a statement */
     bool noisy;               /* results that no call waits for are to come */
     unsigned n_prepared;
@@ -748,6 +751,7 @@ static void ms__pg_line_drop(ms__pg_line *line)
 {
     if (line->conn) PQfinish(line->conn);
     line->conn = NULL;
+    line->stale = false;
     line->n_prepared = 0;
     line->noisy = false;
 }
@@ -808,6 +812,7 @@ static const ms__pg_state ms__pg_states[] = {
     {"25006", MS_E_UNREACHABLE, true}, /* read-only: a standby that may be promoted */
     {"25001", MS_E_UNREACHABLE, true}, {"25P01", MS_E_UNREACHABLE, true},
     {"25P02", MS_E_UNREACHABLE, true},
+    {"25P03", MS_E_UNREACHABLE, true}, /* idle amid a transaction for too long */
     {"26", MS_E_UNREACHABLE, true},    /* the prepared statement is gone: a pooler */
     {"0A000", MS_E_UNSUPPORTED, false},
     {"40", MS_E_BUSY, true},           /* serialization failure, deadlock */
@@ -885,13 +890,11 @@ static ms_result ms__pg_simple(ms__pg_line *line, const char *sql, ms_error *err
     return ms__pg_answer(line, NULL, err);
 }
 
-/* Prepares a statement once on each connection, under a name made of its text or, for a
- * constant, of its address. */
+/* Prepares a statement once on each connection, under a name made of its text. */
 static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char name[24],
                                 ms_error *err)
 {
-    uint64_t id = q->sql == q->text ? ms__pg_hash(ms_str_n(q->text, q->len))
-                                    : (uint64_t)(uintptr_t)q->sql;
+    uint64_t id = ms__pg_hash(ms_str_of(q->sql));
     snprintf(name, 24, "ms%08lx%08lx", (unsigned long)(id >> 32),
              (unsigned long)(id & 0xFFFFFFFF));
     for (unsigned i = 0; i < line->n_prepared; i++)
@@ -907,7 +910,9 @@ static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char na
     return MS_OK;
 }
 
-/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. */
+/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. Appends are
+ * prepared, and planned once. Statements whose text is made for a query are planned for
+ * its values: how often a location occurs decides which index is best. */
 static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult **out,
                              ms_error *err)
 {
@@ -916,12 +921,18 @@ static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult *
     if (q->bad == MS_E_TOO_LARGE)
         return ms_error_set(err, q->bad, "a value has a gigabyte or more");
     if (q->bad != MS_OK) return ms__pg_no_memory(err);
+    bool made = q->sql == q->text;
+    int sent;
     MS__PG_TRY(ms__pg_quiet(line, err));
-    MS__PG_TRY(ms__pg_prepare(line, q, name, err));
+    if (!made) MS__PG_TRY(ms__pg_prepare(line, q, name, err));
     line->sent = true;
-    if (!PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths, q->formats,
-                             1))
-        return ms__pg_lost(line, ms__pg_was_lost, err);
+    if (made)
+        sent = PQsendQueryParams(line->conn, q->sql, q->n, q->types, q->values,
+                                 q->lengths, q->formats, 1);
+    else
+        sent = PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths,
+                                   q->formats, 1);
+    if (!sent) return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, out, err);
 }
 
@@ -965,14 +976,20 @@ static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
 static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_only,
                                 uint32_t statement_ms, ms_error *err)
 {
-    const char *names[8], *values[8];
-    char seconds[24], set[64];
+    const char *names[16], *values[16];
+    char seconds[24], dead[24], set[160];
     int n = 0;
     int64_t deadline = line->deadline, left = deadline - ms__pg_now();
     snprintf(seconds, sizeof seconds, "%ld", left > 6000 ? (long)(left / 3000) : 2L);
     names[n] = "target_session_attrs", values[n++] = read_only ? "any" : "read-write";
     names[n] = "fallback_application_name", values[n++] = "msgstore";
     names[n] = "connect_timeout", values[n++] = seconds;
+    /* a connection whose other side does not answer any more ends after a third */
+    snprintf(dead, sizeof dead, "%ld", left > 6000 ? (long)(left / 3) : 2000L);
+    names[n] = "tcp_user_timeout", values[n++] = dead;
+    names[n] = "keepalives_idle", values[n++] = "4";
+    names[n] = "keepalives_interval", values[n++] = "2";
+    names[n] = "keepalives_count", values[n++] = "3";
     names[n] = "dbname", values[n++] = url;
     names[n] = "client_encoding", values[n++] = "UTF8";
     names[n] = NULL, values[n] = NULL;
@@ -996,8 +1013,12 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* Some engines lack these settings. Statements are planned once. A server that no
-     * longer hears from a client holds its locks until it gives up. */
+    /* Some engines lack these settings. Appends are planned once. A server that no longer
+     * hears from a client holds its locks until it gives up; so it does if the client's
+     * machine answers, and the client is stopped. */
+    snprintf(set, sizeof set, "set idle_in_transaction_session_timeout = %d",
+             MS__PG_IDLE_MS);
+    (void)ms__pg_simple(line, set, NULL);
     (void)ms__pg_simple(line, "set plan_cache_mode = force_generic_plan", NULL);
     (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
                         " 2; set tcp_keepalives_count = 3", NULL);
@@ -1007,6 +1028,9 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
 
 /* ==== [pg-call] the pool, and repetition =============================================
  * A call takes a line to the server of its bucket, runs a step, and gives the line back.
+ * On a connection that was there before, the first attempt has a third of the time: if
+ * the connection is dead, no other one of its age is used again, and the next attempt
+ * succeeds on a fresh one.
  * Where the line allows another attempt, the step runs again, on a fresh connection if
  * the old one is lost, after a pause that doubles up to a quarter of a second, until the
  * deadline. A step must be repeatable: queries are; appends are by their keys.
@@ -1120,10 +1144,23 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
                                                    "the time");
     line->deadline = deadline;
     line->lost = line->again = line->sent = false;
-    if (line->conn) return MS_OK;
+    line->used = line->conn && !line->stale;
+    if (line->used) return MS_OK;
+    ms__pg_line_drop(line);
     MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, s->desc.read_only,
                               s->desc.statement_ms, err));
     return ms__pg_clock(s, line, err);
+}
+
+/* Marks the connections to a server, after one of them has not answered. */
+static void ms__pg_distrust(ms__pg *s, size_t server)
+{
+    ms__pg_lock_take(&s->lock);
+    for (unsigned i = 0; i < s->desc.connections; i++) {
+        ms__pg_line *line = &s->servers[server].lines[i];
+        if (!line->busy && line->conn) line->stale = true;
+    }
+    ms__pg_lock_give(&s->lock);
 }
 
 static void ms__pg_give(ms__pg *s, ms__pg_line *line)
@@ -1164,7 +1201,10 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
     for (unsigned attempt = 0;; attempt++) {
         ms__pg_line *line;
         ms_result code = ms__pg_take(s, server, deadline, &line, err);
+        if (code == MS_OK && attempt == 0 && line->used)
+            line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
         if (code == MS_OK) code = step(s, line, ctx, err);
+        if (line && line->used && line->lost) ms__pg_distrust(s, server);
         bool again = code != MS_OK && line && line->again;
         ms__pg_give(s, line);
         bool late = ms__pg_now() >= deadline;
@@ -2203,8 +2243,8 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
     unsigned bucket = ms_pg_bucket(source);
     memset(position, 0, sizeof *position);
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
-    ms__pg_start(&q, "select message, changes, mark, file, left_out from msgstore_source where"
-                     " source = $1::bytea and bucket = $2::int");
+    ms__pg_start(&q, "select message, changes, mark, file, left_out from"
+                     " msgstore_source where source = $1::bytea and bucket = $2::int");
     ms__pg_bytea(&q, source);
     ms__pg_number(&q, MS__PG_INT4, bucket);
     MS__PG_TRY(ms__pg_ask(s, s->owner[bucket], &q, &r, err));
@@ -2238,7 +2278,8 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
                      " and changes = $8::bigint returning 1), new as (insert into"
                      " msgstore_source (source, bucket, message, changes, mark, file,"
                      " left_out) select $1::bytea, $2::int, $3::bigint, $4::bigint,"
-                     " $5::bigint, $6::bytea, $9::bigint where $7::bigint = 0 and $8::bigint = 0 and not exists"
+                     " $5::bigint, $6::bytea, $9::bigint where $7::bigint = 0"
+                     " and $8::bigint = 0 and not exists"
                      " (select 1 from old) on conflict do nothing returning 1)"
                      " select 1 from old union all select 1 from new");
     ms__pg_bytea(&q, source);

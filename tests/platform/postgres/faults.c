@@ -543,6 +543,12 @@ static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
     ms_close(store);
 }
 
+static void *append_to_silent(void *arg)
+{
+    assert_int_equal(append_x((ms_store *)arg, "silent"), MS_OK);
+    return NULL;
+}
+
 /* Opens the server of that URL, and appends; NULL: both succeed. */
 static void *open_and_append(void *url)
 {
@@ -553,6 +559,127 @@ static void *open_and_append(void *url)
     ms_result code = append_x(store, "migrated");
     ms_close(store);
     return code == MS_OK ? NULL : url;
+}
+
+/* Begins a transaction that has the lock of "job", and stops in it. */
+static ms_result freeze_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    char sql[100];
+    (void)s;
+    snprintf(sql, sizeof sql, "begin; select * from msgstore_bucket where bucket = %u"
+             " for update", ms_pg_bucket(MS_STR("job")));
+    ms_result code = ms__pg_simple(line, sql, err);
+    *(int *)ctx += 1;
+    if (*(int *)ctx == 1 && code == MS_OK) nap(9000);
+    return code == MS_OK ? ms__pg_simple(line, "rollback", err) : code;
+}
+
+static void *freeze(void *arg)
+{
+    int times = 0;
+    ms_error err;
+    ms_result code = ms__pg_call(ms__pg_of((ms_store *)arg), 0, freeze_step, &times, &err);
+    return (void *)(uintptr_t)(code == MS_OK ? times : 100);
+}
+
+/* A client that is stopped amid a transaction holds its locks for 5 s. Woken, it repeats
+ * what it did. */
+static void appends_go_on_when_a_client_is_frozen_amid_a_transaction(void **state)
+{
+    pthread_t thread;
+    void *times;
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *frozen = open_desc(&desc);
+    (void)state;
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    pthread_create(&thread, NULL, freeze, frozen);
+    nap(300);
+    int64_t start = ms__pg_now();
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 2000, 7500);
+    pthread_join(thread, &times);
+    assert_int_equal((uintptr_t)times, 2);
+    ms_close(frozen);
+}
+
+/* All connections of the pool become silent at once, as when a router forgets them. No
+ * call fails, and only the first one waits. */
+static void no_call_fails_when_connections_are_dropped_silently(void **state)
+{
+    proxy p;
+    char url[500];
+    void *none[CLIENTS];
+    (void)state;
+    proxy_open(&p, folder, "one");
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_pg_desc desc = desc_of(url);
+    desc.timeout_ms = 6000;
+    desc.no_notify = true;
+    ms_store *store = open_desc(&desc);
+    each_client(append_to_silent, store, none); /* some connections */
+    proxy_silence(&p);
+    for (int i = 0; i < 4; i++) {
+        int64_t start = ms__pg_now();
+        ms_result code = append_x(store, "silent");
+        if (code != MS_OK) fail_msg("append %d: %d", i, code);
+        assert_in_range((uint64_t)(ms__pg_now() - start), 0, i == 0 ? 5000 : 1500);
+    }
+    assert_int_equal(stat_of(one).messages, CLIENTS + 4);
+    ms_close(store);
+    proxy_close(&p);
+}
+
+/* Rows of the records that were read one after the other, or through primary keys, by
+ * sessions that have ended. */
+static long long rows_scanned(void)
+{
+    nap(300);
+    return ask_sql("one", "select (select coalesce(sum(idx_tup_read), 0) from"
+                          " pg_stat_user_indexes where indexrelname like"
+                          " 'msgstore_record%pkey') + (select coalesce(sum(seq_tup_read),"
+                          " 0) from pg_stat_user_tables where relname like"
+                          " 'msgstore_record%')");
+}
+
+/* Few locations with many messages each: changes, and the newest of an old conversation,
+ * are read by their indexes, not by the primary key. */
+static void queries_of_a_location_use_its_indexes(void **state)
+{
+    ms_query q;
+    ms_envelope *m = (ms_envelope *)calloc(5000, sizeof *m);
+    static const char *const places[] = {"old", "newer", "newest"};
+    ms_append_opts opts;
+    ms_error err;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    ask_sql("one", "create schema planned");
+    ms_pg_desc desc = desc_of(url_of("one", "options=-csearch_path=planned"));
+    desc.partitions = 1;
+    ms_store *store = open_desc(&desc);
+    for (int i = 0; i < 5000; i++) m[i] = ms_user_message(ms_text("some text"));
+    for (int i = 0; i < 24; i++) {
+        opts.location = ms_str_of(places[i / 8]);
+        must_ok(ms_append_batch(store, m, 5000, &opts, &err), &err, "batch");
+    }
+    free(m);
+    must_ok(ms_location_set(store, MS_STR("old"), MS_STR("{\"a\":1}"), &err), &err, "set");
+    ask_sql("one", "analyze planned.msgstore_record");
+    ms_close(store);
+    long long before = rows_scanned();
+    store = open_desc(&desc);
+    for (int i = 0; i < 8; i++) { /* also when the statement was used before */
+        memset(&q, 0, sizeof q);
+        q.location = MS_STR("old");
+        q.limit = 20;
+        assert_int_equal(count_of(store, &q), 20);
+        q.limit = 0;
+        q.raw = MS_RAW_LOCATIONS;
+        assert_int_equal(count_of(store, &q), 1);
+    }
+    ms_close(store);
+    assert_in_range((uint64_t)(rows_scanned() - before), 0, 1000);
+    ask_sql("one", "drop schema planned cascade");
 }
 
 /* Sends a lock of the counter of the location "job", and does not wait for its answer. */
@@ -1318,6 +1445,9 @@ int main(int argc, char **argv)
         ON_ONE(an_append_has_a_larger_number_when_its_client_has_seen_one),
         ON_ONE(names_are_data_when_they_look_like_sql),
         ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
+        ON_ONE(appends_go_on_when_a_client_is_frozen_amid_a_transaction),
+        ON_ONE(no_call_fails_when_connections_are_dropped_silently),
+        ON_ONE(queries_of_a_location_use_its_indexes),
         ON_ONE(another_message_is_refused_when_its_number_was_shipped),
         ON_ONE(a_position_moves_only_from_where_it_is),
         ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
