@@ -99,7 +99,8 @@ typedef struct ms_pg_desc {
                                  server ms_wait takes this long, too: it goes on when
                                  one is back */
     uint32_t statement_ms;    /* of one statement on the server; 0: timeout_ms */
-    bool no_notify;           /* appends send no notification: ms_wait asks every 50 ms */
+    bool no_notify;           /* appends send no notification: ms_wait of this handle asks
+                                 every 50 ms, that of others up to once a second */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
     bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -910,9 +911,9 @@ static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char na
     return MS_OK;
 }
 
-/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. Appends are
- * prepared, and planned once. Statements whose text is made for a query are planned for
- * its values: how often a location occurs decides which index is best. */
+/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. All statements
+ * are prepared, and planned once: planning the newest 20 of a location for its values
+ * takes three times as long as reading them. */
 static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult **out,
                              ms_error *err)
 {
@@ -921,18 +922,12 @@ static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult *
     if (q->bad == MS_E_TOO_LARGE)
         return ms_error_set(err, q->bad, "a value has a gigabyte or more");
     if (q->bad != MS_OK) return ms__pg_no_memory(err);
-    bool made = q->sql == q->text;
-    int sent;
     MS__PG_TRY(ms__pg_quiet(line, err));
-    if (!made) MS__PG_TRY(ms__pg_prepare(line, q, name, err));
+    MS__PG_TRY(ms__pg_prepare(line, q, name, err));
     line->sent = true;
-    if (made)
-        sent = PQsendQueryParams(line->conn, q->sql, q->n, q->types, q->values,
-                                 q->lengths, q->formats, 1);
-    else
-        sent = PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths,
-                                   q->formats, 1);
-    if (!sent) return ms__pg_lost(line, ms__pg_was_lost, err);
+    if (!PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths, q->formats,
+                             1))
+        return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, out, err);
 }
 
@@ -1013,7 +1008,7 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* Some engines lack these settings. Appends are planned once. A server that no longer
+    /* Some engines lack these settings. Statements are planned once. A server that no longer
      * hears from a client holds its locks until it gives up; so it does if the client's
      * machine answers, and the client is stopped. */
     snprintf(set, sizeof set, "set idle_in_transaction_session_timeout = %d",
@@ -3205,11 +3200,12 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 }
 
 /* ==== [pg-wait] ======================================================================
- * Waiting is asking for the totals: every 50 ms, and at once after a notification. A
- * waiter listens on a connection of its own. The notification is a statement after the
+ * Waiting is asking for the totals, at once after a notification. A waiter that listens
+ * asks 50 ms after one, and then ever more seldom, up to once a second; others, every 50
+ * ms. A waiter listens on a connection of its own. The notification is a statement after the
  * append's own, at most one every 10 ms for each handle, and its answer is not waited
  * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
- * the throughput with eight clients). A lost notification costs 50 ms. A new message may
+ * the throughput with eight clients). A lost notification costs 50 ms to a second. A new message may
  * have a smaller number than the newest, so a waiter compares the numbers of messages,
  * too.
  * ================================================================================== */
@@ -3262,22 +3258,24 @@ static bool ms__pg_listen(ms__pg *s, int64_t deadline)
     return false;
 }
 
-/* Sleeps for at most ms milliseconds, or until a notification comes. */
-static void ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
+/* Sleeps for at most ms milliseconds, or until a notification comes: then it returns
+ * true. */
+static bool ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
 {
     ms__pg_line *line = &s->listener;
     PGnotify *note;
     ms__pg_pollfd fd;
     if (!listens || line->lost) {
         ms__pg_nap(ms);
-        return;
+        return true;
     }
     fd.fd = PQsocket(line->conn);
     fd.events = POLLIN;
     fd.revents = 0;
-    if (ms__pg_poll(&fd, 1, (int)ms) <= 0) return;
+    if (ms__pg_poll(&fd, 1, (int)ms) <= 0) return false;
     if (!PQconsumeInput(line->conn)) line->lost = true;
     while ((note = PQnotifies(line->conn)) != NULL) PQfreemem(note);
+    return true;
 }
 
 static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
@@ -3285,7 +3283,7 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
 {
     ms__pg *s = ms__pg_of(store);
     ms_stat first, now;
-    int64_t end = ms__pg_now() + timeout_ms;
+    int64_t end = ms__pg_now() + timeout_ms, pause = 50;
     bool listens = false;
     ms_result code = ms__pg_stat(store, &first, err);
     now = first;
@@ -3297,7 +3295,8 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
             listens = ms__pg_listen(s, end);
             if (listens) left = 0; /* ask once more: there may be new messages */
         }
-        if (left > 0) ms__pg_doze(s, listens, left < 50 ? left : 50);
+        if (left > 0 && ms__pg_doze(s, listens, left < pause ? left : pause)) pause = 50;
+        else if (left > 0 && pause < 1000) pause *= 2;
         code = ms__pg_stat(store, &now, err);
     }
     if (listens) ms__pg_unlisten(s);

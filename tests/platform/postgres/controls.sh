@@ -169,6 +169,17 @@ control kept_numbers_have_a_limit 'a_kept_number*' $store \
     'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
 control migrations_are_under_the_lock 'tables_of_version_1*' $store \
     'if (code == MS_OK) code = ms__pg_migrate(line, err);' ''
+control frozen_client_is_ended 'appends_go_on_when_a_client_is_frozen*' $store \
+    'set idle_in_transaction_session_timeout = %d"' 'set work_mem = %d"'
+control first_attempt_has_a_third 'no_call_fails*' $store \
+    'line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;' ';'
+control connections_of_one_age_are_dropped 'no_call_fails*' $store \
+    'if (!line->busy && line->conn) line->stale = true;' ''
+control kinds_let_the_index_be_used 'queries_of_a_location*' $store \
+    'const char *before = " and kind in (";' 'const char *before = " and kind in (0, ";'
+control name_is_tried_first 'fleet a_name_is_tried_first' tools/store.c \
+    'if (name.len == 0 || !is_postgres' 'if (name.len != 0 || !is_postgres'
+control idle_waiter_pauses 'an_idle_waiter*' $store 'pause *= 2;' 'pause *= 1;'
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

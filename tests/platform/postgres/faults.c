@@ -682,6 +682,29 @@ static void queries_of_a_location_use_its_indexes(void **state)
     ask_sql("one", "drop schema planned cascade");
 }
 
+/* Statements that read the totals, by sessions that have ended. */
+static long long totals_read(void)
+{
+    nap(300);
+    return ask_sql("one", "select coalesce(sum(seq_scan), 0)::bigint from"
+                          " pg_stat_user_tables where relname = 'msgstore_bucket'");
+}
+
+static void an_idle_waiter_asks_seldom(void **state)
+{
+    ms_error err;
+    uint64_t last = 0;
+    (void)state;
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    long long before = totals_read();
+    ms_store *store = open_url(url_of("one", ""));
+    ms_stat stat = stat_of(store);
+    must_ok(ms_wait(store, stat.last_seq, 4000, &last, &err), &err, "wait");
+    assert_int_equal(last, stat.last_seq);
+    ms_close(store);
+    assert_in_range((uint64_t)(totals_read() - before), 1, 20);
+}
+
 /* Sends a lock of the counter of the location "job", and does not wait for its answer. */
 static PGconn *lock_job(void)
 {
@@ -1448,6 +1471,7 @@ int main(int argc, char **argv)
         ON_ONE(appends_go_on_when_a_client_is_frozen_amid_a_transaction),
         ON_ONE(no_call_fails_when_connections_are_dropped_silently),
         ON_ONE(queries_of_a_location_use_its_indexes),
+        ON_ONE(an_idle_waiter_asks_seldom),
         ON_ONE(another_message_is_refused_when_its_number_was_shipped),
         ON_ONE(a_position_moves_only_from_where_it_is),
         ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
