@@ -1008,9 +1008,9 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* Some engines lack these settings. Statements are planned once. A server that no longer
-     * hears from a client holds its locks until it gives up; so it does if the client's
-     * machine answers, and the client is stopped. */
+    /* Some engines lack these settings. Statements are planned once. A server that no
+     * longer hears from a client holds its locks until it gives up; so it does if the
+     * client's machine answers, and the client is stopped. */
     snprintf(set, sizeof set, "set idle_in_transaction_session_timeout = %d",
              MS__PG_IDLE_MS);
     (void)ms__pg_simple(line, set, NULL);
@@ -3202,12 +3202,12 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 /* ==== [pg-wait] ======================================================================
  * Waiting is asking for the totals, at once after a notification. A waiter that listens
  * asks 50 ms after one, and then ever more seldom, up to once a second; others, every 50
- * ms. A waiter listens on a connection of its own. The notification is a statement after the
- * append's own, at most one every 10 ms for each handle, and its answer is not waited
+ * ms. A waiter listens on a connection of its own. The notification is a statement after
+ * the append's own, at most one every 10 ms for each handle, and its answer is not waited
  * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
- * the throughput with eight clients). A lost notification costs 50 ms to a second. A new message may
- * have a smaller number than the newest, so a waiter compares the numbers of messages,
- * too.
+ * the throughput with eight clients). A lost notification costs 50 ms to a second. A new
+ * message may have a smaller number than the newest, so a waiter compares the numbers of
+ * messages, too.
  * ================================================================================== */
 
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line)

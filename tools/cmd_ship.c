@@ -89,7 +89,7 @@ static bool is_of_server(ms_result result)
     return false;
 }
 
-/* Stops this log, or, with an error of the server, all. Returns FINE in the first case. */
+/* Stops this log (and returns FINE), or, with an error of the server, all. */
 static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
 {
     char text[1200];
@@ -178,7 +178,8 @@ static int check_position(shipment *s)
     snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
     if (s->at.message == 0) return FINE;
     ms_result result = ms_store_stat(s->log.store, &stat, &err);
-    if (result == MS_OK && stat.last_seq < s->at.message && stat.given_seq < s->at.message) {
+    if (result == MS_OK && stat.last_seq < s->at.message &&
+        stat.given_seq < s->at.message) {
         result = ms_error_set(&err, MS_E_CONFLICT, "it was shipped, and the log ends "
                               "before it: this is an older copy of the log");
     }
@@ -255,13 +256,15 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
 static ms_result ship_singly(shipment *s, size_t *done, ms_error *err)
 {
     ms_result result = MS_OK;
-    for (*done = 0; *done < arrlenu(s->rows) && result == MS_OK; *done += result == MS_OK) {
+    *done = 0;
+    while (*done < arrlenu(s->rows) && result == MS_OK) {
         ms_cursor it;
         const ms_msg *msg;
         const ms_envelope *row = &s->rows[*done];
         result = read_message(s, row->seq, &it, &msg, err);
         if (result == MS_OK) result = ship_one(s, row, msg, err);
         ms_cursor_close(&it, NULL);
+        *done += result == MS_OK;
     }
     return result;
 }
@@ -275,7 +278,8 @@ static int ship_rows(shipment *s)
     if (n == 0) return FINE;
     ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);
     s->messages += n;
-    if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT || result == MS_E_TOO_LARGE) {
+    if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
+        result == MS_E_TOO_LARGE) {
         result = ship_singly(s, &done, &err);
     } else if (result != MS_OK) {
         done = 0;
@@ -393,7 +397,7 @@ static int ship_records(shipment *s, bool count)
     q.after_seq = s->at.message;
     s->waiting = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
-    if (result == MS_E_CONFLICT) return FINE; /* it was replaced: the next pass opens it */
+    if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
     if (result != MS_OK) return halt(s, "reading the log", result, &err);
     while (code == FINE && !s->halted && !stopped && (msg = ms_next(&it)) != NULL) {
         bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
@@ -592,7 +596,8 @@ static int fleet_metrics(fleet *f, bool last)
     };
     const char *path = f->job->options->metrics;
     char fresh[1100];
-    if (path == NULL || (!last && clock_seconds() - f->written < SHIP_LOOK_S)) return FINE;
+    if (path == NULL) return FINE;
+    if (!last && clock_seconds() - f->written < SHIP_LOOK_S) return FINE;
     snprintf(fresh, sizeof fresh, "%.1000s.new", path);
     output out = {fopen(fresh, "w"), 0};
     f->written = clock_seconds();

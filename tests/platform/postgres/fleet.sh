@@ -44,7 +44,7 @@ has()
     shift
     "$tool" export "${from:-$url}" --location "$where" --format framework 2>/dev/null |
         sed -n 's/.*"content":"\([^"]*\)".*/\1/p' >"$out/has"
-    printf '%s\n' "$@" | cmp -s - "$out/has"
+    { [ $# = 0 ] || printf '%s\n' "$@"; } | cmp -s - "$out/has"
 }
 must_have() { has "$@" || fail "$1 has: $(tr '\n' '|' <"$out/has"), wanted: $*"; }
 
@@ -268,9 +268,33 @@ a_name_is_tried_first()
     grep -q 'absent' "$out/log" || fail "$(cat "$out/log")"
 }
 
+# Where each log is, and counters for Prometheus.
+status_and_metrics_name_what_waits()
+{
+    put "$out/s0.msl" s0 first
+    ship "$out/s0.msl"
+    put "$out/s1.msl" s1 status s-key
+    put "$out/s2.msl" 'another s1' status s-key
+    "$tool" ship "$out/s1.msl" --to "$url" --status >"$out/log" 2>&1 || fail "$(cat "$out/log")"
+    grep -q 's1.msl: shipped up to message 0, 1 record to ship, 0 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    must_have status
+    ship "$out/s1.msl" "$out/s2.msl" --metrics "$out/metrics"
+    "$tool" ship "$out/s1.msl" "$out/s2.msl" --to "$url" --status >"$out/log" 2>&1
+    grep -q 's1.msl: shipped up to message 1, 0 records to ship, 0 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    grep -q 's2.msl: shipped up to message 1, 0 records to ship, 1 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    grep -q '^msgstore_ship_messages_total{log=".*/s1.msl"} 1$' "$out/metrics" &&
+        grep -q '^msgstore_ship_left_out{log=".*/s2.msl"} 1$' "$out/metrics" &&
+        grep -q '^# TYPE msgstore_ship_waiting gauge$' "$out/metrics" ||
+        fail "metrics: $(cat "$out/metrics")"
+}
+
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
-    a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first}; do
+    a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
+    status_and_metrics_name_what_waits}; do
     before=$failed failed=0
     $test
     [ $failed = 0 ] && echo "ok $test"
