@@ -136,7 +136,7 @@ control listed_number_is_seen 'an_append_has_a_larger*' $store \
 ' ''
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
-control sources_are_compared 'fleet a_change_reaches_only_its_own_source' $store \
+control sources_are_compared 'another_message*' $store \
     'if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);' ''
 control shipped_contents_are_compared 'another_message*' $store \
     '        return ms__pg_found_shipped(b, r, at, i, stored, err);
@@ -144,7 +144,7 @@ control shipped_contents_are_compared 'another_message*' $store \
     if (row'
 control erased_is_not_equal_elsewhere 'fleet a_change_reaches_only_its_own_source' $store \
     'if (!own || changed ?' 'if (changed ?'
-control position_is_compared 'fleet a_server_that_went_back_is_healed' $store \
+control position_is_compared 'a_position_moves*' $store \
     ' and message = $7::bigint"
                      " and changes = $8::bigint returning 1)' \
     ' and $7::bigint is not null"
@@ -172,7 +172,7 @@ control migrations_are_under_the_lock 'tables_of_version_1*' $store \
 control frozen_client_is_ended 'appends_go_on_when_a_client_is_frozen*' $store \
     'set idle_in_transaction_session_timeout = %d"' 'set work_mem = %d"'
 control first_attempt_has_a_third 'no_call_fails*' $store \
-    'line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;' ';'
+    'line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;' 'line->deadline = deadline;'
 control connections_of_one_age_are_dropped 'no_call_fails*' $store \
     'if (!line->busy && line->conn) line->stale = true;' ''
 control kinds_let_the_index_be_used 'queries_of_a_location*' $store \

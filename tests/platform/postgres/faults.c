@@ -1203,7 +1203,7 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     m.content = ms_text("the third");
     assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
     assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
-    /* "b" has a message with that key, too */
+    /* "b" has a message with that key, too: with other content, then with the same */
     must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
     m.seq = 0;
     must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
@@ -1215,8 +1215,18 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
                      MS_E_KEY_REUSED);
     assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
                      MS_E_KEY_REUSED);
+    ms_cursor_close(&it, NULL);
+    ms_close(from);
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
+    m.content = ms_text("another");
+    must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
+    must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
+    message = ms_next(&it);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), message, message, &err), MS_OK);
     assert_int_equal(stat_of(store).messages, 3);
-    assert_int_equal(stat_of(store).changes, 0);
+    assert_int_equal(stat_of(store).changes, 1);
     ms_cursor_close(&it, NULL);
     ms_close(from);
     ms_close(store);
