@@ -142,7 +142,7 @@ control shipped_contents_are_compared 'another_message*' $store \
     '        return ms__pg_found_shipped(b, r, at, i, stored, err);
     if (row' '        return MS_OK;
     if (row'
-control erased_is_not_equal_elsewhere 'fleet a_change_reaches_only_its_own_source' $store \
+control erased_is_not_equal_elsewhere 'another_message*' $store \
     'if (!own || changed ?' 'if (changed ?'
 control position_is_compared 'a_position_moves*' $store \
     ' and message = $7::bigint"
@@ -159,7 +159,7 @@ control lineage_is_the_source 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
     'ms_str_n((const char *)s->info.lineage, sizeof s->info.lineage);' \
     'ms_str_n((const char *)s->info.id, sizeof s->info.id);'
 control replaced_log_is_opened 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
-    's->info.replaced && access' '!s->path && access'
+    's->info.replaced && access' 's->info.poisoned && access'
 control new_logs_are_found 'fleet the_fleet_goes_on' tools/cmd_ship.c \
     'if (f->looked > 0 && clock' 'if (f->looked > 0 || clock'
 control made_keys_are_compared 'appends_are_stored_when_another*' $store \
@@ -168,13 +168,15 @@ control made_keys_are_compared 'appends_are_stored_when_another*' $store \
 control kept_numbers_have_a_limit 'a_kept_number*' $store \
     'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
 control migrations_are_under_the_lock 'tables_of_version_1*' $store \
-    'if (code == MS_OK) code = ms__pg_migrate(line, err);' ''
+    'if (code == MS_OK) code = ms__pg_migrate(line, err);' \
+    'if (code == MS_OK && !s->process) code = ms__pg_migrate(line, err);'
 control frozen_client_is_ended 'appends_go_on_when_a_client_is_frozen*' $store \
     'set idle_in_transaction_session_timeout = %d"' 'set work_mem = %d"'
 control first_attempt_has_a_third 'no_call_fails*' $store \
     'line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;' 'line->deadline = deadline;'
 control connections_of_one_age_are_dropped 'no_call_fails*' $store \
-    'if (!line->busy && line->conn) line->stale = true;' ''
+    'if (!line->busy && line->conn) line->stale = true;' \
+    'if (!line->busy && line->conn) line->stale = false;'
 control kinds_let_the_index_be_used 'queries_of_a_location*' $store \
     'const char *before = " and kind in (";' 'const char *before = " and kind in (0, ";'
 control name_is_tried_first 'fleet a_name_is_tried_first' tools/store.c \
