@@ -2120,6 +2120,8 @@ struct ms_log_event {
 
 typedef struct ms_log_info {
     unsigned char id[16];     /* of the file, random */
+    unsigned char lineage[16]; /* of the log: the id of its first file. ms_log_rewrite and
+                                 a copy of the file keep it, ms_copy does not */
     int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */
@@ -14844,7 +14846,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, are
+ *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
+ *                is the id of its first file. Zeros: the id of this file
+ *     72     4   check of bytes 56 to 71. Where it does not hold, the lineage is the id
+ *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
  *                live words, and all up to the last byte that is not zero is visible. The
  *                next writer mends what is damaged
@@ -15025,7 +15030,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SUPER_COPY   4096u /* where the fixed part stands again */
 #define MS__FIRST_RECORD 8192u
 #define MS__LOG_VERSION 3u
-#define MS__SUPER_FIXED  56u /* what never changes */
+#define MS__SUPER_FIXED  76u /* what never changes */
+#define MS__AT_LINEAGE   56u
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
 #define MS__AT_WRITER   1152u
@@ -15058,6 +15064,7 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
+    unsigned char lineage[16]; /* id of the first file, which rewrites keep */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -15066,10 +15073,26 @@ typedef struct ms__file_id {
 static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t created)
 {
     memcpy(f->id, id, 16);
+    memcpy(f->lineage, id, 16);
     f->created = created;
     f->crc = ms__crc32c(0, id, 16);
     f->hash_key[0] = ms__get64(id);
     f->hash_key[1] = ms__get64(id + 8);
+}
+
+/* Writes the lineage into a fixed part, unless it is the id. */
+static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
+{
+    if (memcmp(f->lineage, f->id, 16) == 0) return;
+    memcpy(h + MS__AT_LINEAGE, f->lineage, 16);
+    ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
+}
+
+static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
+{
+    const unsigned char *p = h + MS__AT_LINEAGE;
+    if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0) return;
+    if (ms__get32(p + 16) == ms__crc32c(0, p, 16)) memcpy(f->lineage, p, 16);
 }
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
@@ -15082,6 +15105,7 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put64(h + 40, (uint64_t)f->created);
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
+    ms__super_lineage_put(f, h);
     memcpy(h + MS__SUPER_COPY, h, MS__SUPER_FIXED);
     ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
@@ -15117,6 +15141,7 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
+    ms__super_lineage_get(f, h);
     return MS_OK;
 }
 
@@ -20990,6 +21015,9 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     if (holds && !none) {
         int failed = ms__super_foreign(log, copy.crc, h, &foreign);
         if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
+        if (!foreign && memcmp(copy.id, log->id.id, 16) == 0 &&
+            memcmp(log->id.lineage, log->id.id, 16) == 0)
+            memcpy(log->id.lineage, copy.lineage, 16); /* page 0 lacks it */
         if (!foreign) return MS_OK;
     }
     log->id = copy;
@@ -21014,6 +21042,7 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_read_all(log->os, log->file.handle, good, h, fixed, &got);
     }
     if (failed == 0 && !ms__super_names(log, h)) failed = EIO; /* changed meanwhile */
+    ms__super_lineage_put(&log->id, h);
     if (lost) {
         uint64_t most = log->append.lost_end; /* no LOST record notes it yet */
         ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
@@ -21026,6 +21055,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE);
     if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__SUPER_COPY, h, fixed);
+    if (failed == 0 && good == 0) /* the lineage may be that of the copy */
+        failed = ms__os_write_all(log->os, log->file.handle, MS__AT_LINEAGE,
+                                  h + MS__AT_LINEAGE, fixed - MS__AT_LINEAGE);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     (void)ms__log_resize(log, h, all, 0);
     if (failed != 0)
@@ -22759,6 +22791,7 @@ MS_API MS__RARE ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_erro
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
+    memcpy(out->lineage, log->id.lineage, 16);
     out->created_ns = log->id.created;
     out->end = log->end;
     out->durable_end = log->durable.end;
@@ -22919,6 +22952,24 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     return code;
 }
 
+/* Gives the copy the lineage of its source, in both places. */
+static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
+{
+    unsigned char h[MS__AT_LINEAGE + 20];
+    const unsigned char *at = h + MS__AT_LINEAGE;
+    ms__log *fresh = w->fresh;
+    memset(h, 0, sizeof h);
+    if (source->backend != &ms__log_backend) return MS_OK;
+    memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);
+    ms__super_lineage_put(&fresh->id, h);
+    int failed = ms__os_write_all(fresh->os, fresh->file.handle, MS__AT_LINEAGE, at, 20);
+    if (failed == 0)
+        failed = ms__os_write_all(fresh->os, fresh->file.handle,
+                                  MS__SUPER_COPY + MS__AT_LINEAGE, at, 20);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
+                                             fresh->file.path);
+}
+
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
                                                         ms_store *source, bool replace,
@@ -22945,6 +22996,7 @@ static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
         d.engine = MS_ENGINE_WRITE;
     MS__TRY(ms_log_open(&store, &d, err));
     w->fresh = ms__log_of(store);
+    MS__TRY(ms__rewrite_lineage(w, source, err));
     ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
     w->copying.live = w->own;
     w->copying.least = w->fresh->opts.segment_size / MS__CLOSE_SEGMENT;

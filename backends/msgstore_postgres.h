@@ -99,7 +99,8 @@ typedef struct ms_pg_desc {
                                  server ms_wait takes this long, too: it goes on when
                                  one is back */
     uint32_t statement_ms;    /* of one statement on the server; 0: timeout_ms */
-    bool no_notify;           /* appends send no notification: ms_wait asks every 50 ms */
+    bool no_notify;           /* appends send no notification: ms_wait of this handle asks
+                                 every 50 ms, that of others up to once a second */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
     bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -122,31 +123,48 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 MS_API unsigned ms_pg_bucket(ms_str location);
 
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
- * a name, such as the id of a log file. Each record has a key made of that name and its
- * position: the number of the newest message before or at it, and how many changes come
- * between. A record that was shipped before is left out, so a shipper that was killed
- * begins again anywhere at or before its last position. */
+ * a name, such as the lineage of a log. Each record has a key: the name and the number of
+ * a message in the source, or of a change also what it changes to. A record that was
+ * shipped before is left out, so a shipper that was killed begins again anywhere at or
+ * before its last position. What was shipped before is compared: a number of the source
+ * is not used again for another message. */
 
 typedef struct ms_pg_position {
     uint64_t message;         /* all messages up to this one */
     uint64_t changes;         /* and that many changes after it */
+    uint64_t mark;            /* of the caller, about that message; below 2^63 */
+    uint64_t left_out;        /* of the caller: records that the server does not have */
+    unsigned char file[16];   /* of the caller: the file that has the position; zeros in
+                                 what a client of tables of version 1 noted */
 } ms_pg_position;
 
 /* Reads the position that was noted last, or zeros. source: 1 to 64 bytes. */
 MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err);
 /* Appends messages as they are, with times, flags and keys. Each has its location, and
- * its number in the source as seq. On one server all are stored, or none. */
+ * its number in the source as seq. They are stored in transactions of at most 64 buckets:
+ * of a location all are stored, or none. MS_E_CONFLICT: the source has shipped another
+ * message with a number (or key) of these. MS_E_KEY_REUSED: a message of another source
+ * has the key of one of these. */
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
                             size_t n, ms_error *err);
-/* Makes a change that the source has at this position: an AMEND, NOTE, PART or
- * LOCATION, or (first: a message that a HIDE hides) a HIDE. message: the one that the
- * change is about, as it was appended, for its number and key; NULL for a LOCATION. */
+/* Makes a change of the source: an AMEND, NOTE, PART or LOCATION, or (first: a message
+ * that a HIDE hides) a HIDE. message: the one that the change is about, as it was
+ * appended, for its number and key; NULL for a LOCATION. A MESSAGE as the change is the
+ * message as it is now: it replaces what is shown. MS_E_CONFLICT, MS_E_HIDDEN: another
+ * client has changed the message. MS_E_KEY_REUSED: the message that has the key is not
+ * of this source. MS_E_NOT_FOUND: the message was not shipped. */
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
-                                   const ms_msg *message, ms_pg_position at,
-                                   ms_error *err);
-/* Notes a position. */
-MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position position,
+                                   const ms_msg *message, ms_error *err);
+/* Looks whether a message of the source is stored as it is. MS_E_NOT_FOUND: no;
+ * MS_E_CONFLICT, MS_E_KEY_REUSED as of ms_pg_ship. */
+MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
+                                 ms_error *err);
+/* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
+ * has others. Another shipper was here, or the server went back to an earlier state:
+ * ms_pg_ship_begin again. */
+MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
+                                const ms_pg_position *from, const ms_pg_position *to,
                                 ms_error *err);
 
 #ifdef __cplusplus
@@ -345,8 +363,10 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * until >= p). So a cursor reads the store as of its opening in any number of statements,
  * over any number of connections. `body` is the record as ms_encode writes it; the
  * other columns repeat what queries need. `key` is the caller's idempotency key after a
- * 'k', a key made for the append after a 't', or the source and position of a shipped
- * record after an 's'. msgstore_source has the position of each source.
+ * 'k', a key made for the append after a 't', or the source and number of a shipped
+ * record after an 's'. `source` is the source of a shipped record, also of one that has a
+ * key of its own: changes of the source reach no other rows. msgstore_source has the
+ * position of each source.
  *
  * msgstore_bucket has a row for each of 1,024 buckets, the counter. An append updates it,
  * which orders the appends of a bucket in the order of their commits. A tick is
@@ -371,7 +391,8 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * (PG2) A made key is written with the append and never used again.
  * ================================================================================== */
 
-#define MS__PG_VERSION 1
+#define MS__PG_VERSION   2
+#define MS__PG_KEPT_MOST ((uint64_t)1 << 52)
 
 #define MS__PG_SHOWN "kind in (1, 3) and until is null"
 
@@ -397,6 +418,21 @@ static const char *const ms__pg_create[] = {
     "create unique index if not exists msgstore_key on msgstore_record"
     " (location, key, bucket) where key is not null",
     "insert into msgstore_schema values (1) on conflict do nothing",
+};
+
+/* What leads from one version of the tables to the next. New tables are made as those of
+ * version 1, and go the same way. A statement must stand on its own for what a version
+ * before it may have left. */
+typedef struct ms__pg_migration {
+    int64_t version;          /* afterwards, if it is the last one of that version */
+    const char *sql;
+} ms__pg_migration;
+
+static const ms__pg_migration ms__pg_migrations[] = {
+    {2, "alter table msgstore_record add column source bytea"},
+    {2, "alter table msgstore_source add column mark bigint, add column file bytea,"
+        " add column left_out bigint"},
+    {2, "insert into msgstore_schema values (2)"},
 };
 
 static const char ms__pg_create_record[] =
@@ -437,10 +473,11 @@ static const char ms__pg_append_many[] =
     " hidden = b.hidden + $5::bigint from unnest($6::int[], $7::bigint[], $8::bigint[])"
     " as u (bucket, messages, bytes) where b.bucket = u.bucket returning b.last),"
     " r as (insert into msgstore_record (bucket, seq, place, time, upto, kind, type,"
-    " location, agent, turn, key, body) select u.bucket, coalesce(u.seq, u.place,"
+    " location, agent, turn, key, body, source) select u.bucket, coalesce(u.seq, u.place,"
     " (m.last - $2::bigint + u.i) * 1024 + u.bucket), coalesce(u.place,"
     " (m.last - $2::bigint + u.i) * 1024 + u.bucket), u.time, u.upto, u.kind, u.type,"
-    " u.location, u.agent, u.turn, u.key, u.body from (select max(last) as last from c)"
+    " u.location, u.agent, u.turn, u.key, u.body, $22::bytea"
+    " from (select max(last) as last from c)"
     " as m, unnest($9::bigint[], $10::int[], $11::bigint[], $12::bigint[],"
     " $13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[], $17::text[],"
     " $18::text[], $19::text[], $20::bytea[], $21::bytea[]) as u (i, bucket, seq, place,"
@@ -448,7 +485,9 @@ static const char ms__pg_append_many[] =
     " where m.last is not null) select max(last) from c";
 
 static const char ms__pg_known_keys[] =
-    "select k.i, r.seq, r.place, r.kind, r.body from unnest($1::int[], $2::bigint[],"
+    "select k.i, r.seq, r.place, r.kind, r.body, r.source, (select a.body from"
+    " msgstore_record a where a.bucket = r.bucket and a.seq = r.seq and a.kind = 3"
+    " order by a.place desc limit 1) from unnest($1::int[], $2::bigint[],"
     " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"
     " on r.bucket = k.bucket and r.location = k.location and r.key = k.key";
 
@@ -694,12 +733,15 @@ static ms_str ms__pg_str(const PGresult *r, int row, int column)
  * ================================================================================== */
 
 #define MS__PG_PREPARED 256
+#define MS__PG_IDLE_MS  5000 /* amid a transaction, until the server ends it */
 
 typedef struct ms__pg_line {
     PGconn *conn;             /* NULL: not connected */
     bool busy;                /* a call uses it */
     int64_t deadline;         /* of that call */
     bool lost, again;
+    bool stale;               /* another connection of its age is dead */
+    bool used;                /* it was connected before this call */
     bool sent;                /* the call has sent a statement */
     bool noisy;               /* results that no call waits for are to come */
     unsigned n_prepared;
@@ -710,6 +752,7 @@ static void ms__pg_line_drop(ms__pg_line *line)
 {
     if (line->conn) PQfinish(line->conn);
     line->conn = NULL;
+    line->stale = false;
     line->n_prepared = 0;
     line->noisy = false;
 }
@@ -770,6 +813,7 @@ static const ms__pg_state ms__pg_states[] = {
     {"25006", MS_E_UNREACHABLE, true}, /* read-only: a standby that may be promoted */
     {"25001", MS_E_UNREACHABLE, true}, {"25P01", MS_E_UNREACHABLE, true},
     {"25P02", MS_E_UNREACHABLE, true},
+    {"25P03", MS_E_UNREACHABLE, true}, /* idle amid a transaction for too long */
     {"26", MS_E_UNREACHABLE, true},    /* the prepared statement is gone: a pooler */
     {"0A000", MS_E_UNSUPPORTED, false},
     {"40", MS_E_BUSY, true},           /* serialization failure, deadlock */
@@ -847,13 +891,11 @@ static ms_result ms__pg_simple(ms__pg_line *line, const char *sql, ms_error *err
     return ms__pg_answer(line, NULL, err);
 }
 
-/* Prepares a statement once on each connection, under a name made of its text or, for a
- * constant, of its address. */
+/* Prepares a statement once on each connection, under a name made of its text. */
 static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char name[24],
                                 ms_error *err)
 {
-    uint64_t id = q->sql == q->text ? ms__pg_hash(ms_str_n(q->text, q->len))
-                                    : (uint64_t)(uintptr_t)q->sql;
+    uint64_t id = ms__pg_hash(ms_str_of(q->sql));
     snprintf(name, 24, "ms%08lx%08lx", (unsigned long)(id >> 32),
              (unsigned long)(id & 0xFFFFFFFF));
     for (unsigned i = 0; i < line->n_prepared; i++)
@@ -869,7 +911,9 @@ static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char na
     return MS_OK;
 }
 
-/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. */
+/* Runs a statement. *out (may be NULL) receives the rows, to be cleared. All statements
+ * are prepared, and planned once: planning the newest 20 of a location for its values
+ * takes three times as long as reading them. */
 static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult **out,
                              ms_error *err)
 {
@@ -927,14 +971,20 @@ static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
 static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_only,
                                 uint32_t statement_ms, ms_error *err)
 {
-    const char *names[8], *values[8];
-    char seconds[24], set[64];
+    const char *names[16], *values[16];
+    char seconds[24], dead[24], set[160];
     int n = 0;
     int64_t deadline = line->deadline, left = deadline - ms__pg_now();
     snprintf(seconds, sizeof seconds, "%ld", left > 6000 ? (long)(left / 3000) : 2L);
     names[n] = "target_session_attrs", values[n++] = read_only ? "any" : "read-write";
     names[n] = "fallback_application_name", values[n++] = "msgstore";
     names[n] = "connect_timeout", values[n++] = seconds;
+    /* a connection whose other side does not answer any more ends after a third */
+    snprintf(dead, sizeof dead, "%ld", left > 6000 ? (long)(left / 3) : 2000L);
+    names[n] = "tcp_user_timeout", values[n++] = dead;
+    names[n] = "keepalives_idle", values[n++] = "4";
+    names[n] = "keepalives_interval", values[n++] = "2";
+    names[n] = "keepalives_count", values[n++] = "3";
     names[n] = "dbname", values[n++] = url;
     names[n] = "client_encoding", values[n++] = "UTF8";
     names[n] = NULL, values[n] = NULL;
@@ -959,7 +1009,11 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
     snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
     /* Some engines lack these settings. Statements are planned once. A server that no
-     * longer hears from a client holds its locks until it gives up. */
+     * longer hears from a client holds its locks until it gives up; so it does if the
+     * client's machine answers, and the client is stopped. */
+    snprintf(set, sizeof set, "set idle_in_transaction_session_timeout = %d",
+             MS__PG_IDLE_MS);
+    (void)ms__pg_simple(line, set, NULL);
     (void)ms__pg_simple(line, "set plan_cache_mode = force_generic_plan", NULL);
     (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
                         " 2; set tcp_keepalives_count = 3", NULL);
@@ -969,6 +1023,9 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
 
 /* ==== [pg-call] the pool, and repetition =============================================
  * A call takes a line to the server of its bucket, runs a step, and gives the line back.
+ * On a connection that was there before, the first attempt has a third of the time: if
+ * the connection is dead, no other one of its age is used again, and the next attempt
+ * succeeds on a fresh one.
  * Where the line allows another attempt, the step runs again, on a fresh connection if
  * the old one is lost, after a pause that doubles up to a quarter of a second, until the
  * deadline. A step must be repeatable: queries are; appends are by their keys.
@@ -1082,10 +1139,23 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
                                                    "the time");
     line->deadline = deadline;
     line->lost = line->again = line->sent = false;
-    if (line->conn) return MS_OK;
+    line->used = line->conn && !line->stale;
+    if (line->used) return MS_OK;
+    ms__pg_line_drop(line);
     MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, s->desc.read_only,
                               s->desc.statement_ms, err));
     return ms__pg_clock(s, line, err);
+}
+
+/* Marks the connections to a server, after one of them has not answered. */
+static void ms__pg_distrust(ms__pg *s, size_t server)
+{
+    ms__pg_lock_take(&s->lock);
+    for (unsigned i = 0; i < s->desc.connections; i++) {
+        ms__pg_line *line = &s->servers[server].lines[i];
+        if (!line->busy && line->conn) line->stale = true;
+    }
+    ms__pg_lock_give(&s->lock);
 }
 
 static void ms__pg_give(ms__pg *s, ms__pg_line *line)
@@ -1126,7 +1196,10 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
     for (unsigned attempt = 0;; attempt++) {
         ms__pg_line *line;
         ms_result code = ms__pg_take(s, server, deadline, &line, err);
+        if (code == MS_OK && attempt == 0 && line->used)
+            line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
         if (code == MS_OK) code = step(s, line, ctx, err);
+        if (line && line->used && line->lost) ms__pg_distrust(s, server);
         bool again = code != MS_OK && line && line->again;
         ms__pg_give(s, line);
         bool late = ms__pg_now() >= deadline;
@@ -1176,7 +1249,7 @@ typedef struct ms__pg_row {
     uint64_t upto;            /* HIDE: the last number */
     const struct ms__pg_row *earlier; /* the one before it with its key; NULL: none */
     ms_str key;               /* as in the column; absent: none */
-    bool shipped;             /* the key is of a source */
+    uint64_t number;          /* of a shipped record: what it is about in the source */
     const ms_msg *msg;        /* encoded */
 } ms__pg_row;
 
@@ -1196,8 +1269,8 @@ typedef struct ms__pg_batch {
     bool spread;              /* several locations */
     bool stamps;              /* messages without a time get `now` */
     bool change_only;         /* shipping: a change, not messages */
-    ms_str source;            /* shipping: the keys begin with it */
-    ms_pg_position at;        /* of a change */
+    ms_str source;            /* shipping: made keys begin with it */
+    uint64_t about;           /* shipping a change: the message's number in the source */
     bool uncertain;           /* an earlier attempt was sent */
     bool unanswered;          /* an earlier attempt was sent, and its answer was lost */
     uint64_t hidden;          /* by a HIDE */
@@ -1295,8 +1368,29 @@ static ms_result ms__pg_row_fill(ms__pg_batch *b, size_t i, ms_str location,
     return MS_OK;
 }
 
-/* Makes keys for shipped rows without one: source, position, and for a HIDE the message
- * that it hides. */
+/* Hashes what a record is: its kind, type, time, and all fields but the location. */
+static uint64_t ms__pg_digest(const ms_msg *msg, uint64_t seed)
+{
+    ms_value v[MS_FIELD_COUNT];
+    unsigned char head[24];
+    int64_t time = 0;
+    memset(v, 0, sizeof v);
+    (void)ms_fields(msg, v);
+    (void)ms_time(msg, &time);
+    ms__pg_put(head, seed, 8);
+    ms__pg_put(head + 8, (uint64_t)time, 8);
+    ms__pg_put(head + 16, (uint64_t)ms_kind_of(msg) << 32 | (uint64_t)ms_type_of(msg), 8);
+    uint64_t h = ms__pg_hash(ms_str_n((const char *)head, sizeof head));
+    for (int f = 1; f < MS_FIELD_COUNT; f++)
+        if (f != MS_F_LOCATION && v[f].text.ptr)
+            h = (h + (uint64_t)f) * UINT64_C(0x9E3779B97F4A7C15) ^
+                ms__pg_hash(v[f].text);
+    return h;
+}
+
+/* Makes keys for shipped rows without one: of a message its number in the source; of a
+ * change the number of the message that it is about, and two digests. So a change is the
+ * same one wherever the source has it: a compaction moves changes. */
 static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -1304,13 +1398,13 @@ static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
         unsigned char key[96];
         size_t n = b->source.len;
         bool message = row->kind == MS_KIND_MESSAGE;
+        row->number = message ? row->m->seq : b->about;
         if (row->key.ptr) continue;
         memcpy(key, b->source.ptr, n);
-        ms__pg_put(key + n, message ? row->m->seq : b->at.message, 8);
-        ms__pg_put(key + n + 8, message ? 0 : b->at.changes + 1, 8);
-        ms__pg_put(key + n + 16, row->kind == MS_KIND_HIDE ? row->m->seq : 0, 8);
+        ms__pg_put(key + n, row->number, 8);
+        ms__pg_put(key + n + 8, message ? 0 : ms__pg_digest(row->msg, 1), 8);
+        ms__pg_put(key + n + 16, message ? 0 : ms__pg_digest(row->msg, 2), 8);
         row->key = ms__pg_copy(&b->arena, key, n + (message ? 8 : 24), 's');
-        row->shipped = true;
         if (!row->key.ptr) return ms__pg_no_memory(err);
     }
     b->keyed = true;
@@ -1330,13 +1424,29 @@ static ms_result ms__pg_tickets(ms__pg_batch *b, ms_error *err)
     for (size_t i = 0; i < b->n && (i == 0 || b->keyed); i++) {
         ms__pg_row *row = &b->rows[i];
         unsigned char key[24];
-        if (row->key.ptr) continue;
+        if (row->key.ptr && row->key.ptr[0] == 'k') continue;
         memcpy(key, b->ticket, 20);
         ms__pg_put(key + 20, i, 4);
         row->key = ms__pg_copy(&b->arena, key, i == 0 ? 20 : 24, 't');
         if (!row->key.ptr) return ms__pg_no_memory(err);
     }
     return MS_OK;
+}
+
+/* Makes another random part of this handle's keys, since another client has the same one:
+ * a copy of this process, or one whose entropy is no better. The moment, and where that
+ * is the same, the server's process parts them. */
+static void ms__pg_other_client(ms__pg *s, int server_process)
+{
+    uint64_t mixed = (uint64_t)ms__pg_system_time();
+    ms__pg_lock_take(&s->lock);
+    for (unsigned i = 0; i < sizeof s->client; i++) {
+        mixed = (mixed + (unsigned)server_process + s->client[i]) *
+                UINT64_C(0x9E3779B97F4A7C15);
+        mixed ^= mixed >> 29;
+        s->client[i] = (unsigned char)(mixed >> 56);
+    }
+    ms__pg_lock_give(&s->lock);
 }
 
 /* Returns whether type, role and all fields are equal; time and flags are not
@@ -1555,6 +1665,7 @@ static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line,
     ms__pg_number(&q, MS__PG_INT8, (int64_t)b->hidden);
     for (size_t i = 0; i < 3; i++) ms__pg_array_param(&q, &total[i]);
     for (size_t i = 0; i < MS__PG_COLUMNS; i++) ms__pg_array_param(&q, &a[i]);
+    ms__pg_bytea(&q, b->source);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     *last = ms__pg_int(r, 0, 0);
     PQclear(r);
@@ -1599,19 +1710,78 @@ static ms_result ms__pg_record(const PGresult *r, int row, int column, uint64_t 
     return ms_record_decode(bytes, body.len, seq, out, err);
 }
 
-/* Takes a stored row with the key of row i. A made key shows that the batch is stored:
- * rows without keys of their own follow the first one, a tick each. */
-static ms_result ms__pg_found(ms__pg_batch *b, const PGresult *r, int at, size_t i,
-                              ms__pg_locked *l, ms_error *err)
+/* Returns whether the two are the same record, but that one may be erased. */
+static bool ms__pg_same_erased(ms__pg_batch *b, const ms_msg *x, const ms_msg *y)
+{
+    if (ms__pg_same(x, y)) return true;
+    for (int i = 0; i < 2; i++) {
+        const ms_msg *whole = i ? x : y, *other = i ? y : x;
+        void *copy = ms_arena_alloc(&b->scratch, ms_size(whole));
+        if (!copy) return false;
+        memcpy(copy, whole, ms_size(whole));
+        ms_record_erase(copy);
+        if (ms__pg_same((const ms_msg *)copy, other)) return true;
+    }
+    return false;
+}
+
+/* Compares a shipped message with the stored one that has its key: as it was appended, or
+ * as it is shown, since a compacted log has only that. */
+static ms_result ms__pg_found_shipped(ms__pg_batch *b, const PGresult *r, int at,
+                                      size_t i, const ms_msg *stored, ms_error *err)
+{
+    const ms_msg *shown = NULL;
+    const ms__pg_row *row = &b->rows[i];
+    bool own = row->key.ptr[0] == 's' || ms_str_equal(ms__pg_str(r, at, 5), b->source);
+    bool changed = (row->m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) != 0;
+    bool open = (row->m->flags & MS_FLAG_UNFINISHED) != 0;
+    if (!PQgetisnull(r, at, 6))
+        MS__PG_TRY(ms__pg_record(r, at, 6, row->known, &b->scratch, &shown, err));
+    if (!own || changed ? ms__pg_same(changed && shown ? shown : stored, row->msg)
+                        : ms__pg_same_erased(b, stored, row->msg) ||
+                              (open && shown && ms__pg_same(shown, row->msg)))
+        return MS_OK;
+    if (!own) return ms__pg_reused(b, i, err);
+    return ms__pg_fail_at(b, err, MS_E_CONFLICT, i, "seq",
+                          "the source has shipped another message with this number");
+}
+
+/* Returns whether a stored record is the one that an attempt of this batch has sent: it
+ * has its kind, time, and content (of a HIDE that is only known when it is stored). */
+static bool ms__pg_is_mine(const ms__pg_row *row, const ms_msg *stored)
+{
+    int64_t time = 0;
+    bool timed = ms_time(stored, &time);
+    if (timed != row->has_time || (timed && time != row->time)) return false;
+    if ((unsigned)ms_kind_of(stored) != row->kind) return false;
+    if (row->kind == MS_KIND_HIDE)
+        return ms_str_equal(ms_get(stored, MS_F_LOCATION).text, row->location);
+    return ms__pg_same(stored, row->msg);
+}
+
+/* Takes a stored row with the key of row i. A made key shows that the batch is stored, if
+ * an attempt of it may have stored anything: rows without keys of their own follow the
+ * first one, a tick each. Else another client has the random part of this one: the batch
+ * gets other keys, and is tried again. */
+static ms_result ms__pg_found(ms__pg_batch *b, ms__pg_line *line, const PGresult *r,
+                              int at, size_t i, ms__pg_locked *l, ms_error *err)
 {
     ms__pg_row *row = &b->rows[i];
     const ms_msg *stored;
     uint64_t seq = (uint64_t)ms__pg_int(r, at, 1), place = (uint64_t)ms__pg_int(r, at, 2);
     MS__PG_TRY(ms__pg_record(r, at, 4, seq, &b->scratch, &stored, err));
     row->known = seq ? seq : place; /* facts of a location are about no message */
-    if (row->shipped) return MS_OK;
+    if (b->source.len && row->kind == MS_KIND_MESSAGE)
+        return ms__pg_found_shipped(b, r, at, i, stored, err);
+    if (row->key.ptr[0] == 's') return MS_OK;
     if (row->key.ptr[0] == 'k')
         return ms__pg_same(stored, row->msg) ? MS_OK : ms__pg_reused(b, i, err);
+    if (!b->unanswered || !ms__pg_is_mine(row, stored)) {
+        ms__pg_other_client(b->s, PQbackendPID(line->conn));
+        MS__PG_TRY(ms__pg_tickets(b, err));
+        line->again = true;
+        return ms_error_set(err, MS_E_CONFLICT, "another client makes the same keys");
+    }
     l->made = true;
     if (row->kind == MS_KIND_HIDE) {
         ms_str value;
@@ -1652,7 +1822,7 @@ static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     ms__pg_array_param(&q, &keys);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     for (int k = 0; k < PQntuples(r) && code == MS_OK; k++)
-        code = ms__pg_found(b, r, k, (size_t)ms__pg_int(r, k, 0), l, err);
+        code = ms__pg_found(b, line, r, k, (size_t)ms__pg_int(r, k, 0), l, err);
     PQclear(r);
     return code;
 }
@@ -1704,9 +1874,12 @@ static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     for (size_t i = 0; i < b->n; i++) {
         uint64_t seq = b->rows[i].m->seq;
         if (b->rows[i].known) continue;
-        if (seq <= last || seq >= (uint64_t)INT64_MAX)
+        if (seq <= last)
             return ms__pg_fail_at(b, err, MS_E_ARGUMENT, i, "seq",
                                   "the number does not follow the last one");
+        if (seq > MS__PG_KEPT_MOST) /* others would run out of numbers */
+            return ms__pg_fail_at(b, err, MS_E_ARGUMENT, i, "seq",
+                                  "the number is above 2^52");
         last = seq;
     }
     l->end = (int64_t)(last / MS_PG_BUCKETS);
@@ -2025,10 +2198,21 @@ static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned st
 
 /* ==== [pg-ship] ======================================================================
  * A shipped record has a key, so shipping it again stores nothing: the server refuses a
- * batch with a key that is there, and the next attempt looks for all keys first. That is
- * rare, since the position is noted after each batch. A message with a key of its own has
- * that one alone. A change is about a message whose number here is not its number in the
- * source: the key of the message leads to it.
+ * batch with a key that is there, and the next attempt looks for all keys first, and
+ * compares. That is rare, since the position is noted after each batch. A message with a
+ * key of its own has that one alone. A change is about a message whose number here is not
+ * its number in the source: the key of the message leads to it, if its row is of this
+ * source. (Tables of version 1 did not note that; then the content decides.)
+ *
+ * Positions move by compare and set. A server that went back to an earlier state (a
+ * replica that had not received everything took over, a backup was restored) has an
+ * earlier position, in the same state as its rows: the shipper reads it, and ships what
+ * is missing.
+ *
+ * (PS1) A row is compared wherever its key is found; what differs is never left out
+ *       without a code.
+ * (PS2) A change reaches only rows of its own source.
+ * (PS3) The position on a server is never ahead of its rows.
  * ================================================================================== */
 
 static bool ms__pg_is_store(const ms_store *store)
@@ -2045,52 +2229,74 @@ static ms_result ms__pg_ship_check(ms_store *store, ms_str source, ms_error *err
     return ms_error_set(err, MS_E_ARGUMENT, "the name of a source has 1 to 64 bytes");
 }
 
-/* Runs a statement about the position of a source. */
-static ms_result ms__pg_position(ms_store *store, ms_str source, const char *sql,
-                                 const ms_pg_position *noted, PGresult **out,
-                                 ms_error *err)
-{
-    ms__pg *s = ms__pg_of(store);
-    ms__pg_stmt q;
-    unsigned bucket = ms_pg_bucket(source);
-    MS__PG_TRY(ms__pg_ship_check(store, source, err));
-    MS__PG_TRY(ms__pg_check(s, noted != NULL, err));
-    ms__pg_start(&q, sql);
-    ms__pg_bytea(&q, source);
-    ms__pg_number(&q, MS__PG_INT4, bucket);
-    if (noted) ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(noted->message));
-    if (noted) ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(noted->changes));
-    return ms__pg_ask(s, s->owner[bucket], &q, out, err);
-}
-
 MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err)
 {
+    ms__pg *s = ms__pg_of(store);
+    ms__pg_stmt q;
     PGresult *r;
+    unsigned bucket = ms_pg_bucket(source);
     memset(position, 0, sizeof *position);
-    MS__PG_TRY(ms__pg_position(store, source, "select message, changes from"
-                               " msgstore_source where source = $1::bytea and"
-                               " bucket = $2::int", NULL, &r, err));
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg_start(&q, "select message, changes, mark, file, left_out from"
+                     " msgstore_source where source = $1::bytea and bucket = $2::int");
+    ms__pg_bytea(&q, source);
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[bucket], &q, &r, err));
     if (PQntuples(r) > 0) {
+        ms_str file = ms__pg_str(r, 0, 3);
         position->message = (uint64_t)ms__pg_int(r, 0, 0);
         position->changes = (uint64_t)ms__pg_int(r, 0, 1);
+        position->mark = (uint64_t)ms__pg_int(r, 0, 2);
+        position->left_out = (uint64_t)ms__pg_int(r, 0, 4);
+        if (file.len == sizeof position->file)
+            memcpy(position->file, file.ptr, file.len);
     }
     PQclear(r);
     return MS_OK;
 }
 
-MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source, ms_pg_position position,
+MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
+                                const ms_pg_position *from, const ms_pg_position *to,
                                 ms_error *err)
 {
-    return ms__pg_position(store, source, "insert into msgstore_source values ($1::bytea,"
-                           " $2::int, $3::bigint, $4::bigint) on conflict (source,"
-                           " bucket) do update set message = excluded.message,"
-                           " changes = excluded.changes", &position, NULL, err);
+    ms__pg *s = ms__pg_of(store);
+    ms__pg_stmt q;
+    PGresult *r;
+    unsigned bucket = ms_pg_bucket(source);
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    MS__PG_TRY(ms__pg_check(s, true, err));
+    ms__pg_start(&q, "with old as (update msgstore_source set message = $3::bigint,"
+                     " changes = $4::bigint, mark = $5::bigint, file = $6::bytea,"
+                     " left_out = $9::bigint where"
+                     " source = $1::bytea and bucket = $2::int and message = $7::bigint"
+                     " and changes = $8::bigint returning 1), new as (insert into"
+                     " msgstore_source (source, bucket, message, changes, mark, file,"
+                     " left_out) select $1::bytea, $2::int, $3::bigint, $4::bigint,"
+                     " $5::bigint, $6::bytea, $9::bigint where $7::bigint = 0"
+                     " and $8::bigint = 0 and not exists"
+                     " (select 1 from old) on conflict do nothing returning 1)"
+                     " select 1 from old union all select 1 from new");
+    ms__pg_bytea(&q, source);
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->message));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->changes));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->mark));
+    ms__pg_bytea(&q, ms_str_n((const char *)to->file, sizeof to->file));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(from->message));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(from->changes));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->left_out));
+    MS__PG_TRY(ms__pg_ask(s, s->owner[bucket], &q, &r, err));
+    bool moved = PQntuples(r) > 0;
+    PQclear(r);
+    if (moved) return MS_OK;
+    return ms_error_set(err, MS_E_CONFLICT, "the position on the server is another one");
 }
 
-/* Stores rows as a change does, so that all flags are kept. No time is set. */
+/* Stores rows as a change does, so that all flags are kept. No time is set. about: of a
+ * change the number in the source. */
 static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *rows,
-                                  size_t n, ms_pg_position at, ms_error *err)
+                                  size_t n, uint64_t about, ms_error *err)
 {
     ms__pg_batch b;
     ms_append_opts opts;
@@ -2103,44 +2309,68 @@ static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *row
     b.opts = &opts;
     b.records = rows;
     b.source = source;
-    b.at = at;
+    b.about = about;
     return ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
+}
+
+#define MS__PG_SHIP_BUCKETS 64 /* that a transaction locks, at most */
+
+/* Divides the buckets of messages into groups of MS__PG_SHIP_BUCKETS, each of one server.
+ * group[bucket]: 1 and up. Returns their number. */
+static unsigned ms__pg_ship_groups(const ms__pg *s, const ms_envelope *messages, size_t n,
+                                   uint16_t group[MS_PG_BUCKETS])
+{
+    unsigned groups = 0, in_group = 0;
+    size_t server = 0;
+    memset(group, 0, MS_PG_BUCKETS * sizeof *group);
+    for (size_t i = 0; i < n; i++) group[ms_pg_bucket(messages[i].location)] = 1;
+    for (unsigned k = 0; k < MS_PG_BUCKETS; k++) {
+        if (!group[k]) continue;
+        if (groups == 0 || in_group == MS__PG_SHIP_BUCKETS || s->owner[k] != server) {
+            groups++;
+            in_group = 0;
+            server = s->owner[k];
+        }
+        group[k] = (uint16_t)groups;
+        in_group++;
+    }
+    return groups;
 }
 
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
                             size_t n, ms_error *err)
 {
-    ms_pg_position none;
+    uint16_t group[MS_PG_BUCKETS];
     ms_result code = MS_OK;
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
     ms_arena arena = ms__pg_arena(s);
-    memset(&none, 0, sizeof none);
     ms_record *rows = (ms_record *)ms_arena_alloc(&arena, n * sizeof *rows);
     if (!rows) return ms__pg_no_memory(err);
-    for (size_t server = 0; server < s->n_servers && code == MS_OK; server++) {
+    unsigned groups = ms__pg_ship_groups(s, messages, n, group);
+    for (unsigned g = 1; g <= groups && code == MS_OK; g++) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++) {
-            if (s->owner[ms_pg_bucket(messages[i].location)] != server) continue;
+            if (group[ms_pg_bucket(messages[i].location)] != g) continue;
             rows[count].envelope = messages[i];
             rows[count].kind = MS_KIND_MESSAGE;
             rows[count].must_be_open = false;
             rows[count].keep_unset_time = true;
             count++;
         }
-        if (count > 0) code = ms__pg_ship_rows(s, source, rows, count, none, err);
+        code = ms__pg_ship_rows(s, source, rows, count, 0, err);
     }
     ms_arena_deinit(&arena);
     return code;
 }
 
-/* Finds the number here of a message of the source. */
+/* Finds the row that has the key of a message of the source: its number here, or an
+ * error. */
 static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *message,
-                                  uint64_t *seq, ms_error *err)
+                                  PGresult **out, ms_error *err)
 {
     ms__pg_stmt q;
-    PGresult *r;
-    unsigned char key[MS_KEY_MAX + 1];
+    unsigned char key[MS_KEY_MAX + 96];
     ms_str own = ms_get(message, MS_F_KEY).text;
     ms_str location = ms_get(message, MS_F_LOCATION).text;
     ms_str name = own.ptr ? own : source;
@@ -2148,20 +2378,65 @@ static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *messag
     memcpy(key + 1, name.ptr, name.len);
     if (!own.ptr) ms__pg_put(key + 1 + name.len, ms_seq(message), 8);
     ms__pg_start(&q, NULL);
-    ms__pg_say_param(&q, "select seq from msgstore_record where key = ", "bytea");
+    ms__pg_say(&q, "select 0::bigint, r.seq, r.place, r.kind, r.body, r.source,"
+                   " (select a.body from msgstore_record a where a.bucket = r.bucket and"
+                   " a.seq = r.seq and a.kind = 3 order by a.place desc limit 1)");
+    ms__pg_say_param(&q, " from msgstore_record r where key = ", "bytea");
     ms__pg_bytea(&q, ms_str_n((const char *)key, 1 + name.len + (own.ptr ? 0u : 8u)));
     ms__pg_say_bucket(&q, location);
-    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
-    bool found = PQntuples(r) > 0;
-    if (found) *seq = (uint64_t)ms__pg_int(r, 0, 0);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, out, err));
+    if (PQntuples(*out) > 0) return MS_OK;
+    PQclear(*out);
+    *out = NULL;
+    return ms_error_set(err, MS_E_NOT_FOUND, "the message was not shipped");
+}
+
+/* Compares a found row with the message. A row whose source is not known must have the
+ * same content, erased or not. */
+static ms_result ms__pg_ship_compare(ms__pg *s, ms_str source, const ms_msg *message,
+                                     const PGresult *r, bool content, ms_error *err)
+{
+    ms__pg_batch b;
+    ms__pg_row row;
+    const ms_msg *stored;
+    ms_envelope m = ms_envelope_of(message);
+    char made = 's';
+    memset(&b, 0, sizeof b);
+    memset(&row, 0, sizeof row);
+    b.s = s;
+    b.source = source;
+    b.rows = &row;
+    b.n = 1;
+    b.scratch = ms__pg_arena(s);
+    row.m = &m;
+    row.msg = message;
+    row.known = (uint64_t)ms__pg_int(r, 0, 1);
+    row.key = ms_str_n(m.key.ptr ? "k" : &made, 1);
+    bool own = !m.key.ptr || ms_str_equal(ms__pg_str(r, 0, 5), source);
+    ms_result code = MS_OK;
+    if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);
+    if (code == MS_OK && (content || !own)) {
+        code = ms__pg_record(r, 0, 4, row.known, &b.scratch, &stored, err);
+        if (code == MS_OK) code = ms__pg_found_shipped(&b, r, 0, 0, stored, err);
+    }
+    ms_arena_deinit(&b.scratch);
+    return code;
+}
+
+MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
+                                 ms_error *err)
+{
+    PGresult *r;
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
+    ms_result code = ms__pg_ship_compare(s, source, message, r, true, err);
     PQclear(r);
-    if (found) return MS_OK;
-    return ms_error_set(err, MS_E_NOT_FOUND, "the message of a change was not shipped");
+    return code;
 }
 
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
-                                   const ms_msg *message, ms_pg_position at,
-                                   ms_error *err)
+                                   const ms_msg *message, ms_error *err)
 {
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
@@ -2170,12 +2445,23 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg 
     memset(&record, 0, sizeof record);
     record.kind = ms_kind_of(change);
     *e = ms_envelope_of(change);
+    if (record.kind == MS_KIND_MESSAGE) { /* as a compacted log has it */
+        record.kind = MS_KIND_AMEND;
+        e->key = ms_str_n(NULL, 0);
+    }
+    uint64_t about = message ? ms_seq(message) : 0;
     e->seq = 0;
-    if (record.kind != MS_KIND_LOCATION)
-        MS__PG_TRY(ms__pg_ship_find(s, source, message, &e->seq, err));
+    if (record.kind != MS_KIND_LOCATION) {
+        PGresult *r;
+        MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
+        e->seq = (uint64_t)ms__pg_int(r, 0, 1);
+        ms_result code = ms__pg_ship_compare(s, source, message, r, false, err);
+        PQclear(r);
+        if (code != MS_OK) return code;
+    }
     if (record.kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
         return ms_redact(store, e->seq, err);
-    return ms__pg_ship_rows(s, source, &record, 1, at, err);
+    return ms__pg_ship_rows(s, source, &record, 1, about, err);
 }
 
 /* ==== [pg-cursor] ====================================================================
@@ -2275,10 +2561,14 @@ static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
 /* Adds the conditions of raw records. */
 static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
 {
-    static const char *const kinds[] = {", 1", ", 3", ", 4", ", 5", ", 6", ", 10"};
-    ms__pg_say(q, " and kind in (0");
-    for (unsigned i = 0; i < 6; i++)
-        if (of->raw >> i & 1) ms__pg_say(q, kinds[i]);
+    static const char *const kinds[] = {"1", "3", "4", "5", "6", "10"};
+    const char *before = " and kind in (";
+    for (unsigned i = 0; i < 6; i++) {
+        if (!(of->raw >> i & 1)) continue;
+        ms__pg_say(q, before);
+        ms__pg_say(q, kinds[i]);
+        before = ", ";
+    }
     ms__pg_say(q, ")");
     if (of->about_seq && !(of->raw & MS_RAW_HIDES)) {
         ms__pg_say_number(q, " and seq = ", ms__pg_signed(of->about_seq));
@@ -2910,13 +3200,14 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 }
 
 /* ==== [pg-wait] ======================================================================
- * Waiting is asking for the totals: every 50 ms, and at once after a notification. A
- * waiter listens on a connection of its own. The notification is a statement after the
- * append's own, at most one every 10 ms for each handle, and its answer is not waited
+ * Waiting is asking for the totals, at once after a notification. A waiter that listens
+ * asks 50 ms after one, and then ever more seldom, up to once a second; others, every 50
+ * ms. A waiter listens on a connection of its own. The notification is a statement after
+ * the append's own, at most one every 10 ms for each handle, and its answer is not waited
  * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
- * the throughput with eight clients). A lost notification costs 50 ms. A new message may
- * have a smaller number than the newest, so a waiter compares the numbers of messages,
- * too.
+ * the throughput with eight clients). A lost notification costs 50 ms to a second. A new
+ * message may have a smaller number than the newest, so a waiter compares the numbers of
+ * messages, too.
  * ================================================================================== */
 
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
@@ -2967,22 +3258,24 @@ static bool ms__pg_listen(ms__pg *s, int64_t deadline)
     return false;
 }
 
-/* Sleeps for at most ms milliseconds, or until a notification comes. */
-static void ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
+/* Sleeps for at most ms milliseconds, or until a notification comes: then it returns
+ * true. */
+static bool ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
 {
     ms__pg_line *line = &s->listener;
     PGnotify *note;
     ms__pg_pollfd fd;
     if (!listens || line->lost) {
         ms__pg_nap(ms);
-        return;
+        return true;
     }
     fd.fd = PQsocket(line->conn);
     fd.events = POLLIN;
     fd.revents = 0;
-    if (ms__pg_poll(&fd, 1, (int)ms) <= 0) return;
+    if (ms__pg_poll(&fd, 1, (int)ms) <= 0) return false;
     if (!PQconsumeInput(line->conn)) line->lost = true;
     while ((note = PQnotifies(line->conn)) != NULL) PQfreemem(note);
+    return true;
 }
 
 static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
@@ -2990,7 +3283,7 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
 {
     ms__pg *s = ms__pg_of(store);
     ms_stat first, now;
-    int64_t end = ms__pg_now() + timeout_ms;
+    int64_t end = ms__pg_now() + timeout_ms, pause = 50;
     bool listens = false;
     ms_result code = ms__pg_stat(store, &first, err);
     now = first;
@@ -3002,7 +3295,8 @@ static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeo
             listens = ms__pg_listen(s, end);
             if (listens) left = 0; /* ask once more: there may be new messages */
         }
-        if (left > 0) ms__pg_doze(s, listens, left < 50 ? left : 50);
+        if (left > 0 && ms__pg_doze(s, listens, left < pause ? left : pause)) pause = 50;
+        else if (left > 0 && pause < 1000) pause *= 2;
         code = ms__pg_stat(store, &now, err);
     }
     if (listens) ms__pg_unlisten(s);
@@ -3042,16 +3336,29 @@ static const ms_backend ms__pg_backend = {
     ms__pg_close,  NULL,           ms__pg_leave_out, ms__pg_change,
     ms__pg_erase,  NULL,           ms__pg_wait};
 
-static ms_result ms__pg_version_check(ms__pg_line *line, ms_error *err)
+/* Reads the version of the tables. MS_E_NOT_FOUND: there are none. */
+static ms_result ms__pg_version(ms__pg_line *line, int64_t *version, ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
+    *version = 0;
     ms__pg_start(&q, "select max(version) from msgstore_schema");
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
-    int64_t version = ms__pg_int(r, 0, 0);
+    *version = ms__pg_int(r, 0, 0);
     PQclear(r);
+    return MS_OK;
+}
+
+static ms_result ms__pg_version_check(int64_t version, ms_error *err)
+{
+    char text[160];
     if (version == MS__PG_VERSION) return MS_OK;
-    return ms_error_set(err, MS_E_FOREIGN, "the tables are of another version");
+    snprintf(text, sizeof text, "the tables have version %lld, this program needs %d%s",
+             (long long)version, MS__PG_VERSION,
+             version > MS__PG_VERSION
+                 ? ": use the msgstore that made them, or a newer one"
+                 : ": a client that may create tables brings them to it");
+    return ms_error_set(err, MS_E_FOREIGN, text);
 }
 
 static ms_result ms__pg_create_tables(ms__pg *s, ms__pg_line *line, ms_error *err)
@@ -3076,16 +3383,33 @@ static ms_result ms__pg_create_tables(ms__pg *s, ms__pg_line *line, ms_error *er
     return MS_OK;
 }
 
-/* Creates the tables, all or none. Clients that do so at the same time take turns. */
+/* Brings tables of an earlier version to this one. */
+static ms_result ms__pg_migrate(ms__pg_line *line, ms_error *err)
+{
+    int64_t version;
+    MS__PG_TRY(ms__pg_version(line, &version, err));
+    for (size_t i = 0; i < sizeof ms__pg_migrations / sizeof ms__pg_migrations[0]; i++)
+        if (ms__pg_migrations[i].version > version)
+            MS__PG_TRY(ms__pg_simple(line, ms__pg_migrations[i].sql, err));
+    return MS_OK;
+}
+
+/* Creates or migrates the tables, all or none. Clients that do so at the same time take
+ * turns. */
 static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
                                     ms_error *err)
 {
+    int64_t version;
     (void)ctx;
-    ms_result code = ms__pg_version_check(line, err);
-    if (code != MS_E_NOT_FOUND || s->desc.no_create || s->desc.read_only) return code;
+    ms_result code = ms__pg_version(line, &version, err);
+    bool create = !s->desc.no_create && !s->desc.read_only;
+    if (code == MS_OK && (version >= MS__PG_VERSION || version < 1 || !create))
+        return ms__pg_version_check(version, err);
+    if ((code != MS_OK && code != MS_E_NOT_FOUND) || !create) return code;
     MS__PG_TRY(ms__pg_simple(line, "begin", err));
     code = ms__pg_simple(line, "select pg_advisory_xact_lock(6217836124188)", err);
-    if (code == MS_OK) code = ms__pg_create_tables(s, line, err);
+    if (code == MS_OK && version == 0) code = ms__pg_create_tables(s, line, err);
+    if (code == MS_OK) code = ms__pg_migrate(line, err);
     if (code == MS_OK) return ms__pg_simple(line, "commit", err);
     bool again = line->again;
     if (!line->lost) (void)ms__pg_simple(line, "rollback", NULL);

@@ -190,7 +190,8 @@ void tally_free(tally *t);
     X(WITH_LOCATION, "with-location", NULL)                                             \
     /* known by their values: they have no bit */                                       \
     X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
-    X(PROMPT, "prompt", "FILE")                                                         \
+    X(METRICS, "metrics", "FILE")                                                       \
+    X(PROMPT, "prompt", "FILE") X(STATUS, "status", NULL)                               \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
     X(USER, "user", "U")
 
@@ -247,6 +248,8 @@ typedef struct options {
     uint64_t after;
     sync_word sync;
     bool full;
+    bool status;              /* of ship */
+    const char *metrics;      /* of ship: a file */
     bool install, uninstall;  /* a timer of sync */
     uint32_t wait_ms;         /* for another writer */
     uint64_t max_input;       /* bytes; 0: the default */

@@ -1,17 +1,31 @@
-/* msgstore ship: copies logs into PostgreSQL, each record once. */
+/* msgstore ship: copies logs into PostgreSQL, each record once.
+ *
+ * A log is a source, named by its lineage, which a compaction keeps. Its position on the
+ * server moves by compare and set. A log that cannot be shipped (its numbers were used
+ * before, a message is too large, it cannot be read) stops alone: it is named, the others
+ * go on, and the exit code is that of the first one. Errors of the server end the run. */
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "files.h"
+#include "json.h"
 #include "postgres.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef WITH_POSTGRES
 #include "../backends/msgstore_postgres.h"
 
-enum { SHIP_MESSAGES = 1000, SHIP_BYTES = 4 << 20, SHIP_MS = 200 };
+enum {
+    SHIP_MESSAGES = 1000, SHIP_BYTES = 4 << 20, SHIP_MS = 200,
+    SHIP_LOOK_S = 2,          /* between two looks for new logs */
+    SHIP_CHECK_S = 5,         /* between two readings of a position that rests */
+    SHIP_RETRY_S = 30         /* until a log that stopped is tried again */
+};
 
 static volatile sig_atomic_t stopped;
 
@@ -21,7 +35,7 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-/* The number of a message whose key the server has with other content. */
+/* The number of a message that was left out, since its key is another one's. */
 typedef struct clash {
     uint64_t key;
     bool value;
@@ -29,48 +43,228 @@ typedef struct clash {
 
 /* A log that is being shipped. */
 typedef struct shipment {
-    const char *path;
+    char *path;
+    options options;          /* of the job: they name this log alone */
     job log;
     ms_store *to;
-    ms_log_info info;         /* its id names the source */
+    bool open, named;         /* named: as an argument, not found in a folder */
+    ms_log_info info;         /* its lineage names the source */
+    bool durable;             /* all of it is, when the pass began */
+    bool compacted;           /* what is compared may be changed messages */
     ms_pg_position at;        /* all records up to here are shipped, */
     ms_pg_position noted;     /* and up to here the server has the position */
     ms_envelope *rows;        /* the next rows: an stb_ds array */
     size_t bytes;             /* of the rows */
-    clash *clashes;           /* messages that were left out: an stb_ds map */
+    clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
+    uint64_t waiting;         /* records that are not durable yet, or not shipped */
+    int code;                 /* of the first thing that went wrong */
+    const char *state;        /* in a word, for --status and --metrics */
+    bool halted;              /* it stops, and is tried again after a while */
+    double checked, retried;
 } shipment;
+
+/* All of them. */
+typedef struct fleet {
+    job *job;
+    shipment **ships;         /* an stb_ds array */
+    double looked, written;
+    int code;
+} fleet;
 
 static ms_str source_of(const shipment *s)
 {
-    return ms_str_n((const char *)s->info.id, sizeof s->info.id);
+    return ms_str_n((const char *)s->info.lineage, sizeof s->info.lineage);
+}
+
+/* Returns whether an error is of the server, and would meet all logs. */
+static bool is_of_server(ms_result result)
+{
+    static const ms_result results[] = {
+        MS_E_UNREACHABLE, MS_E_BUSY, MS_E_FULL, MS_E_READ_ONLY, MS_E_FOREIGN,
+        MS_E_NO_MEMORY, MS_E_IO, MS_E_FORKED};
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+        if (results[i] == result) return true;
+    }
+    return false;
+}
+
+/* Stops this log (and returns FINE), or, with an error of the server, all. */
+static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
+{
+    char text[1200];
+    if (is_of_server(result)) return complain_of(what, result, err);
+    snprintf(text, sizeof text, "%.900s: %.200s", s->path, what);
+    int code = s->code;
+    bool again = s->halted || (code != FINE && s->retried > 0);
+    if (!again) code = complain_of(text, result, err);
+    if (s->code == FINE) s->code = code;
+    s->halted = true;
+    s->retried = clock_seconds();
+    s->state = result == MS_E_CONFLICT ? "clash" : "failed";
+    return FINE;
+}
+
+/* Names a record that is left out. */
+static void leave_out(shipment *s, const char *what, uint64_t seq, const char *why)
+{
+    complain("%s: %s %" PRIu64 " is left out: %s", s->path, what, seq, why);
+    s->left_out++;
+    s->at.left_out++;
+    if (s->code == FINE) s->code = CONFLICT;
+}
+
+/* Returns a number for the content of a message. */
+static uint64_t mark_of(const ms_msg *msg)
+{
+    ms_value v[MS_FIELD_COUNT];
+    uint64_t h = (uint64_t)ms_type_of(msg) + 1;
+    memset(v, 0, sizeof v);
+    (void)ms_fields(msg, v);
+    for (int f = 1; f < MS_FIELD_COUNT; f++) {
+        if (v[f].text.ptr != NULL) h = h * 31 + hash_text(v[f].text) + (uint64_t)f;
+    }
+    h &= INT64_MAX;
+    return h != 0 ? h : 1;
 }
 
 static int note_position(shipment *s)
 {
     ms_error err;
-    if (memcmp(&s->at, &s->noted, sizeof s->at) == 0) return FINE;
-    ms_result result = ms_pg_ship_end(s->to, source_of(s), s->at, &err);
-    if (result != MS_OK) return complain_of("noting the position", result, &err);
-    s->noted = s->at;
+    bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
+                 s->at.left_out != s->noted.left_out;
+    if (!moved) return FINE;
+    memcpy(s->at.file, s->info.id, sizeof s->at.file);
+    ms_result result = ms_pg_ship_end(s->to, source_of(s), &s->noted, &s->at, &err);
+    if (result == MS_OK) s->noted = s->at;
+    s->checked = result == MS_E_CONFLICT ? 0 : clock_seconds();
+    return result == MS_OK || result == MS_E_CONFLICT
+               ? FINE : complain_of("noting the position", result, &err);
+}
+
+
+/* ---- Where to go on ---------------------------------------------------------------- */
+
+/* Reads one message of the log as it was appended. *found false: it has none. */
+static ms_result read_message(shipment *s, uint64_t seq, ms_cursor *it,
+                              const ms_msg **msg, ms_error *err)
+{
+    ms_query q = {0};
+    *msg = NULL;
+    q.raw = MS_RAW_MESSAGES;
+    q.after_seq = seq - 1;
+    q.before_seq = seq + 1;
+    ms_result result = ms_query_open(s->log.store, &q, it, err);
+    if (result == MS_OK) *msg = ms_next(it);
+    return result;
+}
+
+static bool is_redacted(shipment *s, uint64_t seq)
+{
+    const ms_msg *shown;
+    return get_shown(s->log.store, seq, NULL, &shown, NULL) == MS_OK &&
+           (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
+}
+
+/* Checks that the message at the position is the one that was shipped. If not, the log is
+ * an older copy that was written to, and its numbers stand for other messages here. */
+static int check_position(shipment *s)
+{
+    ms_cursor it;
+    ms_error err;
+    ms_stat stat;
+    const ms_msg *msg;
+    char what[80];
+    snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
+    if (s->at.message == 0) return FINE;
+    ms_result result = ms_store_stat(s->log.store, &stat, &err);
+    if (result == MS_OK && stat.last_seq < s->at.message &&
+        stat.given_seq < s->at.message) {
+        result = ms_error_set(&err, MS_E_CONFLICT, "it was shipped, and the log ends "
+                              "before it: this is an older copy of the log");
+    }
+    if (result != MS_OK) return halt(s, what, result, &err);
+    result = read_message(s, s->at.message, &it, &msg, &err);
+    if (result != MS_OK) return halt(s, what, result, &err);
+    if (msg != NULL && (s->at.mark == 0 || s->at.mark != mark_of(msg)) &&
+        !is_redacted(s, s->at.message)) {
+        result = ms_pg_ship_look(s->to, source_of(s), msg, &err);
+    }
+    ms_cursor_close(&it, NULL);
+    if (result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED) result = MS_E_CONFLICT;
+    if (result == MS_E_CONFLICT) {
+        result = ms_error_set(&err, result, "the server has another message with this "
+                              "number: the log was restored from an older copy, or is a "
+                              "copy that was written to; nothing of it is shipped");
+    }
+    return result == MS_OK ? FINE : halt(s, what, result, &err);
+}
+
+/* Reads the position from the server, if it has not been for a while, and goes on there
+ * if it is another one. The first time: begins there. */
+static int find_position(shipment *s, double every)
+{
+    ms_error err;
+    ms_pg_position now;
+    static const unsigned char none[16];
+    if (s->checked > 0 && clock_seconds() - s->checked < every) return FINE;
+    ms_result result = ms_pg_ship_begin(s->to, source_of(s), &now, &err);
+    if (result != MS_OK) return halt(s, "reading the position", result, &err);
+    bool same = s->checked > 0 && now.message == s->noted.message &&
+                now.changes == s->noted.changes;
+    s->checked = clock_seconds();
+    s->noted = now;
+    if (same) return FINE;
+    s->at = now;
+    arrsetlen(s->rows, 0);
+    s->bytes = 0;
+    if (memcmp(now.file, none, sizeof none) != 0
+            ? memcmp(now.file, s->info.id, sizeof now.file) == 0
+            : memcmp(s->info.lineage, s->info.id, sizeof now.file) == 0) {
+        s->compacted = memcmp(s->info.lineage, s->info.id, sizeof now.file) != 0;
+        return check_position(s);
+    }
+    s->compacted = true; /* its changes were applied: all of it is compared */
+    s->at.message = s->at.changes = 0;
     return FINE;
 }
 
-/* Ships messages. If the server has the key of one with other content, they are shipped
- * singly, and that one is left out. */
-static ms_result ship_some(shipment *s, const ms_envelope *rows, size_t n, ms_error *err)
+
+/* ---- Records ----------------------------------------------------------------------- */
+
+/* Ships one message. Returns what stops the log. */
+static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg,
+                          ms_error *err)
 {
-    ms_result result = ms_pg_ship(s->to, source_of(s), rows, n, err);
-    if (result != MS_E_KEY_REUSED) return result;
-    if (n == 1) {
-        hmput(s->clashes, rows->seq, true);
-        s->left_out++;
+    uint32_t changed = MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED;
+    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, err);
+    if (result == MS_E_KEY_REUSED) {
+        hmput(s->clashes, row->seq, true);
+        leave_out(s, "message", row->seq, "another source has used its key for another "
+                                          "message");
         s->messages--;
         return MS_OK;
     }
-    result = MS_OK;
-    for (size_t i = 0; i < n && result == MS_OK; i++) {
-        result = ship_some(s, &rows[i], 1, err);
+    if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {
+        result = ms_pg_ship_change(s->to, source_of(s), msg, msg, err);
+        s->changes += result == MS_OK;
+    }
+    return result;
+}
+
+/* Ships rows singly, up to the first one that stops the log. *done: rows before it. */
+static ms_result ship_singly(shipment *s, size_t *done, ms_error *err)
+{
+    ms_result result = MS_OK;
+    *done = 0;
+    while (*done < arrlenu(s->rows) && result == MS_OK) {
+        ms_cursor it;
+        const ms_msg *msg;
+        const ms_envelope *row = &s->rows[*done];
+        result = read_message(s, row->seq, &it, &msg, err);
+        if (result == MS_OK) result = ship_one(s, row, msg, err);
+        ms_cursor_close(&it, NULL);
+        *done += result == MS_OK;
     }
     return result;
 }
@@ -79,16 +273,35 @@ static ms_result ship_some(shipment *s, const ms_envelope *rows, size_t n, ms_er
 static int ship_rows(shipment *s)
 {
     ms_error err;
-    size_t n = arrlenu(s->rows);
+    char what[80];
+    size_t n = arrlenu(s->rows), done = n;
     if (n == 0) return FINE;
-    ms_result result = ship_some(s, s->rows, n, &err);
-    if (result != MS_OK) return complain_of("shipping", result, &err);
-    s->at.message = s->rows[n - 1].seq;
-    s->at.changes = 0;
+    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);
     s->messages += n;
+    if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
+        result == MS_E_TOO_LARGE) {
+        result = ship_singly(s, &done, &err);
+    } else if (result != MS_OK) {
+        done = 0;
+    }
+    s->messages -= n - done;
+    snprintf(what, sizeof what, "message %" PRIu64, s->rows[done < n ? done : 0].seq);
+    if (done > 0) {
+        ms_cursor it;
+        const ms_msg *msg;
+        s->at.message = s->rows[done - 1].seq;
+        s->at.changes = 0;
+        s->at.mark = 0;
+        if (read_message(s, s->at.message, &it, &msg, NULL) == MS_OK && msg != NULL) {
+            s->at.mark = mark_of(msg);
+        }
+        ms_cursor_close(&it, NULL);
+    }
     s->bytes = 0;
     arrsetlen(s->rows, 0);
-    return note_position(s);
+    int code = result == MS_OK || !is_of_server(result) ? note_position(s) : FINE;
+    if (result != MS_OK && code == FINE) code = halt(s, what, result, &err);
+    return code;
 }
 
 static int ship_message(shipment *s, const ms_msg *msg)
@@ -99,21 +312,17 @@ static int ship_message(shipment *s, const ms_msg *msg)
     return full ? ship_rows(s) : FINE;
 }
 
-/* Returns whether the key of a message is one of another message on the server, which a
- * change must not reach. An earlier run may have left the message out: shipping it again
- * stores nothing, and fails for the same reason. Changes of a message that is erased are
- * shipped without this test: no content is left to compare. */
-static bool ship_clashes(shipment *s, const ms_msg *change, const ms_msg *msg)
+/* Returns why the change of a message is left out; NULL: the result is another one. */
+static const char *why_not(ms_result result)
 {
-    const ms_msg *shown;
-    ms_envelope row = ms_envelope_of(msg);
-    if (hmgeti(s->clashes, row.seq) >= 0) return true;
-    if (row.key.ptr == NULL || (ms_flags(change) & MS_FLAG_REDACTED) != 0 ||
-        (get_shown(s->log.store, row.seq, NULL, &shown, NULL) == MS_OK &&
-         (ms_flags(shown) & MS_FLAG_REDACTED) != 0)) {
-        return false;
+    switch (result) {
+    case MS_E_HIDDEN: return "the message is hidden on the server";
+    case MS_E_NOT_FOUND: return "the message was not shipped";
+    case MS_E_CLOSED: return "the message is not an open stream on the server";
+    case MS_E_CONFLICT: return "the message was changed on the server";
+    case MS_E_KEY_REUSED: return "the message that has its key is not of this log";
+    default: return NULL;
     }
-    return ms_pg_ship(s->to, source_of(s), &row, 1, NULL) == MS_E_KEY_REUSED;
 }
 
 /* Visits the messages of a location from first to last, as they were appended. */
@@ -130,16 +339,15 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     q.before_seq = last + 1;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        result = ship_clashes(s, change, msg)
-                     ? MS_E_CONFLICT
-                     : ms_pg_ship_change(s->to, source_of(s), change, msg, s->at, &err);
-        if (result == MS_E_HIDDEN || result == MS_E_NOT_FOUND || result == MS_E_CLOSED ||
-            result == MS_E_CONFLICT) { /* another client has changed it on the server */
-            s->left_out++;
-            result = MS_OK;
-        }
+        result = hmgeti(s->clashes, ms_seq(msg)) >= 0
+                     ? MS_E_KEY_REUSED
+                     : ms_pg_ship_change(s->to, source_of(s), change, msg, &err);
+        const char *why = why_not(result);
+        if (why == NULL) continue;
+        leave_out(s, "a change of message", ms_seq(msg), why);
+        result = MS_OK;
     }
-    if (result != MS_OK) code = complain_of("shipping a change", result, &err);
+    if (result != MS_OK) code = halt(s, "shipping a change", result, &err);
     ms_cursor_close(&it, NULL);
     return code;
 }
@@ -150,112 +358,303 @@ static int ship_change(shipment *s, const ms_msg *change)
     ms_str value;
     uint64_t first = ms_seq(change), last = first;
     int code = ship_rows(s);
-    if (code != FINE) return code;
+    if (code != FINE || s->halted) return code;
     if (ms_kind_of(change) == MS_KIND_HIDE &&
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
     }
     if (ms_kind_of(change) == MS_KIND_LOCATION) {
-        ms_result result = ms_pg_ship_change(s->to, source_of(s), change, NULL, s->at,
-                                             &err);
-        if (result != MS_OK) return complain_of("shipping facts", result, &err);
+        ms_result result = ms_pg_ship_change(s->to, source_of(s), change, NULL, &err);
+        if (result != MS_OK) code = halt(s, "shipping facts", result, &err);
     } else {
         code = ship_about(s, change, first, last);
     }
-    if (code != FINE) return code;
+    if (code != FINE || s->halted) return code;
     s->changes++;
     s->at.changes++;
     return s->at.changes % 100 == 0 ? note_position(s) : FINE;
 }
 
-/* Ships the records after the position. */
-static int ship_pass(shipment *s)
+/* Returns whether a record may still be lost by a power loss. Of the changes after the
+ * last durable message it is not known. seen: the message before the record. */
+static bool may_be_lost(const shipment *s, const ms_msg *msg, uint64_t seen)
+{
+    if (s->durable) return false;
+    if (ms_kind_of(msg) == MS_KIND_MESSAGE) return ms_seq(msg) > s->info.durable_seq;
+    return seen >= s->info.durable_seq;
+}
+
+/* Ships the records after the position, or (count) counts them. */
+static int ship_records(shipment *s, bool count)
 {
     ms_cursor it;
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
-    uint64_t skip = s->at.changes;
+    uint64_t skip = s->at.changes, seen = s->at.message;
     int code = FINE;
     q.raw = MS_RAW_ALL;
     q.after_seq = s->at.message;
+    s->waiting = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
-    if (result != MS_OK) return complain_of("reading the log", result, &err);
-    while (code == FINE && !stopped && (msg = ms_next(&it)) != NULL) {
-        if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
-            skip = 0;
-            code = ship_message(s, msg);
-        } else if (skip > 0) {
+    if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
+    if (result != MS_OK) return halt(s, "reading the log", result, &err);
+    while (code == FINE && !s->halted && !stopped && (msg = ms_next(&it)) != NULL) {
+        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
+        if (message) skip = 0;
+        if (!message && skip > 0) {
             skip--;
+        } else if (count || s->waiting > 0 || may_be_lost(s, msg, seen)) {
+            s->waiting++;
         } else {
-            code = ship_change(s, msg);
+            code = message ? ship_message(s, msg) : ship_change(s, msg);
         }
+        if (message) seen = ms_seq(msg);
+        if (s->checked == 0) break; /* the position on the server moved */
     }
-    if (code == FINE) code = ship_rows(s);
+    if (code == FINE && !s->halted && s->checked > 0) code = ship_rows(s);
     result = ms_cursor_close(&it, &err);
-    if (code == FINE && result != MS_OK) {
-        code = complain_of("reading the log", result, &err);
+    if (code == FINE && result != MS_OK && !s->halted) {
+        code = halt(s, "reading the log", result, &err);
+        s->halted = false; /* it has shipped all others */
     }
-    return code == FINE ? note_position(s) : code;
+    return code == FINE && s->checked > 0 ? note_position(s) : code;
 }
 
-static int ship_begin(shipment *s, const options *o, const char *path, ms_store *to)
+
+/* ---- A log ------------------------------------------------------------------------- */
+
+static shipment *ship_new(fleet *f, const char *path, bool named)
+{
+    shipment *s = calloc(1, sizeof *s);
+    if (s == NULL) return NULL;
+    s->path = copy_chars(path, strlen(path));
+    s->options = *f->job->options;
+    s->options.files = &s->path;
+    s->options.n_files = 1;
+    s->log.options = &s->options;
+    s->to = f->job->store;
+    s->named = named;
+    s->state = "waits";
+    arrput(f->ships, s);
+    return s;
+}
+
+static void ship_close(shipment *s)
+{
+    if (!s->open) return;
+    int code = close_job(&s->log);
+    if (s->code == FINE) s->code = code;
+    memset(&s->log, 0, sizeof s->log);
+    s->log.options = &s->options;
+    s->open = false;
+    s->checked = 0;
+    arrsetlen(s->rows, 0);
+    s->bytes = 0;
+}
+
+/* Opens a log. Two files of one lineage would be one source. */
+static int ship_open(fleet *f, shipment *s)
 {
     ms_error err;
     ms_log_desc desc = {0};
-    s->path = path;
-    s->to = to;
-    s->log.options = o;
+    if (s->open) return FINE;
     desc.mode = MS_LOG_READ;
-    int code = open_log(&s->log, path, &desc);
-    if (code != FINE) return code;
-    ms_result result = ms_log_stat(s->log.store, &s->info, &err);
-    if (result == MS_OK) result = ms_pg_ship_begin(to, source_of(s), &s->at, &err);
-    s->noted = s->at;
-    return result == MS_OK ? FINE : complain_of(path, result, &err);
+    desc.path = s->path;
+    ms_result result = ms_log_open(&s->log.store, &desc, &err);
+    if (result == MS_OK) result = ms_log_stat(s->log.store, &s->info, &err);
+    s->open = s->log.store != NULL;
+    s->log.log = s->open;
+    for (size_t i = 0; i < arrlenu(f->ships) && result == MS_OK; i++) {
+        const shipment *other = f->ships[i];
+        if (other == s || !other->open ||
+            memcmp(other->info.lineage, s->info.lineage, sizeof s->info.lineage) != 0) {
+            continue;
+        }
+        char text[256];
+        snprintf(text, sizeof text, "it is a copy of %.150s, or that of it: ship one of "
+                 "the two", other->path);
+        result = ms_error_set(&err, MS_E_CONFLICT, text);
+    }
+    if (result == MS_OK) return FINE;
+    /* an error of the file, whatever its code */
+    if (is_of_server(result) && result != MS_E_NO_MEMORY) {
+        result = result == MS_E_FOREIGN ? MS_E_DAMAGED : MS_E_ARGUMENT;
+    }
+    int code = halt(s, "opening", result, &err);
+    ship_close(s);
+    return code;
 }
 
-static int ship_report(shipment *s, output *out)
+/* Ships what there is of a log. */
+static int ship_pass(fleet *f, shipment *s, bool count)
+{
+    ms_error err;
+    double every = SHIP_CHECK_S + 0.02 * (double)arrlenu(f->ships);
+    if (s->halted && clock_seconds() - s->retried < SHIP_RETRY_S) return FINE;
+    s->halted = false;
+    int code = ship_open(f, s);
+    if (code != FINE || !s->open) return code;
+    ms_result result = ms_log_stat(s->log.store, &s->info, &err);
+    if (result == MS_OK && s->info.replaced && access(s->path, F_OK) == 0) {
+        ship_close(s); /* by a compaction, which has what was not shipped */
+        code = ship_open(f, s);
+        if (code != FINE || !s->open) return code;
+    } else if (result != MS_OK) {
+        code = halt(s, "reading the log", result, &err);
+    }
+    s->durable = s->info.durable_end >= s->info.end;
+    if (code == FINE && !s->halted) code = find_position(s, every);
+    if (code == FINE && !s->halted) code = ship_records(s, count);
+    if (code == FINE && !s->halted) s->state = s->waiting > 0 ? "waits" : "shipped";
+    return code;
+}
+
+static void ship_report(shipment *s, output *out)
 {
     emit_format(out, "%s: %" PRIu64 " message%s, %" PRIu64 " change%s shipped", s->path,
                 s->messages, plural(s->messages), s->changes, plural(s->changes));
     if (s->left_out > 0) {
         emit_format(out, ", %" PRIu64 " do not fit what is there", s->left_out);
     }
-    emit_text(out, "\n");
-    arrfree(s->rows);
-    hmfree(s->clashes);
-    return close_job(&s->log);
+    if (s->waiting > 0) {
+        emit_format(out, ", %" PRIu64 " record%s not durable yet: left for later",
+                    s->waiting, plural(s->waiting));
+    }
+    emit_text(out, s->halted ? ", stopped\n" : "\n");
 }
 
-/* Returns the logs that the arguments name, directly or by a folder, in an stb_ds
- * array. */
-static char **ship_paths(const options *o)
+
+/* ---- All logs ---------------------------------------------------------------------- */
+
+/* Adds a log, unless it is known. */
+static int fleet_add(fleet *f, const char *path, bool named)
 {
-    char **logs = NULL;
-    for (size_t i = 0; i < o->n_files; i++) {
+    for (size_t i = 0; i < arrlenu(f->ships); i++) {
+        if (strcmp(f->ships[i]->path, path) == 0) return FINE;
+    }
+    return ship_new(f, path, named) != NULL ? FINE : no_memory();
+}
+
+/* Looks for the logs that the arguments name, directly or by a folder. */
+static int fleet_look(fleet *f)
+{
+    const options *o = f->job->options;
+    int code = FINE;
+    if (f->looked > 0 && clock_seconds() - f->looked < SHIP_LOOK_S) return FINE;
+    for (size_t i = 0; i < o->n_files && code == FINE; i++) {
         char **paths = is_folder(o->files[i]) ? paths_of(o->files[i], NULL) : NULL;
-        if (paths == NULL) arrput(logs, copy_chars(o->files[i], strlen(o->files[i])));
-        for (size_t k = 0; k < arrlenu(paths); k++) {
-            if (is_log(paths[k])) arrput(logs, copy_chars(paths[k], strlen(paths[k])));
+        if (paths == NULL && !is_folder(o->files[i])) {
+            code = fleet_add(f, o->files[i], true);
+        }
+        for (size_t k = 0; k < arrlenu(paths) && code == FINE; k++) {
+            size_t len = strlen(paths[k]);
+            bool half = len > 11 && strcmp(paths[k] + len - 11, ".compacting") == 0;
+            if (!half && is_log(paths[k])) code = fleet_add(f, paths[k], false);
         }
         paths_free(paths);
     }
-    return logs;
+    f->looked = clock_seconds();
+    return code;
 }
 
-static int ship_all(job *j, shipment *s, size_t n)
+static void put_label(output *out, const char *name, const shipment *s)
 {
-    const options *o = j->options;
+    emit_format(out, "msgstore_ship_%s{log=\"", name);
+    for (const char *p = s->path; *p != '\0'; p++) {
+        if (*p == '\\' || *p == '"') emit_text(out, "\\");
+        if (*p == '\n') emit_text(out, "\\n");
+        else emit(out, p, 1);
+    }
+    emit_text(out, "\"} ");
+}
+
+static uint64_t metric_of(const shipment *s, int which)
+{
+    switch (which) {
+    case 0: return s->messages;
+    case 1: return s->changes;
+    case 2: return s->at.left_out;
+    case 3: return s->waiting;
+    case 4: return s->halted;
+    default: return s->at.message;
+    }
+}
+
+/* Writes the file of --metrics, complete or not at all. */
+static int fleet_metrics(fleet *f, bool last)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } rows[] = {
+        {"messages_total", "counter", "messages shipped by this process"},
+        {"changes_total", "counter", "changes shipped by this process"},
+        {"left_out", "gauge", "records that do not fit what the server has"},
+        {"waiting", "gauge", "records that are not durable, or not shipped"},
+        {"stopped", "gauge", "1: the log is not shipped, stderr has why"},
+        {"position", "gauge", "number of the last message shipped"},
+    };
+    const char *path = f->job->options->metrics;
+    char fresh[1100];
+    if (path == NULL) return FINE;
+    if (!last && clock_seconds() - f->written < SHIP_LOOK_S) return FINE;
+    snprintf(fresh, sizeof fresh, "%.1000s.new", path);
+    output out = {fopen(fresh, "w"), 0};
+    f->written = clock_seconds();
+    if (out.file == NULL) {
+        complain("%s: %s", fresh, strerror(errno));
+        return FAILED;
+    }
+    for (int m = 0; m < (int)(sizeof rows / sizeof rows[0]); m++) {
+        emit_format(&out, "# HELP msgstore_ship_%s %s\n# TYPE msgstore_ship_%s %s\n",
+                    rows[m].name, rows[m].help, rows[m].name, rows[m].type);
+        for (size_t i = 0; i < arrlenu(f->ships); i++) {
+            put_label(&out, rows[m].name, f->ships[i]);
+            emit_format(&out, "%" PRIu64 "\n", metric_of(f->ships[i], m));
+        }
+    }
+    emit_format(&out, "# HELP msgstore_ship_time_seconds when all logs were looked at\n"
+                "# TYPE msgstore_ship_time_seconds gauge\nmsgstore_ship_time_seconds "
+                "%lld\n", (long long)time(NULL));
+    bool failed = fclose(out.file) != 0 || out.error != 0 || rename(fresh, path) != 0;
+    if (failed) complain("%s: %s", path, strerror(errno));
+    return failed ? FAILED : FINE;
+}
+
+/* Prints what --status does: where each log is. */
+static int fleet_status(fleet *f, output *out)
+{
+    int code = FINE;
+    for (size_t i = 0; i < arrlenu(f->ships) && code == FINE && !stopped; i++) {
+        shipment *s = f->ships[i];
+        code = ship_pass(f, s, true);
+        if (code != FINE) break;
+        emit_format(out, "%s: shipped up to message %" PRIu64 ", %" PRIu64 " record%s to "
+                    "ship", s->path, s->at.message, s->waiting, plural(s->waiting));
+        if (!s->durable) emit_text(out, ", the last ones not durable yet");
+        emit_format(out, ", %" PRIu64 " left out%s\n", s->at.left_out,
+                    s->halted ? ", stopped" : "");
+    }
+    return code;
+}
+
+static int fleet_ship(fleet *f)
+{
+    const options *o = f->job->options;
     int code = FINE;
     for (bool again = true; again && code == FINE && !stopped;) {
-        for (size_t i = 0; i < n && code == FINE; i++) code = ship_pass(&s[i]);
-        again = GIVEN(o, FOLLOW);
-        if (again && n == 1 && code == FINE) {
-            ms_wait(s->log.store, s->at.message, SHIP_MS, NULL, NULL);
-        } else if (again) {
-            usleep(SHIP_MS * 1000);
+        code = fleet_look(f);
+        for (size_t i = 0; i < arrlenu(f->ships) && code == FINE && !stopped; i++) {
+            code = ship_pass(f, f->ships[i], false);
         }
+        again = GIVEN(o, FOLLOW);
+        for (size_t i = 0; i < arrlenu(f->ships) && !again; i++) {
+            const shipment *s = f->ships[i];
+            again = s->open && !s->halted && s->checked == 0; /* the position moved */
+        }
+        int metrics = fleet_metrics(f, !again);
+        if (code == FINE) code = metrics;
+        if (again && GIVEN(o, FOLLOW) && code == FINE) usleep(SHIP_MS * 1000);
     }
     return code;
 }
@@ -264,6 +663,7 @@ static int run_ship(job *j)
 {
     output out = {stdout, 0};
     const options *o = j->options;
+    fleet f = {0};
     struct sigaction act;
     memset(&act, 0, sizeof act);
     act.sa_handler = stop;
@@ -273,21 +673,21 @@ static int run_ship(job *j)
         complain("--to names a server: postgresql://...");
         return USAGE;
     }
-    char **logs = ship_paths(o);
-    size_t n = arrlenu(logs), begun = 0;
-    shipment *s = calloc(n + 1, sizeof *s);
-    int code = s != NULL ? open_postgres(j, o->url, true) : no_memory();
-    while (code == FINE && begun < n) {
-        code = ship_begin(&s[begun], o, logs[begun], j->store);
-        begun++;
+    f.job = j;
+    int code = open_postgres(j, o->url, !o->status);
+    if (code == FINE && o->status) code = fleet_look(&f);
+    if (code == FINE) code = o->status ? fleet_status(&f, &out) : fleet_ship(&f);
+    for (size_t i = 0; i < arrlenu(f.ships); i++) {
+        shipment *s = f.ships[i];
+        if (!o->status) ship_report(s, &out);
+        ship_close(s);
+        if (code == FINE) code = s->code;
+        arrfree(s->rows);
+        hmfree(s->clashes);
+        free(s->path);
+        free(s);
     }
-    if (code == FINE) code = ship_all(j, s, n);
-    for (size_t i = 0; i < begun; i++) {
-        int closed = ship_report(&s[i], &out);
-        if (code == FINE) code = closed;
-    }
-    free(s);
-    paths_free(logs);
+    arrfree(f.ships);
     return output_end(&out, code);
 }
 
@@ -302,7 +702,9 @@ static int run_ship(job *j)
 
 static const option_row ship_rows_of_help[] = {
     {OPT_TO, "the server: postgresql://USER@HOST/DATABASE"},
-    {OPT_FOLLOW, "go on with what comes, until interrupted"},
+    {OPT_FOLLOW, "go on with what comes, also with new logs, until interrupted"},
+    {OPT_METRICS, "write counters for Prometheus, every two seconds"},
+    {OPT_STATUS, "ship nothing: where each log is, and what waits"},
     {OPT_END, NULL},
 };
 
@@ -316,7 +718,9 @@ const command ship_command = {
     "usage: msgstore ship [OPTION...] LOG... --to URL\n"
     "Copies the messages of logs, or of all logs in a folder, into a store on\n"
     "PostgreSQL, with what has been changed: in order, and each record once, however\n"
-    "often it is interrupted and begun again. A log is known by its id; what compact\n"
-    "writes is another log.\n",
+    "often it is interrupted and begun again. Only what is durable in the log is\n"
+    "shipped. A compacted log goes on where it was. A log whose numbers stand for other\n"
+    "messages on the server (an older copy that was written to) stops, and is named, as\n"
+    "is each record that does not fit; the others go on. Exit code 5 then.\n",
     false,
 };

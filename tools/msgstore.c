@@ -252,6 +252,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_SYNC: return set_sync(o, text) ? NULL : "none, each or end";
     case OPT_OUTPUT: return set_name(&o->output, text) ? NULL : "a file";
     case OPT_FULL: o->full = true; return NULL;
+    case OPT_METRICS: return set_name(&o->metrics, text) ? NULL : "a file";
+    case OPT_STATUS: o->status = true; return NULL;
     case OPT_INSTALL: o->install = true; return NULL;
     case OPT_UNINSTALL: o->uninstall = true; return NULL;
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;

@@ -11,13 +11,13 @@
 #include <string.h>
 
 #define FUNCTIONS(X)                                                                    \
-    X(clear) X(cmdTuples) X(connectPoll) X(connectStartParams) X(connectdbParams)       \
-    X(connectionNeedsPassword) X(conninfoFree) X(conninfoParse) X(consumeInput)         \
-    X(errorMessage) X(finish) X(flush) X(freemem) X(getResult) X(getisnull)             \
-    X(getlength) X(getvalue) X(isBusy) X(notifies) X(ntuples) X(resultErrorField)       \
-    X(resultStatus) X(sendPrepare) X(sendQuery) X(sendQueryPrepared)                    \
-    X(setErrorVerbosity) X(setNoticeReceiver) X(setnonblocking) X(socket) X(status)     \
-    X(transactionStatus)
+    X(backendPID) X(clear) X(cmdTuples) X(connectPoll) X(connectStartParams)            \
+    X(connectdbParams) X(connectionNeedsPassword) X(conninfoFree) X(conninfoParse)      \
+    X(consumeInput) X(errorMessage) X(finish) X(flush) X(freemem) X(getResult)          \
+    X(getisnull) X(getlength) X(getvalue) X(isBusy) X(notifies) X(ntuples)              \
+    X(resultErrorField) X(resultStatus) X(sendPrepare) X(sendQuery)                     \
+    X(sendQueryPrepared) X(setErrorVerbosity)                                           \
+    X(setNoticeReceiver) X(setnonblocking) X(socket) X(status) X(transactionStatus)
 
 static struct {
 #define X(name) __typeof__(PQ##name) *name;
@@ -49,6 +49,7 @@ static const char *load_libpq(void)
     return NULL;
 }
 
+#define PQbackendPID pq.backendPID
 #define PQclear pq.clear
 #define PQcmdTuples pq.cmdTuples
 #define PQconnectPoll pq.connectPoll

@@ -388,13 +388,33 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
+/* Returns whether a store on a server has messages of exactly this location: listing all
+ * of them there costs its index. */
+static bool is_on_server(job *j, ms_str name)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.location = name;
+    q.limit = 1;
+    if (name.len == 0 || !is_postgres(j->options->files[0])) return false;
+    bool found = ms_query_open(j->store, &q, &it, NULL) == MS_OK && ms_next(&it) != NULL;
+    ms_cursor_close(&it, NULL);
+    return found;
+}
+
 int choose_location(job *j, const char *name, bool needed, ms_str *location)
 {
     ms_listing list;
     const options *o = j->options;
     ms_str all = {NULL, 0};
     ms_str none = {NULL, 0};
-    int code = look_up(j, false, all, none, &list);
+    int code = FINE;
+    if (is_on_server(j, ms_str_of(name))) {
+        *location = ms_str_of(name);
+        if (o->agent != NULL) look_up(j, true, *location, ms_str_of(o->agent), &list);
+        return FINE;
+    }
+    code = look_up(j, false, all, none, &list);
     if (code == FINE) code = resolve(j, &list, ms_str_of(name), location);
     if (code != FINE) return code;
     if (name == NULL && needed && list.count == 0) return NOT_FOUND;
@@ -413,7 +433,10 @@ int resolve_all(job *j)
     ms_listing list;
     ms_str none = {NULL, 0};
     const options *o = j->options;
-    int code = o->n_locations > 0 ? look_up(j, false, none, none, &list) : FINE;
+    size_t exact = 0;
+    while (exact < o->n_locations && is_on_server(j, o->locations[exact])) exact++;
+    if (exact == o->n_locations) return FINE;
+    int code = look_up(j, false, none, none, &list);
     for (size_t i = 0; i < o->n_locations && code == FINE; i++) {
         ms_str name = o->locations[i];
         code = resolve(j, &list, name, &o->locations[i]);

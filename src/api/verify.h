@@ -27,6 +27,8 @@ struct ms_log_event {
 
 typedef struct ms_log_info {
     unsigned char id[16];     /* of the file, random */
+    unsigned char lineage[16]; /* of the log: the id of its first file. ms_log_rewrite and
+                                 a copy of the file keep it, ms_copy does not */
     int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */

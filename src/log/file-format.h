@@ -24,7 +24,10 @@
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *   4096    56   bytes 0 to 55 again. A reader takes them if those at 0 are damaged, are
+ *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
+ *                is the id of its first file. Zeros: the id of this file
+ *     72     4   check of bytes 56 to 71. Where it does not hold, the lineage is the id
+ *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
  *                live words, and all up to the last byte that is not zero is visible. The
  *                next writer mends what is damaged
@@ -205,7 +208,8 @@
 #define MS__SUPER_COPY   4096u /* where the fixed part stands again */
 #define MS__FIRST_RECORD 8192u
 #define MS__LOG_VERSION 3u
-#define MS__SUPER_FIXED  56u /* what never changes */
+#define MS__SUPER_FIXED  76u /* what never changes */
+#define MS__AT_LINEAGE   56u
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
 #define MS__AT_WRITER   1152u
@@ -238,6 +242,7 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
+    unsigned char lineage[16]; /* id of the first file, which rewrites keep */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -246,10 +251,26 @@ typedef struct ms__file_id {
 static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t created)
 {
     memcpy(f->id, id, 16);
+    memcpy(f->lineage, id, 16);
     f->created = created;
     f->crc = ms__crc32c(0, id, 16);
     f->hash_key[0] = ms__get64(id);
     f->hash_key[1] = ms__get64(id + 8);
+}
+
+/* Writes the lineage into a fixed part, unless it is the id. */
+static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
+{
+    if (memcmp(f->lineage, f->id, 16) == 0) return;
+    memcpy(h + MS__AT_LINEAGE, f->lineage, 16);
+    ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
+}
+
+static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
+{
+    const unsigned char *p = h + MS__AT_LINEAGE;
+    if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0) return;
+    if (ms__get32(p + 16) == ms__crc32c(0, p, 16)) memcpy(f->lineage, p, 16);
 }
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
@@ -262,6 +283,7 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put64(h + 40, (uint64_t)f->created);
     ms__put32(h + 48, 1);
     ms__put32(h + 52, ms__crc32c(0, h, 52));
+    ms__super_lineage_put(f, h);
     memcpy(h + MS__SUPER_COPY, h, MS__SUPER_FIXED);
     ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
@@ -297,6 +319,7 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
+    ms__super_lineage_get(f, h);
     return MS_OK;
 }
 

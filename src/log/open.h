@@ -661,6 +661,7 @@ MS_API MS__RARE ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_erro
     ms__lock_acquire(&log->lock);
     if (log->os->stat(log->os->ctx, log->file.handle, &st) == 0) out->size = st.size;
     memcpy(out->id, log->id.id, 16);
+    memcpy(out->lineage, log->id.lineage, 16);
     out->created_ns = log->id.created;
     out->end = log->end;
     out->durable_end = log->durable.end;
@@ -821,6 +822,24 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     return code;
 }
 
+/* Gives the copy the lineage of its source, in both places. */
+static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
+{
+    unsigned char h[MS__AT_LINEAGE + 20];
+    const unsigned char *at = h + MS__AT_LINEAGE;
+    ms__log *fresh = w->fresh;
+    memset(h, 0, sizeof h);
+    if (source->backend != &ms__log_backend) return MS_OK;
+    memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);
+    ms__super_lineage_put(&fresh->id, h);
+    int failed = ms__os_write_all(fresh->os, fresh->file.handle, MS__AT_LINEAGE, at, 20);
+    if (failed == 0)
+        failed = ms__os_write_all(fresh->os, fresh->file.handle,
+                                  MS__SUPER_COPY + MS__AT_LINEAGE, at, 20);
+    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to the superblock of",
+                                             fresh->file.path);
+}
+
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
                                                         ms_store *source, bool replace,
@@ -847,6 +866,7 @@ static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
         d.engine = MS_ENGINE_WRITE;
     MS__TRY(ms_log_open(&store, &d, err));
     w->fresh = ms__log_of(store);
+    MS__TRY(ms__rewrite_lineage(w, source, err));
     ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
     w->copying.live = w->own;
     w->copying.least = w->fresh->opts.segment_size / MS__CLOSE_SEGMENT;

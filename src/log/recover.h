@@ -693,6 +693,9 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     if (holds && !none) {
         int failed = ms__super_foreign(log, copy.crc, h, &foreign);
         if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
+        if (!foreign && memcmp(copy.id, log->id.id, 16) == 0 &&
+            memcmp(log->id.lineage, log->id.id, 16) == 0)
+            memcpy(log->id.lineage, copy.lineage, 16); /* page 0 lacks it */
         if (!foreign) return MS_OK;
     }
     log->id = copy;
@@ -717,6 +720,7 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_read_all(log->os, log->file.handle, good, h, fixed, &got);
     }
     if (failed == 0 && !ms__super_names(log, h)) failed = EIO; /* changed meanwhile */
+    ms__super_lineage_put(&log->id, h);
     if (lost) {
         uint64_t most = log->append.lost_end; /* no LOST record notes it yet */
         ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
@@ -729,6 +733,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE);
     if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__SUPER_COPY, h, fixed);
+    if (failed == 0 && good == 0) /* the lineage may be that of the copy */
+        failed = ms__os_write_all(log->os, log->file.handle, MS__AT_LINEAGE,
+                                  h + MS__AT_LINEAGE, fixed - MS__AT_LINEAGE);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
     (void)ms__log_resize(log, h, all, 0);
     if (failed != 0)

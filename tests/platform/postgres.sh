@@ -4,7 +4,7 @@
 # tool. The servers are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/platform/postgres.sh              all of it, in less than 5 minutes
-#   tests/platform/postgres.sh suites|sharded|faults|tool|example   a part
+#   tests/platform/postgres.sh suites|sharded|faults|tool|fleet|example   a part
 #
 # MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
 # PG_MESSAGES=n messages to ship (20,000). PG_PERCENT=n percent of what these three are
@@ -128,6 +128,12 @@ tool()
         "${PG_MESSAGES:-$(part_of 20000)}" "${PG_ROUNDS:-$(part_of 3)}"
 }
 
+fleet()
+{
+    run 'a fleet of logs' bash tests/platform/postgres/fleet.sh "$folder" \
+        "${PG_TOOL:-build/msgstore}"
+}
+
 # Three hosts in network namespaces: the server, and two that reach it alone.
 network=ms_pg_$$
 hosts()
@@ -181,7 +187,7 @@ example()
 : >"$folder/results"
 running=0
 over() { wait -n || failed=1; running=$((running - 1)); }
-for part in ${*:-sharded suites faults tool example}; do
+for part in ${*:-sharded suites faults tool fleet example}; do
     [ $running -lt 2 ] || over
     (
         trap - EXIT

@@ -431,6 +431,13 @@ controls()
         the_last_batch_of_a_rewrite_is_whole_when_power_is_lost 100 \
         ms__copy_since '& MS_FLAG_COMMIT ? ms__copy_batch(c, err) : MS_OK;' \
         '| 1 ? ms__copy_batch(c, err) : MS_OK;'
+    control lineage_dropped_by_a_rewrite gcc test_rewrite \
+        lineage_is_kept_by_rewrites_and_beside_damage 100 \
+        ms__rewrite_lineage \
+        'memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);' ''
+    control lineage_not_taken_from_the_copy gcc test_rewrite \
+        lineage_is_kept_by_rewrites_and_beside_damage 100 \
+        ms__super_choose 'memcpy(log->id.lineage, copy.lineage, 16);' ';'
     control source_of_a_rewrite_not_marked gcc test_rewrite \
         threads_append_and_read_while_the_file_is_replaced 100 \
         ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''

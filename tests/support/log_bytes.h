@@ -316,15 +316,17 @@ static inline void parse_one(walk *w, uint64_t *next)
 static inline void parse_super(walk *w)
 {
     static const size_t unnamed[][2] = {
-        {56, 1024},   {1032, 1088}, {1104, 1152}, {1192, 1200}, {1216, 1224},
-        {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}, {4152, 8192}};
+        {76, 1024},   {1032, 1088}, {1104, 1152}, {1192, 1200}, {1216, 1224},
+        {1228, 1232}, {1240, 2048}, {2092, 2560}, {2604, 4096}, {4172, 8192}};
     const unsigned char *h = w->bytes;
     uint64_t at = 0;
     SOUND(w->size >= FILE_SUPERBLOCK && memcmp(h, log_magic, 8) == 0);
     SOUND(file_get32(h + 8) == FILE_VERSION && file_get32(h + 12) == FILE_SUPERBLOCK);
     SOUND(file_get64(h + 16) == 0 && file_get32(h + 48) == 1);
     SOUND(file_get32(h + 52) == file_crc(0, h, 52));
-    SOUND(memcmp(h, h + FILE_SUPERBLOCK_COPY, 56) == 0);
+    SOUND(file_get32(h + 72) == 0 ? file_get64(h + 56) == 0 && file_get64(h + 64) == 0
+                                  : file_get32(h + 72) == file_crc(0, h + 56, 16));
+    SOUND(memcmp(h, h + FILE_SUPERBLOCK_COPY, 76) == 0);
     for (size_t i = 0; i < sizeof unnamed / sizeof unnamed[0]; i++)
         for (at = unnamed[i][0]; at < unnamed[i][1]; at++) SOUND(h[at] == 0);
     w->id = h + 24;
@@ -472,7 +474,7 @@ static inline void built_begin(built *b)
     file_put64(b->bytes + 40, (uint64_t)SECONDS(1700000000));
     file_put32(b->bytes + 48, 1);
     file_put32(b->bytes + 52, file_crc(0, b->bytes, 52));
-    memcpy(b->bytes + FILE_SUPERBLOCK_COPY, b->bytes, 56);
+    memcpy(b->bytes + FILE_SUPERBLOCK_COPY, b->bytes, 76);
     file_put64(b->bytes + FILE_AT_WATERMARK, FILE_SUPERBLOCK);
 }
 

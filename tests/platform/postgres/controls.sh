@@ -46,6 +46,7 @@ run_test()
 {
     case $1 in
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
+    fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
 }
@@ -56,7 +57,7 @@ control()
     name=$1 test=$2 file=$3
     case $names in *" $name "* | "  ") ;; *) return ;; esac
     target=build/pg/faults
-    [ "$test" != ship ] || target=build/msgstore
+    case $test in ship | fleet\ *) target=build/msgstore ;; esac
     stop_servers
     if ! (cd "$tree" && edit "$file" "$4" "$5" && ${MAKE:-make} --no-print-directory $target) \
         >"$folder/log" 2>&1; then
@@ -135,6 +136,52 @@ control listed_number_is_seen 'an_append_has_a_larger*' $store \
 ' ''
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
+control sources_are_compared 'another_message*' $store \
+    'if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);' ''
+control shipped_contents_are_compared 'another_message*' $store \
+    '        return ms__pg_found_shipped(b, r, at, i, stored, err);
+    if (row' '        return MS_OK;
+    if (row'
+control erased_is_not_equal_elsewhere 'another_message*' $store \
+    'if (!own || changed ?' 'if (changed ?'
+control position_is_compared 'a_position_moves*' $store \
+    ' and message = $7::bigint"
+                     " and changes = $8::bigint returning 1)' \
+    ' and $7::bigint is not null"
+                     " and $8::bigint is not null returning 1)'
+control position_is_read_again 'fleet a_server_that_went_back_is_healed' tools/cmd_ship.c \
+    'if (s->checked > 0 && clock_seconds()' 'if (s->checked > 0 || clock_seconds()'
+control message_at_the_position_is_compared 'fleet numbers_used_before_stop_the_shipper' \
+    tools/cmd_ship.c 's->at.mark != mark_of(msg)' 's->at.mark == 1'
+control only_durable_is_shipped 'fleet only_durable_records_are_shipped' tools/cmd_ship.c \
+    '    if (s->durable) return false;' '    if (msg) return false;'
+control lineage_is_the_source 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
+    'ms_str_n((const char *)s->info.lineage, sizeof s->info.lineage);' \
+    'ms_str_n((const char *)s->info.id, sizeof s->info.id);'
+control replaced_log_is_opened 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
+    's->info.replaced && access' 's->info.poisoned && access'
+control new_logs_are_found 'fleet the_fleet_goes_on' tools/cmd_ship.c \
+    'if (f->looked > 0 && clock' 'if (f->looked > 0 || clock'
+control made_keys_are_compared 'appends_are_stored_when_another*' $store \
+    'if (!b->unanswered || !ms__pg_is_mine(row, stored)) {' \
+    'if (b->unanswered && !ms__pg_is_mine(row, stored)) {'
+control kept_numbers_have_a_limit 'a_kept_number*' $store \
+    'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
+control migrations_are_under_the_lock 'tables_of_version_1*' $store \
+    'if (code == MS_OK) code = ms__pg_migrate(line, err);' \
+    'if (code == MS_OK && !s->process) code = ms__pg_migrate(line, err);'
+control frozen_client_is_ended 'appends_go_on_when_a_client_is_frozen*' $store \
+    'set idle_in_transaction_session_timeout = %d"' 'set work_mem = %d"'
+control first_attempt_has_a_third 'no_call_fails*' $store \
+    'line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;' 'line->deadline = deadline;'
+control connections_of_one_age_are_dropped 'no_call_fails*' $store \
+    'if (!line->busy && line->conn) line->stale = true;' \
+    'if (!line->busy && line->conn) line->stale = false;'
+control kinds_let_the_index_be_used 'queries_of_a_location*' $store \
+    'const char *before = " and kind in (";' 'const char *before = " and kind in (0, ";'
+control name_is_tried_first 'fleet a_name_is_tried_first' tools/store.c \
+    'if (name.len == 0 || !is_postgres' 'if (name.len != 0 || !is_postgres'
+control idle_waiter_pauses 'an_idle_waiter*' $store 'pause *= 2;' 'pause *= 1;'
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -543,6 +543,168 @@ static void an_append_is_busy_when_a_statement_takes_too_long(void **state)
     ms_close(store);
 }
 
+static void *append_to_silent(void *arg)
+{
+    assert_int_equal(append_x((ms_store *)arg, "silent"), MS_OK);
+    return NULL;
+}
+
+/* Opens the server of that URL, and appends; NULL: both succeed. */
+static void *open_and_append(void *url)
+{
+    ms_store *store;
+    ms_error err;
+    ms_pg_desc desc = desc_of((const char *)url);
+    if (ms_pg_open(&store, &desc, &err) != MS_OK) return url;
+    ms_result code = append_x(store, "migrated");
+    ms_close(store);
+    return code == MS_OK ? NULL : url;
+}
+
+/* Begins a transaction that has the lock of "job", and stops in it. */
+static ms_result freeze_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    char sql[100];
+    (void)s;
+    snprintf(sql, sizeof sql, "begin; select * from msgstore_bucket where bucket = %u"
+             " for update", ms_pg_bucket(MS_STR("job")));
+    ms_result code = ms__pg_simple(line, sql, err);
+    *(int *)ctx += 1;
+    if (*(int *)ctx == 1 && code == MS_OK) nap(9000);
+    return code == MS_OK ? ms__pg_simple(line, "rollback", err) : code;
+}
+
+static void *freeze(void *arg)
+{
+    int times = 0;
+    ms_error err;
+    ms_result code = ms__pg_call(ms__pg_of((ms_store *)arg), 0, freeze_step, &times, &err);
+    return (void *)(uintptr_t)(code == MS_OK ? times : 100);
+}
+
+/* A client that is stopped amid a transaction holds its locks for 5 s. Woken, it repeats
+ * what it did. */
+static void appends_go_on_when_a_client_is_frozen_amid_a_transaction(void **state)
+{
+    pthread_t thread;
+    void *times;
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *frozen = open_desc(&desc);
+    (void)state;
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    pthread_create(&thread, NULL, freeze, frozen);
+    nap(300);
+    int64_t start = ms__pg_now();
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 2000, 7500);
+    pthread_join(thread, &times);
+    assert_int_equal((uintptr_t)times, 2);
+    ms_close(frozen);
+}
+
+/* All connections of the pool become silent at once, as when a router forgets them. No
+ * call fails, and only the first one waits. */
+static void no_call_fails_when_connections_are_dropped_silently(void **state)
+{
+    proxy p;
+    char url[500];
+    void *none[CLIENTS];
+    (void)state;
+    proxy_open(&p, folder, "one");
+    snprintf(url, sizeof url, "host=%s user=test dbname=postgres sslmode=disable"
+             " gssencmode=disable", p.folder);
+    ms_pg_desc desc = desc_of(url);
+    desc.timeout_ms = 6000;
+    desc.no_notify = true;
+    ms_store *store = open_desc(&desc);
+    each_client(append_to_silent, store, none); /* some connections */
+    proxy_silence(&p);
+    for (int i = 0; i < 4; i++) {
+        int64_t start = ms__pg_now();
+        ms_result code = append_x(store, "silent");
+        if (code != MS_OK) fail_msg("append %d: %d", i, code);
+        assert_in_range((uint64_t)(ms__pg_now() - start), 0, i == 0 ? 5000 : 1500);
+    }
+    assert_int_equal(stat_of(one).messages, CLIENTS + 4);
+    ms_close(store);
+    proxy_close(&p);
+}
+
+/* Rows of the records that were read one after the other, or through primary keys, by
+ * sessions that have ended. */
+static long long rows_scanned(void)
+{
+    nap(300);
+    return ask_sql("one", "select (select coalesce(sum(idx_tup_read), 0) from"
+                          " pg_stat_user_indexes where indexrelname like"
+                          " 'msgstore_record%pkey') + (select coalesce(sum(seq_tup_read),"
+                          " 0) from pg_stat_user_tables where relname like"
+                          " 'msgstore_record%')");
+}
+
+/* Few locations with many messages each: changes, and the newest of an old conversation,
+ * are read by their indexes, not by the primary key. */
+static void queries_of_a_location_use_its_indexes(void **state)
+{
+    ms_query q;
+    ms_envelope *m = (ms_envelope *)calloc(5000, sizeof *m);
+    static const char *const places[] = {"old", "newer", "newest"};
+    ms_append_opts opts;
+    ms_error err;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    ask_sql("one", "create schema planned");
+    ms_pg_desc desc = desc_of(url_of("one", "options=-csearch_path=planned"));
+    desc.partitions = 1;
+    ms_store *store = open_desc(&desc);
+    for (int i = 0; i < 5000; i++) m[i] = ms_user_message(ms_text("some text"));
+    for (int i = 0; i < 24; i++) {
+        opts.location = ms_str_of(places[i / 8]);
+        must_ok(ms_append_batch(store, m, 5000, &opts, &err), &err, "batch");
+    }
+    free(m);
+    must_ok(ms_location_set(store, MS_STR("old"), MS_STR("{\"a\":1}"), &err), &err, "set");
+    ask_sql("one", "analyze planned.msgstore_record");
+    ms_close(store);
+    long long before = rows_scanned();
+    store = open_desc(&desc);
+    for (int i = 0; i < 8; i++) { /* also when the statement was used before */
+        memset(&q, 0, sizeof q);
+        q.location = MS_STR("old");
+        q.limit = 20;
+        assert_int_equal(count_of(store, &q), 20);
+        q.limit = 0;
+        q.raw = MS_RAW_LOCATIONS;
+        assert_int_equal(count_of(store, &q), 1);
+    }
+    ms_close(store);
+    assert_in_range((uint64_t)(rows_scanned() - before), 0, 1000);
+    ask_sql("one", "drop schema planned cascade");
+}
+
+/* Statements that read the totals, by sessions that have ended. */
+static long long totals_read(void)
+{
+    nap(300);
+    return ask_sql("one", "select coalesce(sum(seq_scan), 0)::bigint from"
+                          " pg_stat_user_tables where relname = 'msgstore_bucket'");
+}
+
+static void an_idle_waiter_asks_seldom(void **state)
+{
+    ms_error err;
+    uint64_t last = 0;
+    (void)state;
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    long long before = totals_read();
+    ms_store *store = open_url(url_of("one", ""));
+    ms_stat stat = stat_of(store);
+    must_ok(ms_wait(store, stat.last_seq, 4000, &last, &err), &err, "wait");
+    assert_int_equal(last, stat.last_seq);
+    ms_close(store);
+    assert_in_range((uint64_t)(totals_read() - before), 1, 20);
+}
+
 /* Sends a lock of the counter of the location "job", and does not wait for its answer. */
 static PGconn *lock_job(void)
 {
@@ -688,11 +850,10 @@ static void a_batch_stores_a_message_once_when_its_key_is_there_twice(void **sta
 /* What a child of fork gets from the calls that reach the server. */
 static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
 {
-    ms_pg_position at = {1, 0};
     ms_error err;
     while (ms_next(it) != NULL) continue;
     if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
-    if (ms_pg_ship_change(store, MS_STR("s"), message, message, at, &err) != MS_E_FORKED)
+    if (ms_pg_ship_change(store, MS_STR("s"), message, message, &err) != MS_E_FORKED)
         return 2;
     return 0;
 }
@@ -975,9 +1136,8 @@ static size_t ship_all(ms_store *store, ms_store *from)
     ms_error err;
     const ms_msg *msg, *message;
     ms_query q;
-    ms_pg_position at;
+    size_t n_changes = 0;
     memset(&q, 0, sizeof q);
-    memset(&at, 0, sizeof at);
     q.raw = MS_RAW_ALL;
     assert_int_equal(ms_query_open(from, &q, &it, &err), MS_OK);
     while ((msg = ms_next(&it)) != NULL) {
@@ -985,21 +1145,20 @@ static size_t ship_all(ms_store *store, ms_store *from)
         ms_result code;
         if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
             code = ms_pg_ship(store, MS_STR("source"), &m, 1, &err);
-            at.message = m.seq;
         } else {
             q.raw = MS_RAW_MESSAGES;
             q.after_seq = m.seq - (m.seq > 0);
             assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
             message = m.seq ? ms_next(&about) : NULL;
-            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, at, &err);
+            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, &err);
             ms_cursor_close(&about, NULL);
-            at.changes++;
+            n_changes++;
         }
         if (code != MS_OK)
             fail_msg("kind %d: %s", (int)ms_kind_of(msg), err.message);
     }
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-    return (size_t)at.changes;
+    return n_changes;
 }
 
 static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
@@ -1018,6 +1177,178 @@ static void what_was_shipped_is_left_out_when_it_is_shipped_again(void **state)
     }
     ms_close(store);
     ms_close(from);
+}
+
+/* A source keeps its numbers: another message under one of them is refused, not left out.
+ * Changes reach only rows of their own source. */
+static void another_message_is_refused_when_its_number_was_shipped(void **state)
+{
+    ms_store *from, *store = open_url(url_of("one", ""));
+    ms_error err;
+    ms_cursor it;
+    uint64_t seq;
+    ms_envelope m = ms_user_message(ms_text("shipped"));
+    (void)state;
+    m.location = MS_STR("job");
+    m.seq = 1;
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    m.content = ms_text("another");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    m.seq = 2;
+    m.key = MS_STR("a key");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    m.content = ms_text("the third");
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
+    m.content = ms_text("[redact"); /* as "another" is, once it is erased */
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
+    m.content = ms_text("the third");
+    /* "b" has a message with that key, too: with other content, then with the same */
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
+    m.seq = 0;
+    must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
+    ms_query q = query_of(no_str(), 0);
+    must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
+    const ms_msg *message = ms_next(&it);
+    assert_int_equal(ms_pg_ship_look(store, MS_STR("a"), message, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship_look(store, MS_STR("b"), message, &err),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+                     MS_E_KEY_REUSED);
+    ms_cursor_close(&it, NULL);
+    ms_close(from);
+    must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
+    m.content = ms_text("another");
+    must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
+    must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
+    message = ms_next(&it);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+                     MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), message, message, &err), MS_OK);
+    assert_int_equal(stat_of(store).messages, 3);
+    assert_int_equal(stat_of(store).changes, 1);
+    ms_cursor_close(&it, NULL);
+    ms_close(from);
+    ms_close(store);
+}
+
+static void a_position_moves_only_from_where_it_is(void **state)
+{
+    ms_store *store = open_url(url_of("one", ""));
+    ms_error err;
+    ms_pg_position zero, a = {7, 1, 3, 2, "file"}, b = {9, 0, 4, 2, "file"}, now;
+    (void)state;
+    memset(&zero, 0, sizeof zero);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &b, &a, &err), MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &zero, &a, &err), MS_OK);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &zero, &b, &err), MS_E_CONFLICT);
+    must_ok(ms_pg_ship_begin(store, MS_STR("x"), &now, &err), &err, "begin");
+    assert_memory_equal(&now, &a, sizeof a);
+    assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &a, &b, &err), MS_OK);
+    must_ok(ms_pg_ship_begin(store, MS_STR("x"), &now, &err), &err, "begin");
+    assert_memory_equal(&now, &b, sizeof b);
+    ms_close(store);
+}
+
+static void fill_with_7(void *ctx, void *bytes, size_t n)
+{
+    (void)ctx;
+    memset(bytes, 7, n);
+}
+
+/* Two handles with one random part, as after a copy of a machine's memory. */
+static void appends_are_stored_when_another_client_makes_the_same_keys(void **state)
+{
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_store *store[2];
+    ms_error err;
+    ms_envelope m[2];
+    ms_append_opts opts;
+    uint64_t seqs[2], before = stat_of(one).messages, facts = stat_of(one).changes;
+    (void)state;
+    desc.entropy.fill = fill_with_7;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("clones");
+    opts.seqs = seqs;
+    for (int i = 0; i < 2; i++) store[i] = open_desc(&desc);
+    for (int i = 0; i < 2; i++) {
+        uint64_t last = 0;
+        m[0] = m[1] = ms_user_message(ms_text("the same text"));
+        for (int k = 0; k < 3; k++) {
+            must_ok(ms_append(store[i], MS_STR("clones"), m, &seqs[0], &err), &err, "one");
+            assert_true(seqs[0] > last);
+            last = seqs[0];
+        }
+        must_ok(ms_append_batch(store[i], m, 2, &opts, &err), &err, "batch");
+        must_ok(ms_location_set(store[i], MS_STR("clones"), MS_STR("{\"a\":1}"), &err), &err,
+                "facts");
+    }
+    assert_int_equal(stat_of(one).messages - before, 10);
+    assert_int_equal(stat_of(one).changes - facts, 2);
+    for (int i = 0; i < 2; i++) ms_close(store[i]);
+}
+
+/* A number that leaves no room for later ones is refused, and others append on. */
+static void a_kept_number_is_refused_when_it_is_above_2_to_the_52(void **state)
+{
+    static const uint64_t numbers[] = {(uint64_t)INT64_MAX - 1, ((uint64_t)1 << 52) + 1};
+    ms_store *store = open_url(url_of("one", ""));
+    ms_append_opts opts;
+    ms_error err;
+    (void)state;
+    memset(&opts, 0, sizeof opts);
+    opts.location = MS_STR("kept");
+    opts.keep_seq = true;
+    for (size_t i = 0; i < 2; i++) {
+        ms_envelope m = ms_user_message(ms_text("kept"));
+        m.seq = numbers[i];
+        assert_int_equal(ms_append_batch(store, &m, 1, &opts, &err), MS_E_ARGUMENT);
+    }
+    assert_int_equal(append_x(store, "kept"), MS_OK);
+    ms_close(store);
+}
+
+/* Tables as version 1 made them, with a message of a source that had a key. */
+static void tables_of_version_1_are_migrated(void **state)
+{
+    ms_store *store = open_url(url_of("one", ""));
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    ms_error err;
+    ms_pg_position at;
+    ms_envelope m = ms_user_message(ms_text("of version 1"));
+    (void)state;
+    m.location = MS_STR("migrated");
+    m.key = MS_STR("k");
+    m.seq = 1;
+    must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), &err, "ship");
+    ms_close(store);
+    ask_sql("one", "alter table msgstore_record drop column source; alter table"
+                   " msgstore_source drop column mark, drop column file, drop column"
+                   " left_out; delete from msgstore_schema where version > 1; insert into"
+                   " msgstore_schema values (1) on conflict do nothing; delete from"
+                   " msgstore_source; insert into msgstore_source values ('old', 0, 1, 0);"
+                   " update msgstore_source set bucket = 0");
+    desc.read_only = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "needs 2"));
+    desc.read_only = false;
+    desc.no_create = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
+    void *stores[CLIENTS];
+    each_client(open_and_append, (void *)(uintptr_t)url_of("one", ""), stores);
+    for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
+    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 2);
+    store = open_url(url_of("one", ""));
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_OK);
+    must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
+    m.content = ms_text("another");
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_E_KEY_REUSED);
+    assert_int_equal(stat_of(store).messages, 1 + CLIENTS);
+    ms_close(store);
 }
 
 /* The parts of a store that other hosts rely on. */
@@ -1053,9 +1384,9 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
-    ask_sql("one", "insert into msgstore_schema values (2)");
+    ask_sql("one", "insert into msgstore_schema values (3)");
     must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
-    ask_sql("one", "delete from msgstore_schema where version = 2");
+    ask_sql("one", "delete from msgstore_schema where version = 3");
 }
 
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
@@ -1151,6 +1482,15 @@ int main(int argc, char **argv)
         ON_ONE(an_append_has_a_larger_number_when_its_client_has_seen_one),
         ON_ONE(names_are_data_when_they_look_like_sql),
         ON_ONE(what_was_shipped_is_left_out_when_it_is_shipped_again),
+        ON_ONE(appends_go_on_when_a_client_is_frozen_amid_a_transaction),
+        ON_ONE(no_call_fails_when_connections_are_dropped_silently),
+        ON_ONE(queries_of_a_location_use_its_indexes),
+        ON_ONE(an_idle_waiter_asks_seldom),
+        ON_ONE(another_message_is_refused_when_its_number_was_shipped),
+        ON_ONE(a_position_moves_only_from_where_it_is),
+        ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
+        ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
+        ON_ONE(tables_of_version_1_are_migrated),
         ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         ON_ONE(a_client_needs_no_more_than_the_listed_privileges),

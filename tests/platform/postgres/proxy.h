@@ -33,6 +33,7 @@ typedef struct proxy_flow {
 
 typedef struct proxy_link {
     int client, server;       /* -1: closed */
+    bool silent;              /* takes everything, delivers nothing */
     bool late;                /* holds what the client has sent, */
     int held;                 /* for so many rounds */
     bool over;                /* has delivered it: the server's side is to close */
@@ -109,6 +110,7 @@ static void proxy_read(proxy *p, proxy_link *l, bool up)
     proxy_flow *f = up ? &l->up : &l->down;
     int *from = up ? &l->client : &l->server, *to = up ? &l->server : &l->client;
     ssize_t got = read(*from, f->bytes + f->n, PROXY_ROOM - f->n);
+    if (got > 0 && l->silent) return;
     if (got > 0) {
         f->n += (size_t)got;
         proxy_deliver(p, l, up);
@@ -138,7 +140,7 @@ static void proxy_accept(proxy *p)
         if (l->client >= 0 || l->server >= 0) continue;
         l->client = client;
         l->server = server;
-        l->late = l->over = l->up.started = l->down.started = false;
+        l->silent = l->late = l->over = l->up.started = l->down.started = false;
         l->held = 0;
         l->up.n = l->down.n = 0;
         if (l->up.bytes == NULL) l->up.bytes = (unsigned char *)malloc(PROXY_ROOM);
@@ -217,6 +219,14 @@ static void proxy_arm(proxy *p, proxy_mode mode, int after)
     p->mode = mode;
     p->left = after;
     p->cut = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* The connections that there are stay open, and deliver nothing any more. */
+static void proxy_silence(proxy *p)
+{
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < PROXY_LINKS; i++) p->links[i].silent = true;
     pthread_mutex_unlock(&p->lock);
 }
 

@@ -578,6 +578,71 @@ TEST(a_killed_process_loses_nothing)
     munmap(told, 4096);
 }
 
+/* ---- the lineage ---- */
+
+static void must_have_lineage(test_store *s, const unsigned char id[16], const char *when)
+{
+    ms_log_info info = log_info_of(s->store);
+    if (memcmp(info.lineage, id, 16) != 0) fail_msg("%s: another lineage", when);
+}
+
+/* Opened to read, to write (which mends), and to read again. */
+static void must_keep_lineage(test_store *s, const unsigned char id[16], const char *when)
+{
+    for (int i = 0; i < 3; i++) {
+        ms_close(s->store);
+        s->log.mode = i == 1 ? MS_LOG_CREATE : MS_LOG_READ;
+        log_open(s);
+        must_have_lineage(s, id, when);
+    }
+    ms_close(s->store);
+    s->log.mode = MS_LOG_CREATE;
+    log_open(s);
+}
+
+TEST(lineage_is_kept_by_rewrites_and_beside_damage)
+{
+    test_store s = log_at(8192, MS_ENGINE_MAP);
+    unsigned char id[16];
+    ms_error err;
+    s.log.events.event = NULL;
+    log_open(&s);
+    ms_log_info first = log_info_of(s.store), info;
+    memcpy(id, first.id, 16);
+    assert_memory_equal(first.lineage, id, 16);
+    for (int i = 0; i < 2; i++) {
+        ms_envelope m = ms_user_message(ms_text("one more"));
+        must_ok(ms_append(s.store, MS_STR("job"), &m, NULL, &err), &err, "append");
+        must_ok(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), &err, "rewrite");
+        ms_close(s.store);
+        log_open(&s);
+        info = log_info_of(s.store);
+        assert_memory_not_equal(info.id, id, 16);
+        must_have_lineage(&s, id, "rewritten");
+    }
+    static const long damaged[] = {60, 4096 + 60, 20, 4096 + 20};
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        char byte;
+        ms_close(s.store);
+        FILE *f = fopen(s.log.path, "r+b");
+        assert_true(f != NULL && fseek(f, damaged[i], SEEK_SET) == 0);
+        byte = (char)(fgetc(f) ^ 1);
+        assert_true(fseek(f, damaged[i], SEEK_SET) == 0 && fputc(byte, f) != EOF);
+        fclose(f);
+        log_open(&s);
+        must_keep_lineage(&s, id, "a byte is damaged");
+    }
+    ms_store *copy;
+    test_store to = log_at(8192, MS_ENGINE_MAP);
+    log_open(&to);
+    copy = to.store;
+    must_ok(ms_copy(copy, s.store, NULL, NULL, NULL, &err), &err, "copy");
+    info = log_info_of(copy);
+    assert_memory_equal(info.lineage, info.id, 16);
+    store_close(&to);
+    store_close(&s);
+}
+
 int main(void)
 {
     return run_all_tests(NULL, NULL);

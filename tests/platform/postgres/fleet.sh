@@ -1,0 +1,304 @@
+#!/usr/bin/env bash
+# msgstore ship where data could be lost without an error: two hosts with one key, numbers
+# that were used before, a server that went back, logs that appear, are damaged, are
+# compacted, or have a tail that no sync has made durable.
+#
+#   tests/platform/postgres/fleet.sh FOLDER TOOL [TEST ...]
+set -u
+folder=$1 tool=$2
+shift 2
+server=tests/platform/postgres/server.sh
+out=$folder/fleet_out
+mkdir -p "$out"
+failed=0
+
+fail()
+{
+    echo "ERROR: $test: $1"
+    failed=1
+}
+
+bash $server make "$folder/fleet" autovacuum=off synchronous_commit=on fsync=off || exit 1
+url="postgresql:///postgres?host=$folder/fleet&user=test"
+sql() { psql -qAt "host=$folder/fleet user=test dbname=postgres" -c "$1"; }
+
+# put LOG TEXT LOCATION [KEY]: one more message.
+put()
+{
+    printf '{"type":"user_message","content":"%s","location":"%s"%s}\n' "$2" "$3" \
+        "${4:+,\"idempotency_key\":\"$4\"}" >"$out/put.jsonl"
+    "$tool" import "$1" "$out/put.jsonl" >/dev/null || fail "import into $1"
+}
+
+# ship ARGUMENT...: once; exit code in $code, output in $out/log.
+ship()
+{
+    "$tool" ship "$@" --to "$url" >"$out/log" 2>&1
+    code=$?
+}
+
+# has LOCATION TEXT...: the texts of a location on the server, in this order, and no more.
+has()
+{
+    where=$1
+    shift
+    "$tool" export "${from:-$url}" --location "$where" --format framework 2>/dev/null |
+        sed -n 's/.*"content":"\([^"]*\)".*/\1/p' >"$out/has"
+    { [ $# = 0 ] || printf '%s\n' "$@"; } | cmp -s - "$out/has"
+}
+must_have() { has "$@" || fail "$1 has: $(tr '\n' '|' <"$out/has"), wanted: $*"; }
+
+# soon COMMAND...: waits until it succeeds, for 20 s at most.
+soon()
+{
+    for ((i = 0; i < 100; i++)); do
+        "$@" && return
+        sleep 0.2
+    done
+    return 1
+}
+follow()
+{
+    "$tool" ship "$@" --to "${to:-$url}" --follow >"$out/follow" 2>&1 &
+    shipper=$!
+}
+unfollow()
+{
+    kill -TERM $shipper
+    wait $shipper
+    code=$?
+}
+
+# Host 2 uses host 1's key for another message: neither that nor a redaction of it reaches
+# host 1's message, in the same run or a later one. The report names the message.
+a_change_reaches_only_its_own_source()
+{
+    put "$out/k1.msl" 'text of host 1' keys turn-1
+    put "$out/k2.msl" 'text of host 2' keys turn-1
+    ship "$out/k1.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    ship "$out/k2.msl"
+    [ $code != 0 ] || fail 'a message is left out, and the exit code is 0'
+    grep -q 'k2.msl.*message 1\b' "$out/log" || fail "no name: $(cat "$out/log")"
+    "$tool" redact --raw --apply "$out/k2.msl" 1 >/dev/null || fail redact
+    ship "$out/k2.msl"
+    must_have keys 'text of host 1'
+    [ $code != 0 ] || fail 'a redaction is left out, and the exit code is 0'
+    "$tool" hide "$out/k2.msl" 1 >/dev/null
+    ship "$out/k2.msl"
+    must_have keys 'text of host 1'
+}
+
+# An older copy of a log is written to: its numbers are used again.
+numbers_used_before_stop_the_shipper()
+{
+    put "$out/n.msl" n1 numbers
+    cp "$out/n.msl" "$out/n.old"
+    put "$out/n.msl" n2 numbers
+    ship "$out/n.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    cp "$out/n.old" "$out/n.msl"
+    ship "$out/n.msl"
+    [ $code != 0 ] || fail "the log ends before the position: $(cat "$out/log")"
+    put "$out/n.msl" 'another n2' numbers
+    put "$out/n.msl" n3 numbers
+    ship "$out/n.msl"
+    [ $code != 0 ] || fail "message 2 is another one: $(cat "$out/log")"
+    grep -q 'n.msl.*message 2\b' "$out/log" || fail "no name: $(cat "$out/log")"
+    must_have numbers n1 n2
+    # so does a copy whose position was lost
+    sql 'delete from msgstore_source'
+    ship "$out/n.msl"
+    [ $code != 0 ] || fail "message 2 is another one, without a position: $(cat "$out/log")"
+    must_have numbers n1 n2
+}
+
+# A writer without syncs: what a power loss may take is not shipped.
+only_durable_records_are_shipped()
+{
+    put "$out/d.msl" d1 durable
+    mkfifo "$out/in"
+    "$tool" append "$out/d.msl" --location durable --sync none <"$out/in" >"$out/ack" &
+    writer=$!
+    exec 9>"$out/in"
+    printf '{"type":"user_message","content":"d2"}\n' >&9
+    soon grep -q . "$out/ack" || fail 'append stores nothing'
+    ship "$out/d.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have durable d1
+    grep -q '1 record not durable' "$out/log" || fail "not reported: $(cat "$out/log")"
+    exec 9>&-
+    wait $writer
+    ship "$out/d.msl"
+    must_have durable d1 d2
+}
+
+# The follower stays; its server goes back to an earlier state, as after a failover to a
+# replica that had not received everything, or a restored backup.
+a_server_that_went_back_is_healed()
+{
+    bash $server make "$folder/r1" synchronous_commit=on fsync=off || exit 1
+    bash $server copy "$folder/r2" "$folder/r1" || exit 1
+    to="postgresql:///postgres?host=$folder/r1,$folder/r2&user=test"
+    f="postgresql:///postgres?host=$folder/r1&user=test"
+    for i in 1 2 3; do put "$out/f.msl" "f$i" back; done
+    follow "$out/f.msl"
+    from=$f soon has back f1 f2 f3 || fail "nothing: $(cat "$out/follow")"
+    sleep 1
+    bash $server stop "$folder/r2"
+    put "$out/f.msl" f4 back
+    put "$out/f.msl" f5 back
+    from=$f soon has back f1 f2 f3 f4 f5 || fail "nothing: $(cat "$out/follow")"
+    sleep 0.5 # the position, too
+    bash $server kill "$folder/r1"
+    bash $server start "$folder/r2"
+    bash $server promote "$folder/r2"
+    f="postgresql:///postgres?host=$folder/r2&user=test"
+    # also where nothing new comes
+    from=$f soon has back f1 f2 f3 f4 f5 ||
+        fail "a hole stays: $(tr '\n' '|' <"$out/has") $(cat "$out/follow")"
+    put "$out/f.msl" f6 back
+    from=$f soon has back f1 f2 f3 f4 f5 f6 ||
+        fail "a hole: $(tr '\n' '|' <"$out/has") $(cat "$out/follow")"
+    unfollow
+    [ $code = 0 ] || fail "follow: $(cat "$out/follow")"
+    bash $server stop "$folder/r2"
+    unset to
+}
+
+# A compacted log is the same source: nothing is doubled, and what the compaction has
+# applied before it was shipped arrives.
+a_compacted_log_goes_on()
+{
+    mkdir "$out/c"
+    for i in 1 2 3 4 5; do put "$out/c/c.msl" "c$i" compacted; done
+    "$tool" note "$out/c/c.msl" 1 rating 5 >/dev/null || fail note
+    follow "$out/c"
+    soon has compacted c1 c2 c3 c4 c5 || fail "nothing: $(cat "$out/follow")"
+    unfollow
+    "$tool" amend "$out/c/c.msl" 2 'c2 amended' >/dev/null || fail amend
+    "$tool" redact --raw --apply "$out/c/c.msl" 4 >/dev/null || fail redact
+    follow "$out/c"
+    soon has compacted c1 'c2 amended' c3 '[redacted]' c5 || fail "no changes: $(cat "$out/follow")"
+    "$tool" compact "$out/c/c.msl" "$out/c/c.msl" --replace >/dev/null || fail compact
+    put "$out/c/c.msl" c6 compacted
+    soon has compacted c1 'c2 amended' c3 '[redacted]' c5 c6 ||
+        fail "after compaction: $(tr '\n' '|' <"$out/has") $(cat "$out/follow")"
+    unfollow
+    [ $code = 0 ] || fail "follow: $(cat "$out/follow")"
+    "$tool" amend "$out/c/c.msl" 3 'c3 amended' >/dev/null || fail amend
+    "$tool" redact --raw --apply "$out/c/c.msl" 5 >/dev/null || fail redact
+    "$tool" compact "$out/c/c.msl" "$out/c/c.msl" --replace >/dev/null || fail compact
+    ship "$out/c"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have compacted c1 'c2 amended' 'c3 amended' '[redacted]' '[redacted]' c6
+    ship "$out/c"
+    grep -q ': 0 messages, 0 changes' "$out/log" || fail "again: $(cat "$out/log")"
+    notes=$(sql "select count(*) from msgstore_record where kind = 5 and location = 'compacted'")
+    [ "$notes" = 1 ] || fail "$notes notes"
+    [ "$(sql "select count(*) from msgstore_record where kind = 1 and location =
+        'compacted'")" = 6 ] || fail 'messages twice'
+}
+
+# Logs that appear, and logs that cannot be read, beside others.
+the_fleet_goes_on()
+{
+    mkdir "$out/g"
+    put "$out/g/a.msl" a1 'go on'
+    follow "$out/g"
+    soon has 'go on' a1 || fail "nothing: $(cat "$out/follow")"
+    put "$out/g/b.msl" b1 'go on'
+    soon has 'go on' a1 b1 || fail "a new log: $(cat "$out/follow")"
+    mkdir "$out/g/sub"
+    put "$out/g/sub/c.msl" c1 'go on'
+    soon has 'go on' a1 b1 c1 || fail "a new folder: $(cat "$out/follow")"
+    unfollow
+    [ $code = 0 ] || fail "follow: $(cat "$out/follow")"
+    mkdir "$out/bad"
+    for name in a b c; do
+        for i in 1 2 3; do
+            put "$out/bad/$name.msl" "$name$i-$(head -c 300 /dev/zero | tr '\0' x)" "bad $name"
+        done
+    done
+    python3 - "$out/bad/b.msl" <<'END' || fail 'no python3'
+import sys
+b = bytearray(open(sys.argv[1], 'rb').read())
+i = b.find(b'b2-')
+b[i:i + 40] = b'\xff' * 40
+open(sys.argv[1], 'wb').write(b)
+END
+    echo 'no log' >"$out/bad/d.msl"
+    python3 -c 'print("{\"type\":\"user_message\",\"location\":\"bad e\",\"content\":\"%s\"}"
+        % ("x" * (70 << 20)))' >"$out/large.jsonl"
+    put "$out/bad/e.msl" e1 'bad e'
+    "$tool" import "$out/bad/e.msl" "$out/large.jsonl" >/dev/null || fail 'import of 70 MB'
+    rm "$out/large.jsonl"
+    put "$out/bad/e.msl" e3 'bad e'
+    ship "$out/bad"
+    [ $code != 0 ] || fail 'logs are damaged, and the exit code is 0'
+    for name in a c; do
+        [ "$(sql "select count(*) from msgstore_record where location = 'bad $name'")" = 3 ] ||
+            fail "$name.msl is not shipped"
+    done
+    for name in b e; do
+        grep -q "/$name.msl" "$out/log" || fail "$name.msl is not named: $(cut -c 1-200 "$out/log")"
+    done
+    grep -q 'e.msl.*message 2' "$out/log" || fail "no name: $(cut -c 1-300 "$out/log")"
+    [ "$(sql "select count(*) from msgstore_record where location = 'bad e'")" = 1 ] ||
+        fail 'e.msl: others than those before the large message'
+    rm -r "$out/bad"
+}
+
+# A location by its name costs no listing.
+a_name_is_tried_first()
+{
+    put "$out/l.msl" l1 listed
+    ship "$out/l.msl"
+    sql "alter system set log_statement = 'all'" && sql 'select pg_reload_conf()' >/dev/null
+    sleep 0.5
+    : >"$folder/fleet/log"
+    "$tool" view "$url" --location listed >/dev/null 2>&1 || fail view
+    "$tool" search "$url" l1 --location listed >/dev/null 2>&1 || fail search
+    "$tool" fetch "$url" --location listed -o "$out/l2.msl" >/dev/null 2>&1 || fail fetch
+    sql 'alter system reset log_statement' && sql 'select pg_reload_conf()' >/dev/null
+    grep -q 'group by bucket' "$folder/fleet/log" && fail 'all locations are listed'
+    grep -q 'msgstore_record' "$folder/fleet/log" || fail 'no statement is seen'
+    "$tool" view "$url" --location liste >"$out/log" 2>&1 || fail 'a part of a name'
+    "$tool" view "$url" --location absent >"$out/log" 2>&1 && fail 'no such location'
+    grep -q 'absent' "$out/log" || fail "$(cat "$out/log")"
+}
+
+# Where each log is, and counters for Prometheus.
+status_and_metrics_name_what_waits()
+{
+    put "$out/s0.msl" s0 first
+    ship "$out/s0.msl"
+    put "$out/s1.msl" s1 status s-key
+    put "$out/s2.msl" 'another s1' status s-key
+    "$tool" ship "$out/s1.msl" --to "$url" --status >"$out/log" 2>&1 || fail "$(cat "$out/log")"
+    grep -q 's1.msl: shipped up to message 0, 1 record to ship, 0 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    must_have status
+    ship "$out/s1.msl" "$out/s2.msl" --metrics "$out/metrics"
+    "$tool" ship "$out/s1.msl" "$out/s2.msl" --to "$url" --status >"$out/log" 2>&1
+    grep -q 's1.msl: shipped up to message 1, 0 records to ship, 0 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    grep -q 's2.msl: shipped up to message 1, 0 records to ship, 1 left out' "$out/log" ||
+        fail "status: $(cat "$out/log")"
+    grep -q '^msgstore_ship_messages_total{log=".*/s1.msl"} 1$' "$out/metrics" &&
+        grep -q '^msgstore_ship_left_out{log=".*/s2.msl"} 1$' "$out/metrics" &&
+        grep -q '^# TYPE msgstore_ship_waiting gauge$' "$out/metrics" ||
+        fail "metrics: $(cat "$out/metrics")"
+}
+
+for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
+    only_durable_records_are_shipped a_server_that_went_back_is_healed \
+    a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
+    status_and_metrics_name_what_waits}; do
+    before=$failed failed=0
+    $test
+    [ $failed = 0 ] && echo "ok $test"
+    failed=$((before + failed))
+done
+bash $server stop "$folder/fleet"
+[ $failed = 0 ]
