@@ -1,8 +1,6 @@
 /* Model messages of the `ai` SDK: a store's messages for generateText({ messages }),
  * and back. */
 
-import { MsgstoreError } from "./msgstore.js";
-
 /* Returns a chat message of OpenAI's form, which the library has made, as a model
  * message. */
 function modelMessage(message, tools) {
@@ -66,14 +64,101 @@ export function modelMessagesOf(messages) {
   return result;
 }
 
-/* Returns the messages of a location as ModelMessage[]: calls paired, roles in order. */
-export function toModelMessages(store, location, options = {}) {
+/* A value of a ModelMessage as JSON: bytes and URLs as objects of one member, and objects
+ * that look like these inside one. */
+const COVERS = ["$bytes", "$url", "$object"];
+
+function base64Of(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  }
+  return btoa(text);
+}
+
+function packed(value) {
+  if (value instanceof URL) return { $url: value.href };
+  if (value instanceof ArrayBuffer) return { $bytes: base64Of(new Uint8Array(value)) };
+  if (ArrayBuffer.isView(value)) {
+    return { $bytes: base64Of(new Uint8Array(value.buffer, value.byteOffset,
+      value.byteLength)) };
+  }
+  if (Array.isArray(value)) return value.map(packed);
+  if (value === null || typeof value !== "object") return value;
+  const own = Object.fromEntries(Object.entries(value).map(([k, v]) => [k, packed(v)]));
+  return COVERS.some((name) => name in own) ? { $object: own } : own;
+}
+
+function unpacked(value) {
+  if (Array.isArray(value)) return value.map(unpacked);
+  if (value === null || typeof value !== "object") return value;
+  if (typeof value.$url === "string") return new URL(value.$url);
+  if (typeof value.$bytes === "string") {
+    return Uint8Array.from(atob(value.$bytes), (c) => c.charCodeAt(0));
+  }
+  return Object.fromEntries(Object.entries(value.$object ?? value)
+    .map(([k, v]) => [k, unpacked(v)]));
+}
+
+/* Returns the messages as they were appended, and those of others as the library writes
+ * them. A message of several library messages stands in the first of them. */
+function asAppended(store, location) {
+  const found = store.query(location, { limit: 0 });
+  const result = [];
+  for (let i = 0; i < found.length;) {
+    const { item, item_part: part, seq } = found[i];
+    i++;
+    if (item?.role) result.push(unpacked(item));
+    if (item?.role || part) continue;
+    while (i < found.length && !found[i].item?.role && !found[i].item_part) i++;
+    const others = store.query(location, { format: "openai", limit: 0, afterSeq: seq - 1,
+      beforeSeq: found[i]?.seq });
+    result.push(...modelMessagesOf(others));
+  }
+  return result;
+}
+
+/* Adds a result to each call that has none before the next turn: providers refuse others.
+ * Calls that a provider runs, or that wait for an approval, stay open. */
+function answered(messages) {
+  const result = [];
+  let open = new Map();
+  const close = () => {
+    if (open.size === 0) return;
+    result.push({ role: "tool", content: [...open].map(([toolCallId, toolName]) => ({
+      type: "tool-result", toolCallId, toolName,
+      output: { type: "error-text", value: "no result: the run ended before it" } })) });
+    open = new Map();
+  };
+  for (const message of messages) {
+    const parts = Array.isArray(message.content) ? message.content : [];
+    if (message.role !== "tool") close();
+    for (const part of parts) {
+      if (part.type === "tool-call" && !part.providerExecuted) {
+        open.set(part.toolCallId, part.toolName);
+      }
+      if (["tool-result", "tool-approval-request"].includes(part.type)) {
+        open.delete(part.toolCallId);
+      }
+    }
+    result.push(message);
+  }
+  close();
+  return result;
+}
+
+/* Returns the messages of a location as ModelMessage[]. What appendModelMessages stored
+ * comes back equal. With options, or behind a compaction, they are those of a request:
+ * texts, images, files and calls. */
+export function toModelMessages(store, location, options) {
+  const compacted = store.query(location, { types: ["compaction"], limit: 1 }).length > 0;
+  if (options === undefined && !compacted) return answered(asAppended(store, location));
   const how = { model: "any", ...options }; /* only the messages are taken */
   return modelMessagesOf(store.request(location, "openai", how).messages);
 }
 
 /* Returns the URL of an image: a URL as it is, bytes and base64 as a data URL; undefined if
- * the part is no image. */
+ * the part is no image, or its kind is not said. */
 function imageOf(part) {
   const kind = part.mediaType ?? "";
   if (part.type !== "image" && !(part.type === "file" && kind.startsWith("image"))) return;
@@ -85,52 +170,57 @@ function imageOf(part) {
   }
   const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
   if (typeof data !== "string" && !(bytes instanceof Uint8Array)) return;
-  if (!kind.includes("/") || kind.endsWith("/*")) {
-    throw new MsgstoreError({ code: "E_MISSING",
-      message: "an image without a URL needs a mediaType, such as image/png" });
-  }
-  const base64 = typeof data === "string" ? data
-    : btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-  return `data:${kind};base64,${base64}`;
+  if (!kind.includes("/") || kind.endsWith("/*")) return;
+  return `data:${kind};base64,${typeof data === "string" ? data : base64Of(bytes)}`;
 }
 
-/* Returns the content of a message of the user: a text, or parts if it has images. */
-function userContent(own, words) {
-  if (own.every((part) => part.type === "text")) return words;
-  return own.map((part) => {
-    const url = part.type === "text" ? undefined : imageOf(part);
-    if (part.type !== "text" && url === undefined) {
-      throw new MsgstoreError({ code: "E_UNSUPPORTED",
-        message: `a part of type ${part.type} is neither a text nor an image` });
-    }
-    return url ? { type: "image_url", image_url: { url } } : { type: "text", text: part.text };
-  });
+/* Returns what the library knows of a part of the user; the item has all of it. */
+function partOf(part) {
+  if (part.type === "text") return { type: "text", text: part.text };
+  const url = imageOf(part);
+  if (url) return { type: "image_url", image_url: { url } };
+  const kind = part.mediaType ?? part.type;
+  const data = part.data?.data ?? part.data;
+  if (part.type === "file" && typeof data === "string" && kind.includes("/")) {
+    return { type: "file", file: { ...(part.filename ? { filename: part.filename } : {}),
+      file_data: data.startsWith("data:") ? data : `data:${kind};base64,${data}` } };
+  }
+  return { type: "text", text: `[${part.type} ${kind}]` };
 }
 
 const textOf = (output) => (output?.type === "text" || output?.type === "error-text"
   ? output.value : output?.value ?? output);
 
-/* Appends ModelMessage[], such as result.response.messages; returns their numbers. */
-export function appendModelMessages(store, location, messages) {
-  const list = [];
-  for (const { role, content } of messages) {
-    const own = typeof content === "string" ? [{ type: "text", text: content }] : content;
-    const words = own.filter((p) => p.type === "text").map((p) => p.text).join("\n");
-    const type = { user: "user_message", assistant: "assistant_message" }[role];
-    if (role === "user") list.push({ type, content: userContent(own, words) });
-    else if (type && words) list.push({ type, content: words });
-    if (role === "system") list.push({ type: "injected_context", content: words });
-    for (const part of own) {
-      if (part.type === "tool-call") {
-        const args = part.input && typeof part.input === "object"
-          && !Array.isArray(part.input) ? part.input : { value: part.input };
-        list.push({ type: "action", tool: part.toolName, args,
-          tool_call_id: part.toolCallId });
-      } else if (part.type === "tool-result") {
-        list.push({ type: "observation", content: textOf(part.output),
-          tool_call_id: part.toolCallId });
-      }
-    }
+const argsOf = (input) => (input && typeof input === "object" && !Array.isArray(input)
+  ? input : { value: input });
+
+/* Returns the library's messages of one: texts, then calls and results. The first has the
+ * whole message as its item. */
+function messagesOf(message) {
+  const { role, content } = message;
+  const own = typeof content === "string" ? [{ type: "text", text: content }] : content;
+  const words = own.filter((p) => p.type === "text").map((p) => p.text).join("\n");
+  const calls = own.filter((p) => p.type === "tool-call").map((part) => ({ type: "action",
+    tool: part.toolName, args: argsOf(part.input), tool_call_id: part.toolCallId }));
+  const results = own.filter((p) => p.type === "tool-result").map((part) => ({
+    type: part.output?.type?.startsWith("error") ? "error" : "observation",
+    content: textOf(part.output), tool_call_id: part.toolCallId }));
+  const texts = [];
+  if (role === "user") {
+    texts.push({ type: "user_message", content: own.every((p) => p.type === "text") ? words
+      : own.map(partOf) });
+  } else if (role === "system") texts.push({ type: "injected_context", content: words });
+  else if (words || calls.length + results.length === 0) {
+    texts.push({ type: role === "assistant" ? "assistant_message" : "injected_context",
+      content: words || own.map((part) => `[${part.type}]`).join(" ") });
   }
+  const [first, ...rest] = [...texts, ...calls, ...results];
+  return [{ ...first, item: packed(message) },
+    ...rest.map((one) => ({ ...one, item_part: true }))];
+}
+
+/* Appends ModelMessage[], all or none; returns their numbers. */
+export function appendModelMessages(store, location, messages) {
+  const list = [...messages].flatMap(messagesOf);
   return list.length > 0 ? store.append(list, location) : [];
 }
