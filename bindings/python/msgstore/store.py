@@ -381,7 +381,7 @@ class Store:
         more = {"upto": upto, "prompt": prompt}
         return self._request("compact_request", more, location, provider, **options)
 
-    def compact(self, location: str, provider: Provider, upto: int, *, body: Any = None,
+    def compact(self, location: str, provider: str, upto: int, *, body: Any = None,
                 summary: Optional[str] = None, items: Optional[Sequence[Any]] = None,
                 model: Optional[str] = None, agent_key: Optional[str] = None,
                 for_all: bool = False, cause: Optional[str] = None,

@@ -429,6 +429,71 @@ def test_langchain_history(store):
     assert history.messages == []
 
 
+def test_langchain_usage_is_noted(store):
+    pytest.importorskip("langchain_core")
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    from msgstore.adapters.langchain import MsgstoreChatMessageHistory
+
+    history = MsgstoreChatMessageHistory(store, "chat")
+    messages = [HumanMessage("hi"), AIMessage(
+        "", tool_calls=[{"name": "f", "args": {}, "id": "c"}],
+        response_metadata={"model_name": "m-1"},
+        usage_metadata={"input_tokens": 10, "output_tokens": 4, "total_tokens": 14,
+                        "input_token_details": {"cache_read": 6, "cache_creation": 1},
+                        "output_token_details": {"reasoning": 3}}), AIMessage("free")]
+    history.add_messages(messages)
+    history.add_messages([])
+    assert history.messages == messages
+    usage = store.usage("chat")
+    assert (usage["notes"], usage["input_tokens"], usage["output_tokens"],
+            usage["cached_tokens"], usage["reasoning_tokens"]) == (1, 10, 4, 6, 3)
+
+
+def test_pydantic_ai_usage_is_noted(store):
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    from msgstore.adapters import pydantic_ai as adapter
+
+    agent = Agent(TestModel())
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return city
+
+    result = agent.run_sync("weather?")
+    adapter.save(store, "chat", result.new_messages())
+    made = result.usage() if not hasattr(result.usage, "input_tokens") else result.usage
+    usage = store.usage("chat")
+    assert (usage["notes"], usage["input_tokens"], usage["output_tokens"]) == (
+        2, made.input_tokens, made.output_tokens)
+    assert made.input_tokens > 0 and made.output_tokens > 0
+
+
+def test_adk_usage_is_noted(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.genai import types
+
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        await service.append_event(made, Event(
+            author="a", content=types.Content(role="model", parts=[types.Part(text="x")]),
+            usage_metadata=types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=20, candidates_token_count=5, thoughts_token_count=2,
+                cached_content_token_count=8)))
+        usage = store.usage()
+        assert (usage["notes"], usage["input_tokens"], usage["output_tokens"],
+                usage["cached_tokens"], usage["reasoning_tokens"]) == (1, 20, 7, 8, 2)
+
+    asyncio.run(main())
+
+
 def test_langchain_runnable_with_history(store):
     pytest.importorskip("langchain_core")
     from langchain_core.language_models.fake_chat_models import FakeListChatModel

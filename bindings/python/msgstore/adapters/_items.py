@@ -57,3 +57,16 @@ def chat(role: Optional[str], content: Any, **members: Any) -> Message:
     if kind is None:
         return Message(type="injected_context", content=text_of(content), **members)
     return Message(type=kind, content=text_of(content), **members)
+
+
+def note_usage(store: Store, seq: int, **values: Any) -> None:
+    """Notes the tokens of an answer, for ``Store.usage`` and the tool, if it has any.
+
+    input_tokens and output_tokens are all of them: cached_tokens and cache_write_tokens
+    are of the input, reasoning_tokens of the output."""
+    counts = {name: value for name, value in values.items()
+              if isinstance(value, int) and value > 0}
+    if counts:
+        if values.get("model"):
+            counts["model"] = values["model"]
+        store.note(seq, "usage", counts)

@@ -27,7 +27,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from ..store import Message, Store, action, observation
-from ._items import chat, store_of, wrap
+from ._items import chat, note_usage, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
@@ -224,7 +224,15 @@ class MsgstoreSessionService(BaseSessionService):
         with self._changing:
             if not self._is_there(location):
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            self.store.append(_messages(event), location)
+            seq = self.store.append(_messages(event), location)[0]
+            usage = event.usage_metadata
+            if usage is not None:
+                thoughts = usage.thoughts_token_count or 0
+                note_usage(self.store, seq, input_tokens=usage.prompt_token_count,
+                           output_tokens=(usage.candidates_token_count or 0) + thoughts,
+                           cached_tokens=usage.cached_content_token_count,
+                           reasoning_tokens=thoughts,
+                           model=getattr(event, "model_version", None))
             if event.actions and event.actions.state_delta:
                 self._apply(session.app_name, session.user_id, session.id,
                             event.actions.state_delta)

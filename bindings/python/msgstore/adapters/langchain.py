@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import List, Sequence
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import (AIMessage, BaseMessage, HumanMessage, ToolMessage,
                                      message_to_dict, messages_from_dict)
 
 from ..store import Message, Store, action, observation
-from ._items import chat, items, store_of, text_of, wrap
+from ._items import chat, items, note_usage, store_of, text_of, wrap
 
 
 def _messages(message: BaseMessage) -> List[Message]:
@@ -28,6 +28,19 @@ def _messages(message: BaseMessage) -> List[Message]:
     return result
 
 
+def _note(store: Store, seq: int, message: BaseMessage) -> None:
+    usage = getattr(message, "usage_metadata", None)
+    if not usage:
+        return
+    read = usage.get("input_token_details") or {}
+    made = usage.get("output_token_details") or {}
+    note_usage(store, seq, input_tokens=usage.get("input_tokens"),
+               output_tokens=usage.get("output_tokens"), cached_tokens=read.get("cache_read"),
+               cache_write_tokens=read.get("cache_creation"),
+               reasoning_tokens=made.get("reasoning"),
+               model=message.response_metadata.get("model_name"))
+
+
 class MsgstoreChatMessageHistory(BaseChatMessageHistory):
     """The messages of one location."""
 
@@ -40,9 +53,11 @@ class MsgstoreChatMessageHistory(BaseChatMessageHistory):
         return messages_from_dict(items(self.store.query(self.session_id)))
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        batch: List[Any] = [m for message in messages for m in _messages(message)]
-        if batch:
-            self.store.append(batch, self.session_id)
+        made = [_messages(message) for message in messages]
+        seqs = iter(self.store.append([m for own in made for m in own], self.session_id))
+        for message, own in zip(messages, made):
+            first = [next(seqs) for _ in own][0]
+            _note(self.store, first, message)
 
     def clear(self) -> None:
         self.store.rewind(self.session_id, 0)

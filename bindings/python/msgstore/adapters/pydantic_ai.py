@@ -12,15 +12,35 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Sequence
 
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
+from .. import store as _stores
 from ..store import Store
+from ._items import note_usage
 
 
 def save(store: Store, location: str, messages: Sequence[ModelMessage]) -> List[int]:
-    """Appends messages, all or none."""
+    """Appends messages, all or none; notes the usage of each response."""
     dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
-    return store.append(dumped, location, format="pydantic-ai") if dumped else []
+    if not dumped:
+        return []
+    seqs = store.append(dumped, location, format="pydantic-ai")
+    responses = [m for m in messages if isinstance(m, ModelResponse)]
+    if any(m.usage.input_tokens or m.usage.output_tokens for m in responses):
+        with _stores.open() as scratch:  # how many messages one becomes
+            counts = [len(scratch.append([one], "l", format="pydantic-ai")) for one in dumped]
+        at = 0
+        for message, count in zip(messages, counts):
+            at = min(at + count, len(seqs))
+            if isinstance(message, ModelResponse) and count > 0:
+                usage = message.usage
+                note_usage(store, seqs[at - 1], input_tokens=usage.input_tokens,
+                           output_tokens=usage.output_tokens,
+                           cached_tokens=usage.cache_read_tokens,
+                           cache_write_tokens=usage.cache_write_tokens,
+                           reasoning_tokens=(usage.details or {}).get("reasoning_tokens"),
+                           model=message.model_name)
+    return seqs
 
 
 def load(store: Store, location: str, newest: Optional[int] = None) -> List[ModelMessage]:
