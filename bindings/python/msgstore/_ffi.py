@@ -13,7 +13,8 @@ import pathlib
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Optional, TypeVar
+from types import FrameType
+from typing import Any, Callable, Dict, Optional, Set, Tuple, TypeVar
 
 _T = TypeVar("_T")
 _NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
@@ -220,72 +221,95 @@ def _missing(found: NotFoundError, path: Optional[str]) -> MissingFileError:
 
 SLICE_MS = 100  # a wait in the library, so that Ctrl-C and close take effect
 
+_Calls = Dict[object, Tuple[int, FrameType]]
+
+
+def _running(calls: _Calls) -> Set[int]:
+    """Returns the threads of the calls that run. A call that an interrupt has ended
+    between two steps may still be noted, but its frame is on no stack."""
+    threads = set()
+    stacks = sys._current_frames()
+    for thread, frame in list(calls.values()):
+        found = stacks.get(thread)
+        while found is not None and found is not frame:
+            found = found.f_back
+        if found is not None:
+            threads.add(thread)
+    return threads
+
 
 class Handle:
-    """An open store. Its calls are counted, so that closing it frees it only when none of
-    them runs. ``with handle as pointer`` is a call."""
+    """An open store. Its calls are noted, so that it is freed when none of them runs."""
 
-    def __init__(self, pointer: ctypes.c_void_p, lock_wait: float):
+    def __init__(self, lock_wait: float):
         self.lock_wait = lock_wait  # seconds, of a call
-        self._pointer: Optional[ctypes.c_void_p] = pointer
+        self.pointer = ctypes.c_void_p()  # gone when it is freed
         self._pid = os.getpid()
-        self._closed = self._freed = False
-        self._calls: Dict[int, int] = {}  # of each thread
-        self._idle = threading.Condition()
+        self._closed = False
+        self._calls: _Calls = {}
+        self._frees: _Calls = {}
 
     @property
     def closed(self) -> bool:
         return self._closed
 
-    def __enter__(self) -> Optional[ctypes.c_void_p]:
-        if os.getpid() != self._pid:  # a lock may be held by a thread that is not here;
-            return self._pointer      # the library refuses the call
-        thread = threading.get_ident()
-        with self._idle:
+    def call(self, function: Any, *arguments: Any, parse: bool = True) -> Any:
+        token = object()
+        try:
+            self._calls[token] = threading.get_ident(), sys._getframe()
             if self._closed:
                 raise MsgstoreError("E_CLOSED", "the store is closed")
-            self._calls[thread] = self._calls.get(thread, 0) + 1
-        return self._pointer
+            return _run(function, self.pointer, *arguments, parse=parse)
+        finally:
+            self._calls.pop(token, None)
+            if self._closed:
+                self._free_if_idle()
 
-    def __exit__(self, *_: Any) -> None:
-        if os.getpid() != self._pid:
-            return
-        thread = threading.get_ident()
-        with self._idle:
-            self._calls[thread] -= 1
-            if self._calls[thread] == 0:
-                del self._calls[thread]
-            last = self._take()
-        self._free(last)
+    def _free_if_idle(self) -> None:
+        token = object()
+        try:
+            self._frees[token] = threading.get_ident(), sys._getframe()
+            if not _running(self._calls):
+                self._free()
+        finally:
+            self._frees.pop(token, None)
 
-    def _take(self) -> Optional[ctypes.c_void_p]:
-        """Returns what is to be freed now, once. The lock is held."""
-        if not self._closed or self._calls:
-            return None
-        pointer, self._pointer = self._pointer, None
-        return pointer
-
-    def _free(self, pointer: Optional[ctypes.c_void_p]) -> None:
-        if pointer is None:
-            return
-        _lib.ms_close(pointer)
-        with self._idle:
-            self._freed = True
-            self._idle.notify_all()
+    def _free(self) -> None:
+        pointer = self.__dict__.pop("pointer", None)  # one of several callers gets it
+        if pointer and self._pid == os.getpid():
+            _lib.ms_close(pointer)
 
     def close(self) -> None:
-        """Refuses new calls, waits for those of other threads, and frees the store. If
-        the wait is interrupted, or this thread is amid a call itself (a signal handler),
-        the last call frees it."""
-        if os.getpid() != self._pid:
+        """Refuses new calls, waits for those of other threads, and frees the store. In a
+        signal handler amid a call of this thread it leaves that to the end of the call.
+        In a child of fork it does nothing."""
+        if self._pid != os.getpid():
             return
-        thread = threading.get_ident()
-        with self._idle:
-            self._closed = True
-            pointer = self._take()
-            while pointer is None and not self._freed and thread not in self._calls:
-                self._idle.wait(SLICE_MS / 1000)
-        self._free(pointer)
+        self._closed = True
+        pause = .001
+        while True:
+            threads = _running(self._calls) | _running(self._frees)
+            if threading.get_ident() in threads:
+                return
+            if not threads:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, .02)
+        if "pointer" not in self.__dict__:
+            return
+        thread = threading.Thread(target=self._free_if_idle)  # no interrupt ends it
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter ends
+            self._free_if_idle()
+            return
+        thread.join()
+
+    def __del__(self) -> None:
+        try:
+            self._free()
+        except Exception:  # the interpreter may be going down
+            pass
 
 
 def _waiting(seconds: float, run: Callable[[], _T]) -> _T:
@@ -301,17 +325,21 @@ def _waiting(seconds: float, run: Callable[[], _T]) -> _T:
 
 
 def open_store(args: Dict[str, Any]) -> Handle:
-    pointer = ctypes.c_void_p()
     wait_ms = args.get("lock_wait_ms") or (1000 if args.get("shared") else 0)
+    if not isinstance(wait_ms, int):
+        raise ArgumentError("E_KIND", f"lock_wait_ms is a {type(wait_ms).__name__}, a "
+                            "number was expected", "lock_wait_ms")
     if wait_ms > SLICE_MS:
         args = {**args, "lock_wait_ms": SLICE_MS}
     text = encode(args)
     seconds = (wait_ms - SLICE_MS) / 1000
+    handle = Handle(seconds if args.get("shared") else 0)  # closes what is opened
+    to = ctypes.byref(handle.pointer)
     try:
-        _waiting(seconds, lambda: _run(_open, ctypes.byref(pointer), text, len(text)))
+        _waiting(seconds, lambda: _run(_open, to, text, len(text)))
     except NotFoundError as found:
         raise _missing(found, args.get("path")) from None
-    return Handle(pointer, seconds if args.get("shared") else 0)
+    return handle
 
 
 def verify(path: str) -> Any:
@@ -324,13 +352,9 @@ def verify(path: str) -> Any:
 def call(name: str, handle: Optional[Handle], args: dict, body: bytes = b"",
          parse: bool = True) -> Any:
     text = encode(args)
+    arguments = name.encode(), text, len(text), body, len(body)
     if handle is None:
-        return _run(_call, None, name.encode(), text, len(text), body, len(body),
-                    parse=parse)
-
-    def run() -> Any:
-        with handle as pointer:
-            return _run(_call, pointer, name.encode(), text, len(text), body, len(body),
-                        parse=parse)
-
-    return run() if handle.lock_wait <= 0 else _waiting(handle.lock_wait, run)
+        return _run(_call, None, *arguments, parse=parse)
+    if handle.lock_wait <= 0:
+        return handle.call(_call, *arguments, parse=parse)
+    return _waiting(handle.lock_wait, lambda: handle.call(_call, *arguments, parse=parse))

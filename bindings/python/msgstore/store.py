@@ -153,12 +153,6 @@ class Store:
         state = "closed" if self._handle.closed else "open"
         return f"<msgstore.Store {self.path or 'in memory'!r}, {state}>"
 
-    def __del__(self) -> None:
-        try:
-            self.close()
-        except Exception:  # the interpreter may be going down
-            pass
-
     def close(self) -> None:
         """Makes the appends of this handle durable, and closes it. Twice is fine.
 

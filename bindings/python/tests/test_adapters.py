@@ -472,6 +472,28 @@ def test_pydantic_ai_usage_is_noted(store):
     assert made.input_tokens > 0 and made.output_tokens > 0
 
 
+def test_adk_refuses_a_state_before_it_writes(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        bad = {"app:y": 1, "x": float("nan")}
+        with pytest.raises(msgstore.ArgumentError):
+            await service.create_session(app_name="a", user_id="u", session_id="s", state=bad)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        assert made.state == {}
+        event = Event(author="a", actions=EventActions(state_delta=bad))
+        with pytest.raises(msgstore.ArgumentError):
+            await service.append_event(made, event)
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert got.state == {} and got.events == []
+
+    asyncio.run(main())
+
+
 def test_adk_usage_is_noted(store):
     pytest.importorskip("google.adk")
     from google.adk.events.event import Event

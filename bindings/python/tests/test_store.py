@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pickle
+import random
 import re
 import signal
 import subprocess
@@ -418,6 +419,53 @@ except msgstore.BusyError:
         assert other.communicate()[0] == b"busy\n"  # it does wait
         assert interrupt_after(.2, lambda: msgstore.open(
             path, mode="write", lock_wait_ms=30000)) < .3
+
+
+def test_interrupts_at_any_moment_leave_nothing_open(tmp_path):
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    chance = random.Random(7)
+    try:
+        for turn in range(300):
+            path = tmp_path / f"{turn % 10}.msl"
+            store = None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(.0001, .003))
+                store = msgstore.open(path)
+                for n in range(100):
+                    store.append(msgstore.user("x"), "l")
+                store.close()
+            except Interrupt:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            if store is not None:  # of another thread, which must not wait for anything
+                closing = threading.Thread(target=store.close, daemon=True)
+                closing.start()
+                closing.join(10)
+                assert not closing.is_alive()
+            del store
+            msgstore.open(path, lock_wait_ms=1000).close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_handler_that_closes_amid_close_does_not_wait(tmp_path):
+    store = msgstore.open(tmp_path / "a.msl")
+    store.append([msgstore.user("x" * 1000) for _ in range(5000)], "l")
+    before = signal.signal(signal.SIGALRM, lambda *_: store.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, .0005, .0005)
+        store.close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    msgstore.open(tmp_path / "a.msl", mode="write").close()
 
 
 def test_lock_is_waited_for_in_full(tmp_path):

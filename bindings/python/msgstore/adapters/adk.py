@@ -26,6 +26,7 @@ from google.adk.sessions.base_session_service import (BaseSessionService, GetSes
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
+from .._ffi import encode
 from ..store import Message, Store, action, observation
 from ._items import chat, note_usage, store_of, wrap
 
@@ -151,6 +152,7 @@ class MsgstoreSessionService(BaseSessionService):
         with self._changing:
             if self._is_there(location):
                 raise AlreadyExistsError(f"Session with id {session} already exists.")
+            encode(state)  # refused before anything is written
             created = time.time()
             name = json.dumps([user, session], ensure_ascii=False)
             self.store.facts_set(_sessions(app), {name: created})
@@ -224,6 +226,8 @@ class MsgstoreSessionService(BaseSessionService):
         with self._changing:
             if not self._is_there(location):
                 raise SessionNotFoundError(f"Session {session.id} not found.")
+            delta = event.actions.state_delta if event.actions else {}
+            encode(delta)  # refused before anything is written
             seq = self.store.append(_messages(event), location)[0]
             usage = event.usage_metadata
             if usage is not None:
@@ -233,9 +237,8 @@ class MsgstoreSessionService(BaseSessionService):
                            cached_tokens=usage.cached_content_token_count,
                            reasoning_tokens=thoughts,
                            model=getattr(event, "model_version", None))
-            if event.actions and event.actions.state_delta:
-                self._apply(session.app_name, session.user_id, session.id,
-                            event.actions.state_delta)
+            if delta:
+                self._apply(session.app_name, session.user_id, session.id, delta)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
