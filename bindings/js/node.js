@@ -1,10 +1,10 @@
 /* Stores in files, for Node: the image of a store, written whole to a new file that then
  * takes the name of the old one. */
 
-import { closeSync, existsSync, fchmodSync, fsyncSync, lstatSync, openSync, readFileSync,
-  readlinkSync, realpathSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fchmodSync, fsyncSync, linkSync, lstatSync, openSync,
+  readFileSync, readlinkSync, realpathSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { load, MsgstoreError } from "./msgstore.js";
 
 let library;
@@ -25,7 +25,7 @@ export function nodeLibrary() {
   return library;
 }
 
-/* Store -> the file that it was read from or saved to: its path, and its stamp then. */
+/* Store -> the files that it was read from or saved to: path -> its stamp then. */
 const known = new WeakMap();
 
 /* Returns what tells whether another save has replaced a file; "" of none. */
@@ -52,7 +52,7 @@ export async function open(path, options = {}) {
   try {
     const store = (await nodeLibrary()).open({ ...options,
       ...(image?.length ? { image } : {}) });
-    known.set(store, { file: resolve(target(path)), stamp });
+    known.set(store, new Map([[real(path), stamp]]));
     return store;
   } catch (error) {
     if (error.code !== "E_FOREIGN") throw error;
@@ -68,15 +68,16 @@ export async function open(path, options = {}) {
 export function save(store, path, { replace = false } = {}) {
   let lock;
   try {
-    const file = resolve(target(path)), last = known.get(store);
+    const file = real(path);
     lock = lockOf(file);
-    const stamp = stampOf(file), expected = last?.file === file ? last.stamp : "";
+    const stamp = stampOf(file), expected = known.get(store)?.get(file);
     if (!replace && stamp !== "" && stamp !== expected) {
       fail("E_CONFLICT", `saving '${path}': another store has saved it since this one was `
         + "opened; open it again, or { replace: true }");
     }
     write(store.image(), file, stamp ? statSync(file).mode & 0o777 : 0o600);
-    known.set(store, { file, stamp: stampOf(file) });
+    if (!known.has(store)) known.set(store, new Map());
+    known.get(store).set(file, stampOf(file));
   } catch (error) {
     if (error instanceof MsgstoreError) throw error;
     fail("E_IO", `saving '${path}': ${error.message}`, error);
@@ -85,34 +86,84 @@ export function save(store, path, { replace = false } = {}) {
   }
 }
 
-/* Takes the lock of a file, for up to 10 s. One that a dead process left is taken over. */
+/* Returns who holds a lock: the process and, on Linux, when it began, since a container
+ * gives the same number again. */
+function self() {
+  try {
+    const stat = readFileSync("/proc/self/stat", "utf8");
+    return `${process.pid} ${stat.slice(stat.lastIndexOf(")")).split(" ")[20]}`;
+  } catch {
+    return `${process.pid}`;
+  }
+}
+
+/* Takes the lock of a file: PATH.lock, which is there while it is saved. It waits for up to
+ * 10 s, and takes over what a dead process left. */
 function lockOf(file) {
   const lock = `${file}.lock`, end = Date.now() + 10000;
   for (;;) {
     try {
       const made = openSync(lock, "wx", 0o600);
-      writeSync(made, `${process.pid}`);
-      closeSync(made);
+      try {
+        writeSync(made, self());
+      } catch (error) {
+        rmSync(lock, { force: true });
+        throw error;
+      } finally {
+        closeSync(made);
+      }
       return lock;
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
     }
-    if (isLeft(lock)) rmSync(lock, { force: true });
-    else if (Date.now() > end) fail("E_BUSY", `${lock} is there: another process is saving`);
-    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    if (takenOver(lock)) continue;
+    if (Date.now() > end) fail("E_BUSY", `${lock} is there: another process is saving`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
   }
 }
 
-/* Returns whether the process that made a lock is dead. */
-function isLeft(lock) {
+/* Returns whether the process that wrote this into a lock is dead. No save takes a minute;
+ * one that died before it wrote leaves nothing in it. */
+function isDead(holder, age) {
+  const [pid, began] = holder.split(" ").map(Number);
+  if (!Number.isInteger(pid) || pid <= 0) return age > 2000;
+  if (age > 60000) return true;
   try {
-    const pid = Number(readFileSync(lock, "utf8"));
-    if (pid === 0) return Date.now() - statSync(lock).mtimeMs > 2000; // it wrote no number
     process.kill(pid, 0);
-    return false;
+    if (!began) return false;
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return Number(stat.slice(stat.lastIndexOf(")")).split(" ")[20]) !== began;
   } catch (error) {
-    return error.code === "ESRCH";
+    return error.code === "ESRCH" || error.code === "ENOENT";
   }
+}
+
+/* Removes a lock if its process is dead. It is renamed first: another one may have taken it
+ * over since, whose lock comes back then. */
+function takenOver(lock) {
+  let holder, age;
+  try {
+    age = Date.now() - statSync(lock).mtimeMs;
+    holder = readFileSync(lock, "utf8");
+  } catch (error) {
+    return error.code === "ENOENT";
+  }
+  if (!isDead(holder, age)) return false;
+  const aside = `${lock}.${process.pid}.${randomBytes(4).toString("hex")}`;
+  try {
+    renameSync(lock, aside);
+    if (readFileSync(aside, "utf8") !== holder) linkSync(aside, lock);
+    rmSync(aside, { force: true });
+  } catch (error) {
+    if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error;
+  }
+  return true;
+}
+
+/* Returns the path of a file, or of one that may come, without links. */
+function real(path) {
+  const file = resolve(target(path));
+  return join(realpathSync(dirname(file)), basename(file));
 }
 
 /* Returns the file that a chain of symbolic links ends at, which need not exist. */
@@ -140,13 +191,14 @@ function write(image, path, mode) {
     rmSync(part, { force: true });
     throw error;
   }
-  const folder = openSync(dirname(path) || ".", "r");
+  let folder;
   try {
+    folder = openSync(dirname(path), "r");
     fsyncSync(folder);
   } catch {
-    // some systems cannot sync a folder
+    // some systems cannot sync a folder, and one may not be readable
   } finally {
-    closeSync(folder);
+    if (folder !== undefined) closeSync(folder);
   }
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync,
-  symlinkSync, writeFileSync } from "node:fs";
+  symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -491,8 +491,18 @@ test("of two stores on one path the second to save is refused", () => inFolder(a
   writeFileSync(other, "of somebody else");
   assert.throws(() => save(two, other), { code: "E_CONFLICT" });
   assert.equal(readFileSync(other, "utf8"), "of somebody else");
-  writeFileSync(`${path}.lock`, "999999999"); // of a process that died
-  save(two, path);
+  const dead = ["999999999", `${process.pid} 1`, "nobody"];
+  for (const holder of dead) { // of processes that died; the second had our number
+    writeFileSync(`${path}.lock`, holder);
+    utimesSync(`${path}.lock`, Date.now() / 1000 - 3, Date.now() / 1000 - 3);
+    save(two, path);
+  }
+  save(two, join(folder, "copy.msi"));
+  save(two, path); // it knows both files
+  symlinkSync(folder, join(folder, "link"));
+  save(two, join(folder, "link", "chat.msi"));
+  rmSync(join(folder, "copy.msi"));
+  rmSync(join(folder, "link"));
   assert.deepEqual(readdirSync(folder).sort(), ["chat.msi", "other.msi"]);
 }));
 
