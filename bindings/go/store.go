@@ -6,6 +6,7 @@ package msgstore
 import (
 	"bytes"
 	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -148,7 +149,7 @@ func decoder(decode func([]byte) error) flat.Decode {
 // encode writes arguments. Of text that is not UTF-8 encoding/json would make other text,
 // so that two names became one: it is refused.
 func encode(args any) ([]byte, error) {
-	text, err := marshal(args) // which also finds a value that contains itself
+	text, err := marshal(args) // which also refuses a value that contains itself
 	if err == nil {
 		err = valid(reflect.ValueOf(args))
 	}
@@ -168,8 +169,19 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// valid looks at the strings of a struct, a map or a list of these.
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// valid looks at the strings that marshal has written of a value: no cycle is among them.
+// What a value makes of itself (MarshalJSON, MarshalText) is not looked at.
 func valid(v reflect.Value) error {
+	if v.IsValid() && (v.Type().Implements(jsonMarshaler) || v.Type().Implements(textMarshaler) ||
+		reflect.PointerTo(v.Type()).Implements(jsonMarshaler) ||
+		reflect.PointerTo(v.Type()).Implements(textMarshaler)) {
+		return nil
+	}
 	switch v.Kind() {
 	case reflect.String:
 		if !utf8.ValidString(v.String()) {
@@ -181,6 +193,10 @@ func valid(v reflect.Value) error {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if field.Tag.Get("json") == "-" || !field.IsExported() && !field.Anonymous {
+				continue
+			}
 			if err := valid(v.Field(i)); err != nil {
 				return err
 			}
@@ -271,6 +287,7 @@ func (s *Store) page(name string, args any) (Page, error) {
 // or Format is read at once.
 func (s *Store) Messages(q Query) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		q := q // each range begins anew
 		if damaged, ok := s.each(&q, yield); ok && damaged > 0 {
 			yield(Message{}, &Error{Code: ErrDamaged,
 				Message: "records were unreadable: messages may be missing"})
@@ -310,6 +327,7 @@ func (s *Store) each(q *Query, yield func(Message, error) bool) (damaged uint64,
 // processes, until the context ends (its error is the last one) or the store is closed.
 func (s *Store) Follow(ctx context.Context, q Query) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		q := q // each range begins anew
 		var newest uint64
 		for {
 			damaged, ok := s.each(&q, yield)

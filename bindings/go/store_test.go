@@ -118,6 +118,38 @@ func TestIterationReadsEveryPageOnce(t *testing.T) {
 	equal(t, len(none), 0)
 }
 
+func TestAnIteratorCanBeRangedOverTwice(t *testing.T) {
+	s := memory(t)
+	fill(t, s, "l", page+3)
+	messages := s.Messages(Of("l"))
+	for range 2 {
+		n := 0
+		for _, err := range messages {
+			must(t, err)
+			n++
+		}
+		equal(t, n, page+3)
+	}
+}
+
+func TestValuesAreThoseThatJSONHas(t *testing.T) {
+	type node struct {
+		Name   string
+		Parent *node `json:"-"`
+		up     *node
+		Kids   []*node
+	}
+	s := memory(t)
+	fill(t, s, "l", 1)
+	root := &node{Name: "root"}
+	kid := &node{Name: "kid", Parent: root, up: root}
+	root.Kids = []*node{kid}
+	must(t, s.Note(1, "tree", root))
+	kid.Kids = []*node{root} // now JSON has no end
+	is(t, s.Note(1, "tree", root), ErrJSON)
+	is(t, s.Note(1, "tree", map[string]string{"a": "\xff"}), ErrUTF8)
+}
+
 func TestDamageEndsAnIteration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.msl")
 	s, err := Open(path)
