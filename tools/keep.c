@@ -210,7 +210,8 @@ int keep_install(const options *o, output *out)
         bool there = path != NULL && (i == 0 || is_there(path)); /* the log comes */
         if (path != NULL) arrput(k.paths, path);
         if (!there) code = NOT_FOUND;
-        if (!there) complain("%s: no such %sfolder", o->files[i], i > 0 ? "file or " : "");
+        const char *kind = i > 0 ? "file or " : "";
+        if (!there) complain("%s: no such %sfolder", o->files[i], kind);
     }
     if (code == FINE && !are_plain(&k)) {
         complain("sync: a control character in a path");
