@@ -4,11 +4,17 @@
 #
 #   PREFIX=dir    /usr/local; DESTDIR=dir is put in front of it
 #
-# uninstall removes the same files, and the folders that it leaves empty of those that
-# install may have made.
+# uninstall removes the same files, and the two folders that are msgstore's own.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}
+case $prefix in
+/*) ;;
+*)
+    echo "make install: PREFIX is $prefix, a path that begins with / was expected" >&2
+    exit 2
+    ;;
+esac
 root=${DESTDIR:-}$prefix
 version=$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)".*/\1/p' msgstore.h)
 
@@ -18,7 +24,6 @@ put()
     local mode=$1 source=$2 file=$root/$3
     if [ "$action" = uninstall ]; then
         rm -f "$file"
-        rmdir -p "${file%/*}" 2>/dev/null || true
         return
     fi
     mkdir -p "${file%/*}"
@@ -40,7 +45,9 @@ made()
 
 filled()
 {
-    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$1"
+    local quoted
+    quoted=$(printf '%s' "$prefix" | sed 's/[&|\\]/\\&/g')
+    sed -e "s|@PREFIX@|$quoted|" -e "s|@VERSION@|$version|" "$1"
 }
 
 action=${1:-}
@@ -73,3 +80,6 @@ for name in libmsgstore.a libmsgstore.dylib libmsgstore.so "libmsgstore.so.$mino
         put 755 "build/lib/$name" "lib/$name"
     fi
 done
+if [ "$action" = uninstall ]; then
+    rmdir "$root/share/doc/msgstore" "$root/lib/cmake/libmsgstore" 2>/dev/null || true
+fi

@@ -113,7 +113,7 @@ struct strings {
     ms_str keep(ms_str s) { return s.ptr ? str(all.emplace_back(view(s))) : s; }
     const ms_str *keep(const ms_str *from, std::size_t n)
     {
-        for (std::size_t i = 0; i < n; i++) team.push_back(keep(from[i]));
+        for (std::size_t i = 0; from && i < n; i++) team.push_back(keep(from[i]));
         return from ? team.data() : nullptr;
     }
 };
@@ -187,12 +187,12 @@ class store {
         void operator()(ms_store *s) const { ms_close(s); }
     };
     std::unique_ptr<ms_store, closer> s_;
-
     template <class F> static result<store> opened(string_view path, F f)
     {
         return call(store(), [&](store &s, ms_error *e) {
             auto own = std::make_unique<std::string>(path);
             ms_store *made = nullptr;
+            if (path.find('\0') != path.npos) return ms_error_set(e, MS_E_ARGUMENT, "NUL in path");
             ms_result code = f(own->c_str(), &made, e);
             return s.s_ = {made, closer{std::move(own)}}, code;
         });

@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CSRC = HERE / "csrc"
 PROJECT = HERE.parent.parent
 NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
-STB = [os.environ.get("STB_INC"), "/usr/include/stb", "/usr/include",
+STB = [os.environ.get("STB_INC"), str(PROJECT), "/usr/include/stb", "/usr/include",
        "/usr/local/include", "/usr/local/include/stb"]
 COPIES = [
     (CSRC / "msgstore.h", [PROJECT]),

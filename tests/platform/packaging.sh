@@ -147,7 +147,8 @@ add_compile_definitions(MSGSTORE_LINKED)" libmsgstore::shared
     cmake_build -DCMAKE_PREFIX_PATH="$PWD/prefix"
     prefix/bin/msgstore --version
     make -C "$root" uninstall PREFIX="$PWD/prefix"
-    [ ! -e prefix ]
+    [ -z "$(find prefix ! -type d)" ]
+    [ ! -e prefix/lib/cmake/libmsgstore ] && [ -d prefix/bin ]
     ./header
 }
 

@@ -25,7 +25,7 @@ fn main() {
     let own = here.join("csrc");
     let header = find("msgstore.h", &[own.clone(), here.join("../../..")]);
     let flat = find("msgstore_ffi.h", &[own.clone(), here.join("../..")]);
-    let mut places = vec![own];
+    let mut places = vec![own, here.join("../../..")]; // the archive of a release has it
     places.extend(env::var_os("STB_INC").map(PathBuf::from));
     for place in ["/usr/include/stb", "/usr/include", "/usr/local/include/stb",
                   "/usr/local/include", "/opt/homebrew/include/stb"] {
