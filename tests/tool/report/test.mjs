@@ -451,6 +451,25 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   await done(p);
 });
 
+await test("request_links_as_many_messages_as_it_counts_when_some_are_summarised", async () => {
+  const p = await browser.open(shared("team"));
+  await show(p, "Request");
+  const cards = all(".repair") + `.map((c) => [c.querySelector("b").textContent,
+    [...c.querySelectorAll(".from a")].map((a) => a.textContent).join(" ")])`;
+  for (let i = 0; i < (await p.run("S.requests.length")); i++) {
+    await showRequest(p, i);
+    if (await p.run("S.requests[requestAt].error !== undefined")) continue;
+    const shown = new Map(await p.run(cards));
+    same(shown.get("7 messages summarised"), "#1 #2 #3 #5 #6 #7 #8", "summarised, request " + i);
+    same(shown.get("1 message left out"), "#4", "left out, request " + i);
+  }
+  // Where it cannot be known which ones are counted, the place is shown where they end.
+  await after(p, "S.requests[0].report.compacted = 6; requestAt = 0; draw()");
+  same(new Map(await p.run(cards)).get("6 messages summarised"), "#9 #44", "another count");
+  has(await text(p, ".repair"), "before #9", "by #44");
+  await done(p);
+});
+
 // Each call has its own result, as ms_request pairs them.
 await test("results_stand_beside_their_calls_when_ids_repeat_or_are_absent", async () => {
   const pairs = `S.calls.map((m) => [m.n, m.result ? text(m.result.c) : "", m.took ?? -1])`;
