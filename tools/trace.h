@@ -75,8 +75,8 @@ ms_str trace_text(trace *t, ms_str value);
 void trace_unknown(trace *t, ms_str type, ms_str json);
 /* Counts an entry of a known type that is not a message. */
 void trace_left_out(trace *t, ms_str type);
-/* Counts what is left out although its kind has messages or usage: it is empty, or what it
- * belongs to is absent. */
+/* Counts what is left out although its kind has messages or usage: it is empty, or that
+ * which it belongs to is absent. */
 void trace_incomplete(trace *t, ms_str what);
 
 /* Adds the cost of the answer whose last message was added. */
