@@ -199,6 +199,11 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
         ms_json_key(w, ms_str_of(i == 0 ? "tool" : "w"));
         put_name(r, text);
     }
+    ms_envelope e = ms_envelope_of(msg);
+    uint64_t keep;
+    if (ms_type_of(msg) == MS_T_COMPACTION && keep_of(&e, &keep)) {
+        put_count(r, "keep", keep);
+    }
     if (hidden) put_count(r, "h", 1);
     put_count(r, "f", ms_flags(msg));
     put_count(r, "b", ms_size(msg));
@@ -595,6 +600,7 @@ static void put_repairs(report *r, const ms_project_report *p)
         {"ended", p->ended},
         {"thinking_missing", p->thinking_missing},
         {"compacted", p->compacted},
+        {"compaction_seq", p->compaction_seq},
     };
     ms_json_key(&r->w, MS_STR("report"));
     ms_json_begin(&r->w, MS_JSON_OBJECT);

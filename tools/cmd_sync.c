@@ -12,6 +12,29 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Prints how many entries were left out, with their words. */
+static void print_left_out(output *out, const char *what, const tally *t)
+{
+    char text[1024];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < arrlenu(t->rows); i++) sum += t->rows[i].count;
+    if (sum == 0) return;
+    tally_words(t, text, sizeof text);
+    emit_format(out, "left out   %" PRIu64 " %s: ", sum, what);
+    emit_message_text(out, ms_str_of(text));
+}
+
+static void json_tally(ms_json_writer *w, const char *name, const tally *t)
+{
+    ms_json_key(w, ms_str_of(name));
+    ms_json_begin(w, MS_JSON_OBJECT);
+    for (size_t i = 0; i < arrlenu(t->rows); i++) {
+        ms_json_key(w, t->rows[i].text);
+        ms_json_put_u64(w, t->rows[i].count);
+    }
+    ms_json_end(w);
+}
+
 static void print_sync(output *out, const syncing *s)
 {
     const counts *c = s->in.counts;
@@ -44,6 +67,8 @@ static void print_sync(output *out, const syncing *s)
         emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s or device%s\n",
                     s->others, plural(s->others), plural(s->others), plural(s->others));
     }
+    print_left_out(out, "empty or incomplete", &c->incomplete);
+    print_left_out(out, "that are no messages", &c->left_out);
     if (c->unknown > 0) {
         emit_format(out, "unknown    %" PRIu64 " entries, kept whole\n", c->unknown);
     }
@@ -77,6 +102,8 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "unnamed", s->prompts.unnamed);
     json_u64(&w, "bad_lines", s->prompts.bad_lines);
     ms_json_end(&w);
+    json_tally(&w, "left_out", &c->incomplete);
+    json_tally(&w, "no_messages", &c->left_out);
     json_u64(&w, "failed", s->failed);
     json_u64(&w, "others", s->others);
     json_u64(&w, "sessions", c->sessions);
@@ -149,7 +176,7 @@ static int run_sync(job *j)
         ms_result result = ms_sync(j->store, NULL, &err);
         if (result != MS_OK) code = complain_of("syncing", result, &err);
     }
-    if (!GIVEN(o, QUIET)) complain_of_counts(&j->counts, "sync", false);
+    if (!GIVEN(o, QUIET)) complain_of_unknown(&j->counts, "sync");
     if (GIVEN(o, JSON)) print_sync_json(&out, &s);
     else if (!GIVEN(o, QUIET)) {
         if (o->usual) emit_text(&out, "log        ");

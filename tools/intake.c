@@ -9,31 +9,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void complain_of_tally(const char *path, const char *what, const tally *t)
+void tally_words(const tally *t, char *out, size_t size)
 {
-    char text[1024];
-    size_t len = 0, n = arrlenu(t->rows);
-    for (size_t i = 0; i < n && len < sizeof text - 100; i++) {
+    size_t len = 0, n = arrlenu(t->rows), i = 0;
+    out[0] = 0;
+    for (; i < n && len + 120 < size; i++) {
         const tally_row *row = &t->rows[i];
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%" PRIu64 " %.*s",
+        len += (size_t)snprintf(out + len, size - len, "%s%" PRIu64 " %.*s",
                                 len > 0 ? ", " : "", row->count,
                                 row->text.len < 60 ? (int)row->text.len : 60,
                                 row->text.ptr);
     }
-    if (n > 0) complain("%s: %s: %s", path, what, text);
+    if (i < n) snprintf(out + len, size - len, ", and %zu more", n - i);
 }
 
-void complain_of_counts(const counts *c, const char *path, bool all)
+static void complain_of_tally(const char *path, const char *what, const tally *t)
 {
+    char text[1024];
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    if (all) complain_of_tally(name, "left out what is not a message", &c->left_out);
-    complain_of_tally(name, "unknown, kept whole", &c->others);
+    if (arrlenu(t->rows) == 0) return;
+    tally_words(t, text, sizeof text);
+    complain("%s: %s: %s", name, what, text);
+}
+
+void complain_of_unknown(const counts *c, const char *path)
+{
+    complain_of_tally(path, "unknown, kept whole", &c->others);
+}
+
+/* Reports on standard error what was left out, and what is unknown. all: also what is
+ * known to be no message. */
+static void complain_of_counts(const counts *c, const char *path, bool all)
+{
+    if (all) complain_of_tally(path, "left out what is not a message", &c->left_out);
+    complain_of_tally(path, "left out, empty or incomplete", &c->incomplete);
+    complain_of_unknown(c, path);
 }
 
 void counts_free(counts *c)
 {
     tally_free(&c->others);
     tally_free(&c->left_out);
+    tally_free(&c->incomplete);
 }
 
 /* The state of reading a ZIP member by member. */

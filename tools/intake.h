@@ -32,8 +32,10 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
                     const trace_known *known, uint64_t before, trace **out,
                     uint64_t *done);
 
-/* Reports unknown and left out entries on standard error, once. */
-void complain_of_counts(const counts *c, const char *path, bool all);
+/* Writes "3 a, 1 b"; where the buffer has no room for all, "and N more" ends it. */
+void tally_words(const tally *t, char *out, size_t size);
+/* Reports unknown entries on standard error. */
+void complain_of_unknown(const counts *c, const char *path);
 void counts_free(counts *c);
 
 #endif /* INTAKE_H */

@@ -99,7 +99,7 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
         m = ms_message(MS_T_REASONING,
                        ms_text_n(thoughts_of(r, member(content, "thoughts"))));
         if (m.content.text.len > 0) put(r, &m, n);
-        else trace_left_out(r->t, MS_STR("empty message"));
+        else trace_incomplete(r->t, MS_STR("empty message"));
         return;
     }
     if (text_is(type, "reasoning_recap")) {
@@ -118,7 +118,7 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
         if (args.ptr == NULL) ms_json_element(member(content, "parts"), 0, &args);
         m = call_of(r, to, args, n->id);
     } else if (empty) {
-        trace_left_out(r->t, MS_STR("empty message"));
+        trace_incomplete(r->t, MS_STR("empty message"));
         return;
     } else if (tool) {
         chat_node *call = node_of(t, n->parent);

@@ -94,7 +94,7 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
     } else if (has_text(member(tool, "rawArgs")) || has_text(member(tool, "params"))) {
         trace_unknown(r->t, MS_STR("tool without a name"), bubble);
     } else if (is_object(tool)) {
-        trace_left_out(r->t, MS_STR("tool that never began"));
+        trace_incomplete(r->t, MS_STR("tool that never began"));
     }
     if (is_object(error) && *first) {
         ms_envelope m = ms_assistant_message(ms_text(""));
@@ -123,7 +123,7 @@ static void take_bubble(reading *r, ms_str bubble, ms_str id)
     bool alone = first && is_kind(blocks, MS_JSON_ARRAY) &&
                  ms_json_element(blocks, 0, &block);
     if (alone) trace_unknown(r->t, MS_STR("code blocks"), bubble);
-    else if (first) trace_left_out(r->t, MS_STR("empty bubble"));
+    else if (first) trace_incomplete(r->t, MS_STR("empty bubble"));
 }
 
 /* Keeps a value that is no JSON, as a string. */
@@ -160,7 +160,7 @@ static void take_list(cursor_session *s, ms_str list, bool whole)
         ms_str id = member(it.value, "bubbleId");
         if (take_row(s, id)) continue;
         if (whole) take_bubble(s->r, it.value, id);
-        else trace_left_out(s->r->t, MS_STR("bubble without its row"));
+        else trace_incomplete(s->r->t, MS_STR("bubble without its row"));
     }
 }
 
@@ -190,7 +190,7 @@ static void take_session(cursor_session *s, ms_str composer)
     take_composer(s, composer);
     for (size_t i = 0; i < hmlenu(s->of_bubble); i++) {
         if (s->of_bubble[i].value > 0) {
-            trace_left_out(s->r->t, MS_STR("bubble that no list has"));
+            trace_incomplete(s->r->t, MS_STR("bubble that no list has"));
         }
     }
     trace_flush(s->r->t); /* messages view the texts */
@@ -219,7 +219,7 @@ static void cursor_read(reading *r, ms_str rows)
         ms_str key = member(it.value, "key"), session = member(it.value, "session");
         bool begins = text_begins(key, MS_STR("\"composerData:"));
         if (!begins && (r->talk.ptr == NULL || !ms_str_equal(r->talk, session))) {
-            trace_left_out(r->t, MS_STR("bubble of no composer"));
+            trace_incomplete(r->t, MS_STR("bubble of no composer"));
             continue;
         }
         if (begins && composer.ptr != NULL) take_session(&s, composer);

@@ -81,7 +81,7 @@ static void take_row(db_rows *d, ms_str object, uint64_t offset)
     } else if (row.v[R_DIRECTORY].ptr != NULL || row.v[R_TITLE].ptr != NULL) {
         arrput(d->sessions, row);
     } else {
-        trace_left_out(d->r->t, MS_STR("row"));
+        trace_incomplete(d->r->t, MS_STR("row"));
     }
 }
 
@@ -266,7 +266,7 @@ static void rows_read(reading *r, ms_str text)
         if (d.messages[i].last > 0) read_session(r, &d, i + 1);
     }
     for (size_t i = 0; i < arrlenu(d.parts); i++) {
-        if (!d.parts[i].used) trace_left_out(r->t, MS_STR("part of no message"));
+        if (!d.parts[i].used) trace_incomplete(r->t, MS_STR("part of no message"));
     }
     arrfree(d.sessions);
     arrfree(d.messages);

@@ -712,7 +712,15 @@ void trace_left_out(trace *t, ms_str type)
 {
     if (type.len == 0) type = MS_STR("entry");
     tally_row *row = tally_row_of(&t->desc.counts->left_out, type);
-    if (row != NULL) row->count++;
+    if (row == NULL) exit(no_memory());
+    row->count++;
+}
+
+void trace_incomplete(trace *t, ms_str what)
+{
+    tally_row *row = tally_row_of(&t->desc.counts->incomplete, what);
+    if (row == NULL) exit(no_memory());
+    row->count++;
 }
 
 /* The text of a note. Notes are short and frequent, so they need no JSON writer. */

@@ -48,6 +48,7 @@ typedef struct counts {
     uint64_t bad_lines;       /* not JSON */
     tally others;             /* unknown types, by "format: type" */
     tally left_out;           /* known types that are not messages */
+    tally incomplete;         /* left out, too: empty, or without what they belong to */
 } counts;
 
 typedef struct trace trace;
@@ -74,6 +75,9 @@ ms_str trace_text(trace *t, ms_str value);
 void trace_unknown(trace *t, ms_str type, ms_str json);
 /* Counts an entry of a known type that is not a message. */
 void trace_left_out(trace *t, ms_str type);
+/* Counts what is left out although its kind has messages or usage: it is empty, or that
+ * which it belongs to is absent. */
+void trace_incomplete(trace *t, ms_str what);
 
 /* Adds the cost of the answer whose last message was added. */
 void trace_use(trace *t, const use *u);

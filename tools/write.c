@@ -453,6 +453,8 @@ static int each_message(writing *w, bool first)
         if (!first) mask(w, &m);
         p = part_of(w, &m);
         if (first) note(w, &p);
+        w->own += first && p.kind != PART_SYSTEM && !is_elsewhere(w, &p) &&
+                  left_out_as(w, &m, &p) == NULL;
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
         if (w->hand_over) pair(w, &p);
         w->undated += !p.timed;
@@ -537,6 +539,11 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     ms_json_init(&w.w, emit, out, false);
     int code = take_costs(&w);
     if (code == FINE) code = each_message(&w, true);
+    if (code == FINE && hand_over && w.own == 0) {
+        complain("%.*s: no messages that another program can continue",
+                 (int)location.len, location.ptr);
+        code = NOT_FOUND;
+    }
     ms_arena_reset(&w.arena);
     take_facts(&w);
     w.last_call = ms_str_n(NULL, 0);
@@ -544,7 +551,8 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     if (code == FINE && format->begin != NULL) format->begin(&w);
     if (code == FINE) code = write_all(&w);
     if (code == FINE && format->end != NULL) format->end(&w);
-    if (ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
+    bool begun = code != NOT_FOUND;
+    if (begun && ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
     uint64_t costs = arrlenu(w.costs) - w.costs_put;
     if (costs > 0) counted(&w.left_out, MS_STR("usage of answers"))->count += costs;
     lost->left_out = w.left_out;

@@ -44,6 +44,8 @@ typedef struct writing {
     char began[TIME_MAX];
     int64_t began_ns;         /* 0: no message has a time */
     uint64_t leading;         /* messages before the first with a time */
+    uint64_t own;             /* messages to write, without system texts and agents that
+                               * have a part of their own */
     uint64_t undated;         /* messages written with made dates */
     part_kind before;
     bool hand_over;           /* for another program: calls are paired, ids made valid,

@@ -308,6 +308,17 @@ hand-over $several --to codex -o $tmp/kept.jsonl -> 2 has .* sessions
 $ cat $tmp/kept.jsonl* =1> ^kept$ =1>
 hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
 hand-over --to atif $real/short.jsonl -> 2 no program can resume others
+
+== hand_over_of_a_session_without_messages_is_refused
+$ echo '{"type":"novelty","uuid":"u","sessionId":"s9","parentUuid":null,"version":"2.0.1","timestamp":"2026-01-01T00:00:00Z"}' >$tmp/none.jsonl
+hand-over $tmp/none.jsonl --to codex -> 4 s9: no messages that another program can continue
+hand-over $tmp/none.jsonl --to pi -o $tmp/kept.jsonl -> 4 no messages that
+hand-over $tmp/none.jsonl --to opencode -> 4 no messages that
+$ cat $tmp/kept.jsonl* =1> ^kept$ =1>
+$ echo '{"type":"reasoning","agent_key":"assistant","content":"hm"}' | "$tool" hand-over - --to claude-code -> 4 no messages that
+$ echo '{"role":"system","content":"be brief"}' | "$tool" hand-over - --to claude-code -> 4 no messages that
+$ echo '{"role":"user","content":"hi"}' | "$tool" hand-over - --to claude-code => "hi"
+export $tmp/none.jsonl --format codex => session_meta -> 0 *
 END
 
 # dates FILE: the times in a transcript, in order.

@@ -828,6 +828,19 @@ $ grep -c hush $tmp/cursor.log => ^0$ -> 1
 $ cursor_row bubbleId:c2:i3 '{"type":2,"text":"more"}'; cursor_row composerData:c2 '{"lastUpdatedAt":1748188700000,"fullConversationHeadersOnly":[{"bubbleId":"i1","type":1},{"bubbleId":"i2","type":2},{"bubbleId":"i3","type":2}]}'; cursor_row bubbleId:c2:i1 '{"type":1,"text":"inline"}'
 sync $tmp/cursor.log $tmp/cursor => ^files +1 read, 1 unchanged => ^messages +1 new, 0 taken back -> 0 *
 
+== what_a_reader_leaves_out_is_counted_with_its_words
+view $cursor => . -> 0 state.vscdb: left out, empty or incomplete: 1 tool that never began, 1 empty bubble, 1 bubble without its row, 1 bubble that no list has$
+usage $cursor => . -> 0 left out, empty or incomplete: .*1 empty bubble
+search $cursor 'all done' => all done -> 0 left out, empty or incomplete: .*1 empty bubble
+info $cursor => . -> 0 left out, empty or incomplete: .*1 empty bubble
+history $cursor c1 => all done -> 0 left out, empty or incomplete: .*1 empty bubble
+sync $tmp/cursor.3.log $cursor => ^left out   4 empty or incomplete: .*1 empty bubble, .*1 bubble that no list has$ =0> no messages: -> 0 *
+sync $tmp/cursor.3.log $cursor =0> left out
+sync --json $tmp/cursor.4.log $cursor => "left_out":\{.*"empty bubble":1,.*"bubble that no list has":1\},"no_messages":\{\} -> 0 *
+sync $tmp/log.of.codex $rollout => ^left out   [0-9]+ that are no messages: .*[0-9]+ event_msg =0> incomplete -> 0 *
+sync --json $tmp/log.2.of.codex $rollout => "left_out":\{\},"no_messages":\{.*"event_msg":[0-9]+
+view $rollout => .
+
 == what_cursor_has_that_is_unknown_or_damaged_is_counted
 $ cursor_row composerData:c3 '{"fullConversationHeadersOnly":[{"bubbleId":"o1"},{"bubbleId":"o2"},7,{"bubbleId":"o3"},{"bubbleId":"o4"},{"bubbleId":"o5"}]}'; cursor_row bubbleId:c3:o1 '{"type":9,"text":"nine"}'; cursor_row bubbleId:c3:o2 '{"type":1,"te'; cursor_row bubbleId:c3:o3 '{"type":2,"toolFormerData":{"rawArgs":"{}"}}'; cursor_row bubbleId:c3:o4 '{"type":2,"codeBlocks":[{"content":"x"}]}'; cursor_row bubbleId:c3:o5 '[1]'; cursor_row composerData:c4 '{"full'; cursor_row bubbleId:c5:x '{"type":1,"text":"of none"}'
 view $cursor =17> => ."type.":1,."te -> 0 1 cursor:row

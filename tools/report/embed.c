@@ -45,14 +45,19 @@ static char *read_scripts(char **paths)
     return all;
 }
 
-/* Removes spaces at the beginnings of lines, in place. No text of the page has a string
- * of several lines. */
+/* Removes spaces at the beginnings of lines, and comments that begin a line, in place. No
+ * text of the page has a string of several lines. */
 static char *without_indents(char *text)
 {
     char *to = text;
     bool begins = true;
     for (const char *at = text; *at != '\0'; at++) {
         if (begins && *at == ' ') continue;
+        const char *end = begins && strncmp(at, "/*", 2) == 0 ? strstr(at, "*/") : NULL;
+        if (end != NULL) {
+            at = end + 1 + (end[2] == '\n');
+            continue;
+        }
         begins = *at == '\n';
         *to++ = *at;
     }

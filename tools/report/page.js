@@ -1377,7 +1377,11 @@ function drawCalls() {
 /* ---- What the provider sees --------------------------------------------------------- */
 
 const REPAIRS = [
-  ["compacted", "messages summarised", "A compaction stands for them: it is sent instead."],
+  [
+    "compacted",
+    "messages summarised",
+    "A compaction stands for them: it is sent instead. What would be left out is not counted here.",
+  ],
   [
     "synthesised",
     "results made up",
@@ -1425,20 +1429,56 @@ const REPAIRS = [
   ["left_out", "before the window", "Older than what was asked for."],
 ];
 
-/* Returns the messages that a repair is about, as far as the page knows them. */
+/* Returns what the compaction of a request covers: the messages, and `kept`, the first one
+ * after them. A call stays with its result. */
+function coveredBy(request) {
+  const alive = S.messages.filter((m) => !m.h),
+    summary = S.bySeq.get(request.report.compaction_seq);
+  if (request.report.compacted === 0 || summary === undefined) return { messages: [] };
+  const before = alive.filter((m) => m.n < summary.n);
+  const kept = summary.keep > 0 && before.length > 0
+    ? before[Math.max(0, before.length - summary.keep)] : summary;
+  return {
+    messages: before.filter((m) => m.n < kept.n && !(m.result && !m.result.h && m.result.n >= kept.n)),
+    kept,
+    summary,
+  };
+}
+
+/* Returns the messages that a repair is about, as far as the page knows them. What a
+ * compaction covers is not sent, so which of it would have been left out shows only where
+ * the numbers agree. */
 function messagesOf(request, repair) {
-  const sent = origins([request.body, request.system], new Set());
-  const from = request.report.compacted > 0 ? Math.min(...sent) : 0;
+  const sent = origins([request.body, request.system], new Set()),
+    covered = coveredBy(request),
+    from = covered.kept ? covered.kept.n : 0,
+    done = request.report;
   const alive = S.messages.filter((m) => !m.h && m.n >= from);
-  if (repair === "compacted") return S.messages.filter((m) => !m.h && m.n < from);
   if (repair === "synthesised") return alive.filter((m) => m.class === "calls" && !m.result);
   if (repair === "orphans") return S.orphans.filter((m) => !m.h);
-  if (repair !== "dropped") return [];
-  return alive.filter((m) => {
+  if (repair !== "dropped" && repair !== "compacted") return [];
+  const dropped = alive.filter((m) => {
     const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of
                                                    * parts */
-    return m.class !== "calls" && marked && !sent.has(m.n);
+    return m.class !== "calls" && marked && !sent.has(m.n) && m !== covered.summary;
   });
+  const unsent = covered.messages.filter((m) => m.class === "thinking" ||
+      (m.class !== "calls" && m.class !== "results" && saidBy(m).trim() === ""));
+  const known = dropped.length + unsent.length === done.dropped;
+  if (repair === "dropped") return known ? [...unsent, ...dropped] : dropped;
+  const rest = known ? covered.messages.filter((m) => !unsent.includes(m)) : covered.messages;
+  return rest.length === done.compacted ? rest : [];
+}
+
+/* Shows where the messages of a repair are. */
+function placesOf(request, repair) {
+  const where = messagesOf(request, repair),
+    links = where.slice(0, 12).flatMap((one) => [" ", seqLink(one)]),
+    covered = repair === "compacted" ? coveredBy(request) : {};
+  if (where.length > 12) links.push(" …");
+  if (where.length > 0) return el("div.from", "messages", links);
+  if (covered.kept === undefined) return null;
+  return el("div.from", "before ", seqLink(covered.kept), ", by ", seqLink(covered.summary));
 }
 
 let requestAt = 0;
@@ -1480,14 +1520,11 @@ function drawRequest() {
   const cards = REPAIRS.filter(([name]) => done[name] > 0).map(([name, label, why]) => {
     const loud = ["synthesised", "orphans", "duplicates"].includes(name);
     const title = done[name] === 1 ? label.replace(/^(\w+)s\b/, "$1") : label;
-    const where = messagesOf(request, name);
-    const links = where.slice(0, 12).flatMap((one) => [" ", seqLink(one)]);
-    if (where.length > 12) links.push(" …");
     return el(
       loud ? "div.repair.warn" : "div.repair",
       el("b", whole(done[name]) + " " + title),
       el("div", why),
-      links.length > 0 ? el("div.from", "messages", links) : null,
+      placesOf(request, name),
     );
   });
   const entries = providerRows(request);

@@ -106,12 +106,15 @@ const unindent = (line, n) => {
   return line.slice(at);
 };
 
+const CELLS_MOST = 40; /* the last cell has the text of all after it */
+
 /* Splits a row of a table; "\|" is no border. */
 function cellsOf(line) {
   const cells = line.trim().split(/(?<!\\)\|/);
   if (cells[0].trim() === "") cells.shift();
   if (cells.length > 0 && cells[cells.length - 1].trim() === "") cells.pop();
-  return cells.slice(0, 40).map((c) => c.trim().replace(/\\\|/g, "|"));
+  if (cells.length > CELLS_MOST) cells.push(cells.splice(CELLS_MOST - 1).join("|"));
+  return cells.map((c) => c.trim().replace(/\\\|/g, "|"));
 }
 
 function tableNode(lines) {
@@ -120,7 +123,8 @@ function tableNode(lines) {
   const kind = (k) => (right[k] ? ".n" : "");
   const row = (line) => {
     const cells = cellsOf(line);
-    return el("tr", heads.map((_, k) => inline(el("td" + kind(k)), cells[k] || "")));
+    while (cells.length < heads.length) cells.push("");
+    return el("tr", cells.map((cell, k) => inline(el("td" + kind(k)), cell)));
   };
   return el(
     "div.scrollx",
@@ -282,7 +286,8 @@ function codeNode(lang, code) {
 const AROUND = 3, /* equal lines on both sides of a change */
   DIFF_MOST = 4000; /* lines of a side that are compared */
 
-/* Returns hunks [{kind: " ", "~" or "…", old: [lines], new: [lines]}]. */
+/* Returns hunks [{kind: " ", "~" or "…", old: [lines], new: [lines]}]. One of kind "…" has
+ * n, the number of equal lines that are not shown, or a text to show in their place. */
 function hunksOf(before, after) {
   const a = before === "" ? [] : before.split("\n"),
     b = after === "" ? [] : after.split("\n");
@@ -344,7 +349,8 @@ function diffLine(sign, value, other) {
 }
 
 function hunkNode(h) {
-  if (h.kind === "…") return el("div.hunk.skip", "… " + plural(h.n, "equal line"));
+  if (h.kind === "…")
+    return el("div.hunk.skip", h.text === undefined ? "… " + plural(h.n, "equal line") : marked(clean(h.text)));
   if (h.kind === " ")
     return el(
       "div.hunk",
@@ -384,15 +390,54 @@ function diffNode(key, hunks) {
   return el("div", sums, node, button);
 }
 
-/* Reads a patch, unified or of apply_patch, into parts: {file} or {hunks}. */
+const COUNTED = /^@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@/;
+
+/* Returns the file that the lines "--- old" and "+++ new" name. */
+function fileOf(before, after) {
+  if (before === after) return before;
+  const a = before.replace(/^a\//, ""),
+    b = after.replace(/^b\//, "");
+  const prefixed = (a !== before || a === "/dev/null") && (b !== after || b === "/dev/null");
+  if (!prefixed) return before + " → " + after;
+  return a === b ? a : a + " → " + b;
+}
+
+/* Returns whether "diff --git" names the same files, and no more than they. */
+function isPair(git, before, after) {
+  const a = before === "/dev/null" ? after.replace(/^b\//, "a/") : before,
+    b = after === "/dev/null" ? before.replace(/^a\//, "b/") : after;
+  return git === a + " " + b;
+}
+
+/* Reads a patch, unified or of apply_patch, into parts: {file}, {at}, {hunks} or {text},
+ * lines that are none of these. The lines of a hunk are as many as its header counts; of
+ * one without counts, and of apply_patch, all up to a header or a line with another sign.
+ * No line is left out but the marks around a patch of apply_patch. */
 function patchParts(patch) {
-  const parts = [];
-  let hunks = [];
+  const parts = [],
+    lines = patch.replace(/\n$/, "").split("\n"),
+    bare = !/^@@ -\d/m.test(patch);
+  let hunks = [],
+    others = [],
+    applied = false, /* within *** Begin Patch */
+    open = bare, /* a hunk without counts goes on */
+    left = { old: 0, new: 0 }, /* lines of a counted hunk that are to come */
+    git = null; /* the part of "diff --git" */
   const flush = () => {
     if (hunks.length > 0) parts.push({ hunks });
+    if (others.some((line) => line.trim() !== "")) parts.push({ text: others.join("\n") });
     hunks = [];
+    others = [];
+  };
+  const put = (part, goesOn) => {
+    flush();
+    parts.push(part);
+    open = goesOn;
+    left = { old: 0, new: 0 };
+    return part;
   };
   const add = (kind, side, line) => {
+    if (others.length > 0) flush();
     let last = hunks[hunks.length - 1];
     const goesOn = last && last.kind === kind && !(kind === "~" && side === "old" && last.new.length > 0);
     if (!goesOn) hunks.push((last = { kind, old: [], new: [] }));
@@ -401,38 +446,76 @@ function patchParts(patch) {
       last.new.push(line);
     } else last[side].push(line);
   };
-  for (const line of patch.split("\n")) {
-    const name = /^(?:\*\*\* (?:Update|Add|Delete) File: |diff --git |\+\+\+ )/.test(line);
-    if (/^\*\*\* (Begin|End) Patch|^--- |^index [0-9a-f]{4,}/.test(line)) continue;
-    if (name || /^\*\*\* Move to: /.test(line)) {
-      flush();
-      const last = parts[parts.length - 1];
-      const file = line.replace(/^\*\*\* |^\+\+\+ (b\/)?|^diff --git /, "");
-      if (last && last.file !== undefined && line.startsWith("+++ ")) last.file = file;
-      else parts.push({ file });
-    } else if (line.startsWith("@@")) {
-      flush();
-      if (line.length > 2) parts.push({ at: line });
-    } else if (line[0] === "-") add("~", "old", line.slice(1));
+  const addSigned = (line) => {
+    if (line[0] === "-") add("~", "old", line.slice(1));
     else if (line[0] === "+") add("~", "new", line.slice(1));
-    else add(" ", "old", line.startsWith(" ") ? line.slice(1) : line);
+    else add(" ", "old", line.slice(1));
+  };
+  const addOther = (line) => {
+    if (hunks.length > 0) flush();
+    others.push(line);
+  };
+  for (let i = 0; i < lines.length; i++) {
+    const line = lines[i],
+      blank = line === "" || line === "\r",
+      signed = blank || " +-".includes(line[0]);
+    if (left.old + left.new > 0 && line[0] !== "\\") {
+      const old = signed && line[0] !== "+" ? 1 : 0,
+        fresh = signed && line[0] !== "-" ? 1 : 0;
+      if (signed && old <= left.old && fresh <= left.new) {
+        left.old -= old;
+        left.new -= fresh;
+        addSigned(line);
+        continue;
+      }
+      left = { old: 0, new: 0 }; /* the counts are wrong */
+    }
+    const counts = applied ? null : COUNTED.exec(line);
+    const next = lines[i + 1] || "",
+      edited = open && hunks.length > 0 && !(lines[i + 2] || "").startsWith("@@");
+    if (line[0] === "\\" && hunks.length > 0) hunks.push({ kind: "…", text: line });
+    else if (!applied && /^\*\*\* Begin Patch\s*$/.test(line)) {
+      flush();
+      applied = open = true;
+    } else if (applied && /^\*\*\* End Patch\s*$/.test(line)) {
+      flush();
+      applied = false;
+      open = bare;
+    } else if (/^\*\*\* (Update|Add|Delete) File: |^\*\*\* Move to: /.test(line))
+      put({ file: line.slice(4) }, true);
+    else if (counts !== null) {
+      put({ at: line }, false);
+      left = { old: Number(counts[1] ?? 1), new: Number(counts[2] ?? 1) };
+    } else if (line.startsWith("@@")) put({ at: line }, true);
+    else if (!applied && line.startsWith("diff --git "))
+      git = put({ file: line.slice(11) }, bare);
+    else if (!applied && !edited && line.startsWith("--- ") && next.startsWith("+++ ")) {
+      const [before, after] = [line.slice(4), next.slice(4)];
+      const file = fileOf(before, after);
+      if (git !== null && isPair(git.file, before, after)) {
+        flush();
+        git.file = file;
+      } else put({ file }, bare);
+      git = null;
+      i++;
+    } else if (open && signed && !(blank && hunks.length === 0)) addSigned(line);
+    else addOther(line);
   }
   flush();
   return parts;
 }
 
-function patchNode(patch, key) {
-  return el(
-    "div.patch",
-    patchParts(patch).map((p, k) =>
-      p.file !== undefined
-        ? el("div.arg", marked(clean(p.file)))
-        : p.at !== undefined
-          ? el("div.hunk.skip", clean(p.at))
-          : diffNode(key && key + "." + k, p.hunks),
-    ),
-  );
-}
+const patchPartNode = (part, key) =>
+  part.file !== undefined
+    ? el("div.arg", marked(clean(part.file)))
+    : part.at !== undefined
+      ? el("div.hunk.skip", marked(clean(part.at)))
+      : part.text !== undefined
+        ? mono(part.text)
+        : diffNode(key, part.hunks);
+
+const patchNode = (patch, key) =>
+  el("div.patch", patchParts(patch).map((part, k) => patchPartNode(part, key && key + "." + k)));
 
 /* ---- Arguments of known calls -------------------------------------------------------- */
 
@@ -450,12 +533,17 @@ const editOf = (value) =>
     ? EDITS.find(([a, b]) => isString(value[a]) && isString(value[b]))
     : undefined;
 
-/* Returns a patch among the arguments, with the name of its member. */
+/* Returns a patch among the arguments: the name of its member, the patch, and the other
+ * words of a list. */
 function patchIn(value) {
   for (const name of ["input", "patch", "diff", "command", "cmd"]) {
-    const one = Array.isArray(value[name]) ? value[name].find((s) => isString(s) && s.startsWith("*** Begin Patch")) : value[name];
-    if (isString(one) && /^\*\*\* Begin Patch/m.test(one)) return [name, one];
-    if (isString(one) && (name === "patch" || name === "diff") && isUnified(one)) return [name, one];
+    const words = Array.isArray(value[name]) ? value[name] : [value[name]];
+    const k = words.length === 1 ? 0 : words.findIndex((s) => isString(s) && s.startsWith("*** Begin Patch"));
+    const one = words[k],
+      others = words.filter((_, i) => i !== k).map((s) => (isString(s) ? s : JSON.stringify(s)));
+    if (!isString(one)) continue;
+    if (/^\*\*\* Begin Patch/m.test(one)) return [name, one, others];
+    if ((name === "patch" || name === "diff") && isUnified(one)) return [name, one, others];
   }
   return undefined;
 }
@@ -502,8 +590,10 @@ function knownArguments(key, tool, value) {
     return { nodes, names, wide: true };
   }
   const patch = patchIn(value);
-  if (patch !== undefined)
-    return { nodes: [patchNode(patch[1], key + ".p")], names: [patch[0]], wide: true };
+  if (patch !== undefined) {
+    const others = patch[2].length > 0 ? [el("div.arg", marked(clean(patch[2].join(" "))))] : [];
+    return { nodes: [...others, patchNode(patch[1], key + ".p")], names: [patch[0]], wide: true };
+  }
   const tasks = tasksIn(value);
   if (tasks !== undefined)
     return { nodes: [tasksNode(tasks)], names: [Array.isArray(value.todos) ? "todos" : "plan"] };

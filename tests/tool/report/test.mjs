@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
 import { Browser } from "./browser.mjs";
-import { BAD_FORMS, texts } from "./texts.mjs";
+import { BAD_FORMS, ODD_PATCHES, texts } from "./texts.mjs";
 
 const [tool, chromium, shots] = process.argv.slice(2);
 const samples = join(process.env.MS_SHARED || "../shared", "data");
@@ -361,6 +361,44 @@ await test("edits_are_differences_of_lines_when_a_call_has_some", async () => {
   }
 });
 
+await test("patch_keeps_every_line_when_lines_look_like_headers", async () => {
+  const p = await browser.open(shared("texts"));
+  const shownOf = (lines) => p.run(`(() => { const node = patchNode(${JSON.stringify(lines.join("\n"))});
+    for (const twin of node.querySelectorAll('.twin')) twin.remove();
+    return [...node.querySelectorAll('.arg, .skip, pre, .dl')].flatMap((n) => n.matches('.dl')
+      ? [n.querySelector('.sign').textContent + n.querySelector('.code').textContent]
+      : n.textContent.split("\\n")).filter((line) => line.trim() !== ""); })()`);
+  const [unified, applied, bare, loose] = ODD_PATCHES;
+  same(await shownOf(unified), [
+    "commit 5f0c", "q.sql", "index deadbeef..cafe0001 100644", "@@ -1,4 +1,4 @@ section",
+    " SELECT 1;", "--- drop all users", "-index deadbeef", "+++ x", "+index cafe",
+    "DELETED.txt → /dev/null", "deleted file mode 100644", "@@ -1 +0,0 @@", "-last",
+    "\\ No newline at end of file", "-rw-r--r-- 1 root listing", "from.txt → to.txt",
+    "@@ -7 +7 @@", "-seven", "+SEVEN", "no header → a/no.header", "@@ -1,9 +1,9 @@", " broken",
+    "?? not understood"], "unified");
+  same(await shownOf(applied), [
+    "Update File: q.lua", "Move to: r.lua", "@@ function f()", " keep", "--- OLDCOMMENT",
+    "+++ NEWCOMMENT", "-index deadbeef", "-*** End Patch", "*** End of File",
+    "Delete File: gone.lua", "trailing words"], "of apply_patch");
+  same(await shownOf(bare), bare, "without headers");
+  same(await shownOf(loose), ["loose.c", "-one", "+two"], "without counts");
+  const run = { command: ["apply_patch", "*** Begin Patch\n+a\n*** End Patch", "--dry"] };
+  same(await p.run(`knownArguments("k", "shell", ${JSON.stringify(run)}).nodes.map((n) => n.textContent)`),
+    ["apply_patch --dry", "+1 −0+a"], "words around a patch");
+  await done(p);
+});
+
+await test("table_keeps_cells_when_a_row_has_more_than_its_head", async () => {
+  const p = await browser.open(shared("texts"));
+  const cells = (md) => p.run(`[...prose(${JSON.stringify(md)}).querySelectorAll("td")].map((n) => n.textContent)`);
+  same(await cells("| a | b |\n|---|---|\n| 1 | 2 | THIRDCELL | 4 |\n| 5 |"),
+    ["1", "2", "THIRDCELL", "4", "5", ""], "cells");
+  const wide = Array.from({ length: 50 }, (_, i) => "c" + i);
+  const shown = (await cells("| a | b |\n|---|---|\n| " + wide.join(" | ") + " |")).join(" | ");
+  same(shown, wide.join(" | "), "a row of 50");
+  await done(p);
+});
+
 await test("tasks_pictures_and_asides_are_shown_as_what_they_are", async () => {
   const p = await browser.open(shared("texts"));
   await p.run("list.everything()");
@@ -410,6 +448,25 @@ await test("views_show_a_team_when_it_has_lanes_errors_and_branches", async () =
   has(await text(p, ".fold"), "2 messages taken back");
   await is(p, count(".row.gone"), 2);
   await holds(p, "document.querySelector('.break')");
+  await done(p);
+});
+
+await test("request_links_as_many_messages_as_it_counts_when_some_are_summarised", async () => {
+  const p = await browser.open(shared("team"));
+  await show(p, "Request");
+  const cards = all(".repair") + `.map((c) => [c.querySelector("b").textContent,
+    [...c.querySelectorAll(".from a")].map((a) => a.textContent).join(" ")])`;
+  for (let i = 0; i < (await p.run("S.requests.length")); i++) {
+    await showRequest(p, i);
+    if (await p.run("S.requests[requestAt].error !== undefined")) continue;
+    const shown = new Map(await p.run(cards));
+    same(shown.get("7 messages summarised"), "#1 #2 #3 #5 #6 #7 #8", "summarised, request " + i);
+    same(shown.get("1 message left out"), "#4", "left out, request " + i);
+  }
+  // Where it cannot be known which ones are counted, the place is shown where they end.
+  await after(p, "S.requests[0].report.compacted = 6; requestAt = 0; draw()");
+  same(new Map(await p.run(cards)).get("6 messages summarised"), "#9 #44", "another count");
+  has(await text(p, ".repair"), "before #9", "by #44");
   await done(p);
 });
 

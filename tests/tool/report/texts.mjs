@@ -52,6 +52,61 @@ export const PATCH = [
   "*** End Patch",
 ].join("\n");
 
+/* Patches with lines that look like headers: unified, of apply_patch, without headers, and
+ * without counts. */
+export const ODD_PATCHES = [
+  [
+    "commit 5f0c",
+    "diff --git a/q.sql b/q.sql",
+    "index deadbeef..cafe0001 100644",
+    "--- a/q.sql",
+    "+++ b/q.sql",
+    "@@ -1,4 +1,4 @@ section",
+    " SELECT 1;",
+    "--- drop all users",
+    "-index deadbeef",
+    "+++ x",
+    "+index cafe",
+    " ",
+    "diff --git a/DELETED.txt b/DELETED.txt",
+    "deleted file mode 100644",
+    "--- a/DELETED.txt",
+    "+++ /dev/null",
+    "@@ -1 +0,0 @@",
+    "-last",
+    "\\ No newline at end of file",
+    "-rw-r--r-- 1 root listing",
+    "--- a/from.txt",
+    "+++ b/to.txt",
+    "@@ -7 +7 @@",
+    "-seven",
+    "+SEVEN",
+    "--- no header",
+    "+++ a/no.header",
+    "@@ -1,9 +1,9 @@",
+    " broken",
+    "?? not understood",
+  ],
+  [
+    "*** Begin Patch",
+    "*** Update File: q.lua",
+    "*** Move to: r.lua",
+    "@@ function f()",
+    " keep",
+    "--- OLDCOMMENT",
+    "+++ NEWCOMMENT",
+    "-index deadbeef",
+    "-*** End Patch",
+    "",
+    "*** End of File",
+    "*** Delete File: gone.lua",
+    "*** End Patch",
+    "trailing words",
+  ],
+  ["-- old comment", "--- drop", "+++ kept", "+index 1234", " same", "words"],
+  ["--- a/loose.c", "+++ b/loose.c", "-one", "+two"],
+];
+
 export function texts() {
   const START = 1772442000;
   const call = (id, tool, args) => ({ type: "action", agent_key: "a", tool, tool_call_id: id, args });
