@@ -388,9 +388,7 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
-/* Returns whether a store on a server has messages of exactly this location: listing all
- * of them there costs its index. */
-static bool is_on_server(job *j, ms_str name)
+bool is_on_server(job *j, ms_str name)
 {
     ms_cursor it;
     ms_query q = {0};

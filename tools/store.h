@@ -97,6 +97,9 @@ ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
 
 /* Finds the location with this name, or the only one whose name contains it. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
+/* Returns whether a store on a server has messages of exactly this location: listing all
+ * of them there costs its index. */
+bool is_on_server(job *j, ms_str name);
 /* Sets the location to show: the named one, which must exist. Without a name it is the
  * only one if the command needs one, else absent, for all. */
 int choose_location(job *j, const char *name, bool needed, ms_str *location);

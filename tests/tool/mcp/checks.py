@@ -304,8 +304,10 @@ def arguments_are_those_of_the_schemas():
     assert "expected" in server.error("usage", until="x")
     for name in "list_sessions", "search", "usage":
         base = good.get(name, {})
-        assert "cursor" in server.error(name, cursor="x", **base)
-        assert "cursor" in server.error(name, cursor="1:2:3", **base)
+        for cursor in ("x", "1:2:3", "-1:3", "9999:3", "0:0", "1", "7",
+                       "18446744073709551615", "1:99999999999999999999"):
+            said = server.error(name, cursor=cursor, **base)
+            assert said.startswith("cursor: expected"), (cursor, said)
     assert "did you mean" in server.error(
         "usage", session=sessions.name_of(7).replace("8333", "8332"))
     assert "no message" in server.error("read", message=99999999)
@@ -316,13 +318,13 @@ def arguments_are_those_of_the_schemas():
 
 
 def pages(server, name, rows, **arguments):
-    found, cursor = [], {}
+    found = []
     while True:
-        page = server.tool(name, **arguments, **cursor)
+        page = server.tool(name, **arguments)
         found += page[rows]
         if "next_cursor" not in page:
             return found
-        cursor = {"cursor": page["next_cursor"]}
+        arguments["cursor"] = page["next_cursor"]
 
 
 @test
@@ -353,6 +355,75 @@ def answers_agree_with_the_other_commands():
         printed = json.loads(run("usage", LOG, "--json", "--by", by).stdout)
         assert pages(server, "usage", "rows", by=by, limit=7) == printed["rows"], by
         assert server.tool("usage", by=by)["total"] == printed["total"]
+    server.end()
+
+
+@test
+def cursors_are_of_one_question():
+    server = Server()
+    for name, other in (("search", {"query": "limit "}), ("usage", {"by": "day"}),
+                        ("list_sessions", {"folder": "project3"})):
+        base = {"search": {"query": "limit"}, "usage": {"by": "session"}}.get(name, {})
+        cursor = server.tool(name, limit=1, **base)["next_cursor"]
+        server.tool(name, cursor=cursor, limit=9, **base)
+        for wrong in cursor + "0", cursor[:-1], " " + cursor, "0" + cursor:
+            assert "cursor: expected" in server.error(name, cursor=wrong, **base), wrong
+        said = server.error(name, **dict(base, cursor=cursor, **other))
+        assert said.startswith("cursor: expected"), said
+    server.end()
+
+
+def transcript(path, texts, session="pages", cwd="/w", **more):
+    """Writes a session of Claude Code: a list of (text, second or None, parent)."""
+    with open(path, "w") as file:
+        for i, (text, second, parent) in enumerate(texts):
+            kind = "user" if i % 2 == 0 else "assistant"
+            above = None if parent is None else "%s-%d" % (session, parent)
+            line = dict(type=kind, uuid="%s-%d" % (session, i), sessionId=session,
+                        cwd=cwd, parentUuid=above,
+                        message=dict({"role": kind, "content": text}, **more))
+            if second is not None:
+                line["timestamp"] = "2026-05-01T10:%02d:%02dZ" % divmod(second, 60)
+            file.write(json.dumps(line) + "\n")
+
+
+@test
+def pages_of_a_search_miss_nothing_when_hits_go():
+    log, path = os.path.join(FOLDER, "pages.log"), os.path.join(FOLDER, "pages.jsonl")
+    texts = [("topic %d" % i, i, i - 1 if i else None) for i in range(20)]
+    transcript(path, texts)
+    run("sync", log, path)
+    server = Server(log=log)
+    every = [one["message"] for one in
+             server.tool("search", query="topic", limit=100)["messages"]]
+    assert len(every) == 20 and every == sorted(every, reverse=True)
+    page = server.tool("search", query="topic", limit=6)
+    for gone in every[0], every[5], every[6]: # of page 1, its last, of page 2
+        assert run("hide", log, str(gone)).returncode == 0
+    more = pages(server, "search", "messages", query="topic", limit=4,
+                 cursor=page["next_cursor"])
+    assert [one["message"] for one in more] == every[7:], more
+    transcript(path, texts + [("other way", 30, 11)])
+    run("sync", log, path)    # a rewind to message 11
+    more = pages(server, "search", "messages", query="topic", limit=4,
+                 cursor=page["next_cursor"])
+    assert [one["message"] for one in more] == [n for n in every[7:] if n <= every[8]]
+    server.end()
+
+
+@test
+def pages_of_a_search_have_messages_without_a_time():
+    log, path = os.path.join(FOLDER, "mixed.log"), os.path.join(FOLDER, "mixed.jsonl")
+    transcript(path, [("topic %d" % i, None if i % 3 == 1 else 50 - i,
+                       i - 1 if i else None) for i in range(20)])
+    run("sync", log, path)
+    server = Server(log=log)
+    for limit in 1, 3, 7, 100:
+        found = pages(server, "search", "messages", query="topic", limit=limit)
+        numbers = [one["message"] for one in found]
+        assert len(set(numbers)) == len(numbers) == 20, numbers
+        timed = [one.get("time", "") for one in found]
+        assert timed == sorted(timed, reverse=True), timed
     server.end()
 
 
@@ -429,6 +500,40 @@ def secrets_never_leave():
     assert "token [masked github-token] end3" in str(found)
     found = server.tool("search", query="after the key")["messages"]
     assert "before the key [masked private-key] after the key" in found[0]["text"]
+    server.end()
+
+
+@test
+def filters_match_what_is_shown():
+    log, folder = os.path.join(FOLDER, "filters.log"), os.path.join(FOLDER, "filters")
+    tokens = ["ghp_" + sessions.random_text("filter%d" % i, 36) for i in range(3)]
+    os.makedirs(folder)
+    for i in range(2):
+        transcript(os.path.join(folder, "%d.jsonl" % i), [("word", i, None)],
+                   session="one." + tokens[i], cwd="/w/x/" + tokens[2])
+    transcript(os.path.join(folder, "2.jsonl"), [("word", 1, None)], session="two." +
+               tokens[2])
+    run("sync", log, folder)
+    server = Server(log=log)
+    shown = server.tool("list_sessions")["sessions"]
+    assert {one["session"] for one in shown} == {"one.[masked github-token]",
+                                                 "two.[masked github-token]"}, shown
+    for token in tokens:
+        for piece in token, "/w/x/" + token, token[:5], token[9:13]:
+            assert server.tool("list_sessions", folder=piece)["matched"] == 0, piece
+            for name in "read", "usage":
+                assert "no messages" in server.error(name, session=piece), piece
+            assert "no messages" in server.error("search", query="word", session=piece)
+    for folder in "/w/x", "/w/x/[masked github-token]", "[masked":
+        assert server.tool("list_sessions", folder=folder)["matched"] == 2, folder
+    for name in "two", "two.[masked github-token]":
+        page = server.tool("read", session=name)
+        assert page["session"] == "two.[masked github-token]", page
+        assert len(server.tool("search", query="word", session=name)["messages"]) == 1
+        assert server.tool("usage", session=name, by="session")["rows"] is not None
+    assert "2 sessions" in server.error("read", session="one.[masked github-token]")
+    for piece in tokens:
+        assert piece not in str(server.lines), piece
     server.end()
 
 
