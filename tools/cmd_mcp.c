@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +25,21 @@
  * one message; and characters on each side of a match. */
 enum { ANSWER_BYTES = 40000, NAME_BYTES = 300, MESSAGE_BYTES = 16000, AROUND = 160 };
 
+/* What tells a file from another one, or from an older copy: the bytes of the superblock
+ * that never change, and the watermark, which only grows. */
+enum { FIXED_BYTES = 52, MARK_AT = 1024 };
+typedef struct log_file {
+    struct stat st;
+    unsigned char fixed[FIXED_BYTES];
+    uint64_t mark;
+} log_file;
+
 /* The open log, and the options of the call that is answered. */
 typedef struct asked {
     job *job;
     const options *base;      /* of the command */
     options call;
-    struct stat file;         /* of the open log */
+    log_file file;            /* of the open log */
     unsigned classes;         /* of secrets */
     ms_arena room;            /* of one message */
 } asked;
@@ -36,18 +47,46 @@ typedef struct asked {
 
 /* ---- The log ----------------------------------------------------------------------- */
 
-/* Opens the log, or again after another file has taken its place. */
+/* Reads what identifies a file. A file too short for that has zeros. */
+static bool look_at(const char *path, log_file *f)
+{
+    unsigned char mark[8];
+    memset(f, 0, sizeof *f);
+    memset(mark, 0, sizeof mark);
+    if (stat(path, &f->st) != 0) return false;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    bool whole = fread(f->fixed, 1, FIXED_BYTES, file) == FIXED_BYTES &&
+                 fseek(file, MARK_AT, SEEK_SET) == 0 && fread(mark, 1, 8, file) == 8;
+    fclose(file);
+    if (!whole) memset(mark, 0, sizeof mark);
+    for (size_t i = 8; i > 0; i--) f->mark = f->mark << 8 | mark[i - 1];
+    return true;
+}
+
+/* Returns whether the file that is there goes on where the open one was, which was whole:
+ * one that ended before its watermark may be whole again. */
+static bool goes_on(const log_file *open, const log_file *now)
+{
+    return (uint64_t)open->st.st_size >= open->mark &&
+           now->st.st_ino == open->st.st_ino && now->st.st_dev == open->st.st_dev &&
+           now->st.st_size >= open->st.st_size && now->mark >= open->mark &&
+           memcmp(now->fixed, open->fixed, FIXED_BYTES) == 0;
+}
+
+/* Opens the log, or again after another file has taken its place, or its bytes. */
 static int open_asked(asked *a)
 {
-    struct stat now;
+    log_file now;
     job *j = a->job;
     const char *path = a->base->files[0];
     bool url = is_postgres(path);
-    if (!url && stat(path, &now) != 0) {
+    if (!url && !look_at(path, &now)) {
         complain("%s: %s; `msgstore sync` makes a log", path, strerror(errno));
         return NOT_FOUND;
     }
-    bool same = url || (now.st_ino == a->file.st_ino && now.st_dev == a->file.st_dev);
+    bool same = url || goes_on(&a->file, &now);
+    if (!url) a->file = now;
     if (j->store != NULL && same) return FINE;
     ms_close(j->store);
     j->store = NULL;
@@ -57,8 +96,43 @@ static int open_asked(asked *a)
                  path);
         return USAGE;
     }
-    if (!url) a->file = now;
     return open_to_read(j);
+}
+
+#ifdef SIGBUS
+static sigjmp_buf out_of_call;
+static volatile sig_atomic_t in_call;
+
+/* A page of the map that lies after the end of the file: another program has truncated
+ * the log since the call began. */
+static void on_bus(int number)
+{
+    if (in_call) siglongjmp(out_of_call, 1);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+#endif
+
+/* Runs a tool. A log that becomes shorter meanwhile is an error of the call. The handle is
+ * not closed then, since it was left amid a read; the next call opens another one. */
+static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
+                   int (*run)(asked *, const mcp_value *, ms_buf *))
+{
+#ifdef SIGBUS
+    if (sigsetjmp(out_of_call, 1) != 0) {
+        in_call = 0;
+        a->job->store = NULL;
+        a->job->options = a->base;
+        complain("the log became shorter while it was read: ask again");
+        return FAILED;
+    }
+    in_call = 1;
+#endif
+    int code = run(a, v, answer);
+#ifdef SIGBUS
+    in_call = 0;
+#endif
+    return code;
 }
 
 /* Begins a call: options without filters, and an open log. */
@@ -345,9 +419,8 @@ static int put_sessions(asked *a, const session_list *l, const mcp_value *v, pla
     return put_end(&w);
 }
 
-static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_list(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     session_list l;
     place last = {0, 0};
     int code = call_begin(a);
@@ -365,6 +438,11 @@ static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
     }
     sessions_free(&l);
     return call_end(a, code);
+}
+
+static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_list);
 }
 
 
@@ -513,13 +591,17 @@ static int search_asked(asked *a, const mcp_value *v, ms_buf *answer)
     return complain_of("searching", result, &err);
 }
 
-static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_search(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     int code = call_begin(a);
     if (code == FINE) code = take_times(a, &v[F_SINCE], &v[F_UNTIL]);
     if (code == FINE) code = search_asked(a, v, answer);
     return call_end(a, code);
+}
+
+static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_search);
 }
 
 
@@ -747,12 +829,16 @@ static int read_asked(asked *a, const mcp_value *v, ms_buf *answer)
     return code == FINE ? side : code;
 }
 
-static int run_read(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_read(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     int code = call_begin(a);
     if (code == FINE) code = read_asked(a, v, answer);
     return call_end(a, code);
+}
+
+static int run_read(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_read);
 }
 
 
@@ -803,9 +889,8 @@ static int put_usage(asked *a, const usage_report *u, const mcp_value *v, uint64
     return put_end(&w);
 }
 
-static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_usage(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     usage_report u;
     place at = {0, 0};
     ms_str location = {NULL, 0};
@@ -827,6 +912,11 @@ static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
     }
     usage_free(&u);
     return call_end(a, code);
+}
+
+static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_usage);
 }
 
 
@@ -874,6 +964,9 @@ static int run_mcp(job *j)
         complain("waiting for requests, a line of JSON each; a program starts this, see "
                  "`msgstore mcp -h`");
     }
+#ifdef SIGBUS
+    signal(SIGBUS, on_bus);
+#endif
     int code = mcp_serve(&s, STDIN_FILENO, &out);
     ms_arena_deinit(&a.room);
     return output_end(&out, code);
