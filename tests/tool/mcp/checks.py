@@ -538,6 +538,26 @@ def filters_match_what_is_shown():
 
 
 @test
+def tokens_inside_of_words_are_masked():
+    log, path = os.path.join(FOLDER, "glued.log"), os.path.join(FOLDER, "glued.jsonl")
+    token, second = ("ghp_" + sessions.random_text("glued%d" % i, 36) for i in range(2))
+    call = {"type": "tool_use", "id": "call_" + token, "name": "Bash_" + token,
+            "input": {"command": "x " + token + second}}
+    transcript(path, [("go", 1, None), ([call], 2, 0)], id="m1", model="m")
+    run("sync", log, path)
+    server = Server(log=log)
+    message = server.tool("read", session="pages")["messages"][-1]
+    mark = "[masked github-token]"
+    assert message["call"] == "call_" + mark and message["tool"] == "Bash_" + mark
+    assert mark + mark in message["text"]
+    server.tool("usage", by="tool")
+    server.tool("search", query="command")
+    for piece in token, second, token[4:20], second[4:20]:
+        assert piece not in str(server.lines)
+    server.end()
+
+
+@test
 def hostile_texts_stay_texts():
     server = Server()
     page = server.tool("read", session=sessions.name_of(4), before=9, after=9)
