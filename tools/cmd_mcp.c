@@ -526,9 +526,10 @@ static void put_hit(ms_json_writer *w, masked_search *m, const ms_found *f, size
     ms_json_end(w);
 }
 
-/* Writes the messages found after a place, and moves it to the last one. */
+/* Writes the messages found after a place, and moves it to the last one. undated: how many
+ * messages were not searched, since they have no time. */
 static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v, place *last,
-                    ms_buf *answer)
+                    uint64_t undated, ms_buf *answer)
 {
     ms_found f;
     ms_json_writer w;
@@ -554,6 +555,7 @@ static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v, pla
         n++;
     }
     ms_json_end(&w);
+    if (undated > 0) json_u64(&w, "left_out_without_a_time", undated);
     if (next[0] != '\0') json_text(&w, "next_cursor", ms_str_of(next));
     return put_end(&w);
 }
@@ -583,9 +585,10 @@ static int search_asked(asked *a, const mcp_value *v, ms_buf *answer)
         code = take_cursor("search", v, F_LIMIT, v[F_CURSOR].text, &last);
     }
     if (code != FINE) return code;
+    uint64_t undated = count_undated(a->job, &q.query);
     ms_result result = ms_find_open(a->job->store, &q, &finder, &err);
     if (result != MS_OK) return complain_of("searching", result, &err);
-    code = put_hits(&m, &finder, v, &last, answer);
+    code = put_hits(&m, &finder, v, &last, undated, answer);
     result = ms_find_close(&finder, &err);
     if (result == MS_OK || code != FINE) return code;
     return complain_of("searching", result, &err);

@@ -112,4 +112,12 @@ bool is_wanted(const options *o, ms_str location);
 /* Makes the query of the options, without a location. */
 ms_query query_of(const options *o, ms_arena *arena);
 
+/* Counts the messages that a query with --since or --until leaves out because they have
+ * no time; of one without these, 0. It reads each message of the location and views, so a
+ * store on a server is not asked: 0. What is damaged is not counted: the query itself
+ * meets it. */
+uint64_t count_undated(job *j, const ms_query *query);
+/* Writes that count on stderr, unless it is 0. */
+void complain_of_undated(job *j, const ms_query *query);
+
 #endif /* STORE_H */

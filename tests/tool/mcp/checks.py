@@ -424,6 +424,12 @@ def pages_of_a_search_have_messages_without_a_time():
         assert len(set(numbers)) == len(numbers) == 20, numbers
         timed = [one.get("time", "") for one in found]
         assert timed == sorted(timed, reverse=True), timed
+    for base in {"since": "2026-05-01"}, {"until": "2026-05-02"}:
+        page = server.tool("search", query="topic", **base)
+        assert len(page["messages"]) == 13 and page["left_out_without_a_time"] == 7, page
+    page = server.tool("search", query="topic", since="2026-05-01", session="pages")
+    assert page["left_out_without_a_time"] == 7
+    assert "left_out_without_a_time" not in server.tool("search", query="topic")
     server.end()
 
 
