@@ -113,8 +113,8 @@ static void on_bus(int number)
 }
 #endif
 
-/* Runs a tool. A log that becomes shorter meanwhile is an error of the call. The handle is
- * not closed then, since it was left amid a read; the next call opens another one. */
+/* Runs a tool. A log that becomes shorter meanwhile is an error of the call. The handle
+ * is not closed then, since it was left amid a read; the next call opens another one. */
 static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
                    int (*run)(asked *, const mcp_value *, ms_buf *))
 {
@@ -526,8 +526,8 @@ static void put_hit(ms_json_writer *w, masked_search *m, const ms_found *f, size
     ms_json_end(w);
 }
 
-/* Writes the messages found after a place, and moves it to the last one. undated: how many
- * messages were not searched, since they have no time. */
+/* Writes the messages found after a place, and moves it to the last one. undated: how
+ * many messages were not searched, since they have no time. */
 static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v, place *last,
                     uint64_t undated, ms_buf *answer)
 {
