@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +25,21 @@
  * one message; and characters on each side of a match. */
 enum { ANSWER_BYTES = 40000, NAME_BYTES = 300, MESSAGE_BYTES = 16000, AROUND = 160 };
 
+/* What tells a file from another one, or from an older copy: the bytes of the superblock
+ * that never change, and the watermark, which only grows. */
+enum { FIXED_BYTES = 52, MARK_AT = 1024 };
+typedef struct log_file {
+    struct stat st;
+    unsigned char fixed[FIXED_BYTES];
+    uint64_t mark;
+} log_file;
+
 /* The open log, and the options of the call that is answered. */
 typedef struct asked {
     job *job;
     const options *base;      /* of the command */
     options call;
-    struct stat file;         /* of the open log */
+    log_file file;            /* of the open log */
     unsigned classes;         /* of secrets */
     ms_arena room;            /* of one message */
 } asked;
@@ -36,18 +47,46 @@ typedef struct asked {
 
 /* ---- The log ----------------------------------------------------------------------- */
 
-/* Opens the log, or again after another file has taken its place. */
+/* Reads what identifies a file. A file too short for that has zeros. */
+static bool look_at(const char *path, log_file *f)
+{
+    unsigned char mark[8];
+    memset(f, 0, sizeof *f);
+    memset(mark, 0, sizeof mark);
+    if (stat(path, &f->st) != 0) return false;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    bool whole = fread(f->fixed, 1, FIXED_BYTES, file) == FIXED_BYTES &&
+                 fseek(file, MARK_AT, SEEK_SET) == 0 && fread(mark, 1, 8, file) == 8;
+    fclose(file);
+    if (!whole) memset(mark, 0, sizeof mark);
+    for (size_t i = 8; i > 0; i--) f->mark = f->mark << 8 | mark[i - 1];
+    return true;
+}
+
+/* Returns whether the file that is there goes on where the open one was, which was whole:
+ * one that ended before its watermark may be whole again. */
+static bool goes_on(const log_file *open, const log_file *now)
+{
+    return (uint64_t)open->st.st_size >= open->mark &&
+           now->st.st_ino == open->st.st_ino && now->st.st_dev == open->st.st_dev &&
+           now->st.st_size >= open->st.st_size && now->mark >= open->mark &&
+           memcmp(now->fixed, open->fixed, FIXED_BYTES) == 0;
+}
+
+/* Opens the log, or again after another file has taken its place, or its bytes. */
 static int open_asked(asked *a)
 {
-    struct stat now;
+    log_file now;
     job *j = a->job;
     const char *path = a->base->files[0];
     bool url = is_postgres(path);
-    if (!url && stat(path, &now) != 0) {
+    if (!url && !look_at(path, &now)) {
         complain("%s: %s; `msgstore sync` makes a log", path, strerror(errno));
         return NOT_FOUND;
     }
-    bool same = url || (now.st_ino == a->file.st_ino && now.st_dev == a->file.st_dev);
+    bool same = url || goes_on(&a->file, &now);
+    if (!url) a->file = now;
     if (j->store != NULL && same) return FINE;
     ms_close(j->store);
     j->store = NULL;
@@ -57,8 +96,43 @@ static int open_asked(asked *a)
                  path);
         return USAGE;
     }
-    if (!url) a->file = now;
     return open_to_read(j);
+}
+
+#ifdef SIGBUS
+static sigjmp_buf out_of_call;
+static volatile sig_atomic_t in_call;
+
+/* A page of the map that lies after the end of the file: another program has truncated
+ * the log since the call began. */
+static void on_bus(int number)
+{
+    if (in_call) siglongjmp(out_of_call, 1);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+#endif
+
+/* Runs a tool. A log that becomes shorter meanwhile is an error of the call. The handle
+ * is not closed then, since it was left amid a read; the next call opens another one. */
+static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
+                   int (*run)(asked *, const mcp_value *, ms_buf *))
+{
+#ifdef SIGBUS
+    if (sigsetjmp(out_of_call, 1) != 0) {
+        in_call = 0;
+        a->job->store = NULL;
+        a->job->options = a->base;
+        complain("the log became shorter while it was read: ask again");
+        return FAILED;
+    }
+    in_call = 1;
+#endif
+    int code = run(a, v, answer);
+#ifdef SIGBUS
+    in_call = 0;
+#endif
+    return code;
 }
 
 /* Begins a call: options without filters, and an open log. */
@@ -107,10 +181,51 @@ static int take_times(asked *a, const mcp_value *since, const mcp_value *until)
     return code == FINE ? take_time(a, "until", until, false) : code;
 }
 
-static int bad_cursor(void)
+/* A cursor is the place of the last row of an answer, and a check over that place and the
+ * question: "TIME:NUMBER:CHECK". It does not depend on what the log has by now. */
+typedef struct place {
+    int64_t ns;               /* MS_TIME_NONE: the row has no time */
+    uint64_t number;          /* of a message; of rows of usage: how many came before */
+} place;
+
+enum { CURSOR_BYTES = 60 };
+
+static uint32_t check_add(uint32_t check, const char *text)
 {
+    for (; *text != '\0'; text++) check = (check ^ (unsigned char)*text) * 16777619u;
+    return (check ^ 0xffu) * 16777619u; /* the end of the text */
+}
+
+/* Writes the cursor of a place. tool: its name. n: how many of its arguments choose the
+ * rows. */
+static const char *cursor_text(const char *tool, const mcp_value *v, size_t n,
+                               const place *at, char out[CURSOR_BYTES])
+{
+    uint32_t check = check_add(2166136261u, tool);
+    for (size_t i = 0; i < n; i++) {
+        check = check_add(check, v[i].text != NULL ? v[i].text : "");
+    }
+    int len = snprintf(out, CURSOR_BYTES, "%" PRId64 ":%" PRIu64, at->ns, at->number);
+    check = check_add(check, out);
+    snprintf(out + len, CURSOR_BYTES - (size_t)len, ":%08" PRIx32, check);
+    return out;
+}
+
+/* Reads the cursor that a call was given. */
+static int take_cursor(const char *tool, const mcp_value *v, size_t n, const char *text,
+                       place *at)
+{
+    char same[CURSOR_BYTES];
+    bool read = sscanf(text, "%" SCNd64 ":%" SCNu64 ":", &at->ns, &at->number) == 2;
+    if (read && strcmp(cursor_text(tool, v, n, at, same), text) == 0) return FINE;
     complain("cursor: expected the next_cursor of an answer to the same question");
     return USAGE;
+}
+
+/* Returns whether a row stands after a place, where newer ones come first. */
+static bool is_after(const place *at, int64_t ns, uint64_t number)
+{
+    return ns != at->ns ? ns < at->ns : number < at->number;
 }
 
 
@@ -132,6 +247,43 @@ static ms_str short_text(asked *a, ms_str text)
     bool good = text.len == 0 ||
                 secrets_mask(value, a->classes, &a->job->arena, NULL, NULL, &value);
     return good ? clip(value.text, NAME_BYTES) : ms_str_n(NULL, 0);
+}
+
+/* Finds the session that a client names, by its name or a piece of it as answers show
+ * them, so that no question tells more of a secret in a name than an answer does. */
+static int choose_session(asked *a, const char *name, ms_str *location)
+{
+    ms_listing real, shown;
+    size_t found = 0;
+    job *j = a->job;
+    ms_str none = {NULL, 0}, wanted = ms_str_of(name);
+    ms_value plain = {wanted, false};
+    if (!secrets_mask(plain, a->classes, &j->arena, NULL, NULL, &plain)) {
+        return no_memory();
+    }
+    *location = wanted;
+    if (plain.text.ptr == wanted.ptr && is_on_server(j, wanted)) return FINE;
+    int code = look_up(j, false, none, none, &real);
+    if (code != FINE) return code;
+    shown.count = real.count;
+    shown.items = ms_arena_alloc(&j->arena, (real.count + 1) * sizeof *shown.items);
+    for (size_t i = 0; shown.items != NULL && i < real.count; i++) {
+        ms_value text = {real.items[i].location, false};
+        if (!secrets_mask(text, a->classes, &j->arena, NULL, NULL, &text)) {
+            return no_memory();
+        }
+        shown.items[i].location = text.text;
+    }
+    code = shown.items != NULL ? resolve(j, &shown, wanted, &wanted) : no_memory();
+    for (size_t i = 0; code == FINE && i < real.count; i++) {
+        if (!ms_str_equal(shown.items[i].location, wanted)) continue;
+        *location = real.items[i].location;
+        found++;
+    }
+    if (found < 2) return code;
+    complain("%zu sessions have the masked name %s; read takes a message's number, too",
+             found, name);
+    return USAGE;
 }
 
 /* Writes a member that is set. */
@@ -237,39 +389,27 @@ static void put_session(asked *a, ms_json_writer *w, const session_list *l,
     ms_json_end(w);
 }
 
-/* Returns whether a session stands after the place of a cursor. */
-static bool is_after(const session *s, int64_t ns, uint64_t seq)
-{
-    const ms_info *info = s->info;
-    return info->last_time_ns != ns ? info->last_time_ns < ns : info->last_seq < seq;
-}
-
-static int put_sessions(asked *a, const session_list *l, const mcp_value *v,
+/* Writes the sessions after a place, and moves it to the last one. */
+static int put_sessions(asked *a, const session_list *l, const mcp_value *v, place *last,
                         ms_buf *answer)
 {
     ms_json_writer w;
-    char next[60] = "", end;
-    int64_t ns = 0;
-    uint64_t seq = 0, matched = 0, shown = 0;
-    bool paged = v[S_CURSOR].given;
-    if (paged && sscanf(v[S_CURSOR].text, "%" SCNd64 ":%" SCNu64 "%c", &ns, &seq, &end)
-                     != 2) {
-        return bad_cursor();
-    }
+    char next[CURSOR_BYTES] = "";
+    uint64_t matched = 0, shown = 0;
     ms_json_init(&w, ms_buf_write, answer, false);
     put_list(&w, "sessions");
-    const session *last = NULL;
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         const session *s = &l->items[i];
+        place here = {s->info->last_time_ns, s->info->last_seq};
         matched += s->shown;
-        if (!s->shown || next[0] != '\0' || (paged && !is_after(s, ns, seq))) continue;
+        if (!s->shown || next[0] != '\0') continue;
+        if (v[S_CURSOR].given && !is_after(last, here.ns, here.number)) continue;
         if (shown == v[S_LIMIT].number || answer->len > ANSWER_BYTES) {
-            snprintf(next, sizeof next, "%" PRId64 ":%" PRIu64, last->info->last_time_ns,
-                     last->info->last_seq);
+            cursor_text("list_sessions", v, S_LIMIT, last, next);
             continue;
         }
         put_session(a, &w, l, s);
-        last = s;
+        *last = here;
         shown++;
     }
     ms_json_end(&w);
@@ -279,22 +419,30 @@ static int put_sessions(asked *a, const session_list *l, const mcp_value *v,
     return put_end(&w);
 }
 
-static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_list(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     session_list l;
+    place last = {0, 0};
     int code = call_begin(a);
     if (code == FINE) code = take_times(a, &v[S_SINCE], &v[S_UNTIL]);
+    if (code == FINE && v[S_CURSOR].given) {
+        code = take_cursor("list_sessions", v, S_LIMIT, v[S_CURSOR].text, &last);
+    }
     if (code != FINE) return call_end(a, code);
     a->call.only_agent = v[S_AGENT].text;
     a->call.cwd = v[S_FOLDER].text;
     code = sessions_find(&l, a->job, a->classes);
     if (is_read(code)) {
-        int put = put_sessions(a, &l, v, answer);
+        int put = put_sessions(a, &l, v, &last, answer);
         if (put != FINE) code = put;
     }
     sessions_free(&l);
     return call_end(a, code);
+}
+
+static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_list);
 }
 
 
@@ -378,78 +526,85 @@ static void put_hit(ms_json_writer *w, masked_search *m, const ms_found *f, size
     ms_json_end(w);
 }
 
-/* Writes the messages found, after those that a cursor passes over. */
-static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v,
-                    uint64_t skip, uint64_t newest, ms_buf *answer)
+/* Writes the messages found after a place, and moves it to the last one. undated: how
+ * many messages were not searched, since they have no time. */
+static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v, place *last,
+                    uint64_t undated, ms_buf *answer)
 {
     ms_found f;
     ms_json_writer w;
-    char next[60] = "";
-    uint64_t last = 0, n = 0;
+    char next[CURSOR_BYTES] = "";
+    uint64_t n = 0;
     ms_json_init(&w, ms_buf_write, answer, false);
     put_list(&w, "messages");
     while (next[0] == '\0' && ms_find_next(finder, &f)) {
         size_t at;
         bool shown;
-        if (ms_seq(f.msg) == last) continue;
+        place here = {MS_TIME_NONE, ms_seq(f.msg)};
+        if (!ms_time(f.msg, &here.ns)) here.ns = MS_TIME_NONE;
+        bool paged = v[F_CURSOR].given || n > 0;
+        if (paged && !is_after(last, here.ns, here.number)) continue;
         if (!place_match(m, &f, &at, &shown)) return no_memory();
         if (!shown) continue;
-        last = ms_seq(f.msg);
-        if (n >= skip + v[F_LIMIT].number || answer->len > ANSWER_BYTES) {
-            snprintf(next, sizeof next, "%" PRIu64 ":%" PRIu64, n, newest);
-        } else if (n++ >= skip) {
-            put_hit(&w, m, &f, at);
+        if (n == v[F_LIMIT].number || answer->len > ANSWER_BYTES) {
+            cursor_text("search", v, F_LIMIT, last, next);
+            continue;
         }
+        put_hit(&w, m, &f, at);
+        *last = here;
+        n++;
     }
     ms_json_end(&w);
+    if (undated > 0) json_u64(&w, "left_out_without_a_time", undated);
     if (next[0] != '\0') json_text(&w, "next_cursor", ms_str_of(next));
     return put_end(&w);
 }
 
-/* Searches the log. A cursor is the number of messages shown so far, and the newest
- * message of the first answer: what came later does not move the pages. */
+/* Searches the log, newest first, messages without a time last: so each has a place that
+ * no other message changes. */
 static int search_asked(asked *a, const mcp_value *v, ms_buf *answer)
 {
     ms_error err;
     ms_find_query q;
     ms_finder finder;
     masked_search m;
-    uint64_t skip = 0, newest = 0;
-    char end;
+    place last = {0, 0};
     memset(&q, 0, sizeof q);
     memset(&m, 0, sizeof m);
     m.asked = a;
-    if (v[F_CURSOR].given && sscanf(v[F_CURSOR].text, "%" SCNu64 ":%" SCNu64 "%c", &skip,
-                                    &newest, &end) != 2) {
-        return bad_cursor();
-    }
-    ms_result result = MS_OK;
-    if (!v[F_CURSOR].given) result = ms_wait(a->job->store, 0, 0, &newest, &err);
-    if (result != MS_OK) return complain_of("reading the log", result, &err);
     q.query = query_of(&a->call, &a->job->arena);
     q.query.by_time = true;
-    q.query.before_seq = newest + 1;
+    q.query.untimed_first = true;
     q.text = ms_str_of(v[F_QUERY].text);
     q.every_match = true;
-    int code = v[F_SESSION].given ? choose_location(a->job, v[F_SESSION].text, false,
-                                                    &q.query.location)
-                                  : FINE;
+    int code = FINE;
+    if (v[F_SESSION].given) {
+        code = choose_session(a, v[F_SESSION].text, &q.query.location);
+    }
+    if (code == FINE && v[F_CURSOR].given) {
+        code = take_cursor("search", v, F_LIMIT, v[F_CURSOR].text, &last);
+    }
     if (code != FINE) return code;
-    result = ms_find_open(a->job->store, &q, &finder, &err);
+    uint64_t undated = count_undated(a->job, &q.query);
+    ms_result result = ms_find_open(a->job->store, &q, &finder, &err);
     if (result != MS_OK) return complain_of("searching", result, &err);
-    code = put_hits(&m, &finder, v, skip, newest, answer);
+    code = put_hits(&m, &finder, v, &last, undated, answer);
     result = ms_find_close(&finder, &err);
     if (result == MS_OK || code != FINE) return code;
     return complain_of("searching", result, &err);
 }
 
-static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_search(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     int code = call_begin(a);
     if (code == FINE) code = take_times(a, &v[F_SINCE], &v[F_UNTIL]);
     if (code == FINE) code = search_asked(a, v, answer);
     return call_end(a, code);
+}
+
+static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_search);
 }
 
 
@@ -663,8 +818,7 @@ static int read_asked(asked *a, const mcp_value *v, ms_buf *answer)
     w->asked = a;
     w->named = v[R_MESSAGE].given ? v[R_MESSAGE].number : 0;
     w->offset = v[R_OFFSET].number;
-    int code = v[R_SESSION].given ? choose_location(a->job, v[R_SESSION].text, false,
-                                                    &w->location)
+    int code = v[R_SESSION].given ? choose_session(a, v[R_SESSION].text, &w->location)
                                   : FINE;
     if (code == FINE && w->named > 0) code = find_named(w, &named);
     if (code != FINE) return code;
@@ -678,12 +832,16 @@ static int read_asked(asked *a, const mcp_value *v, ms_buf *answer)
     return code == FINE ? side : code;
 }
 
-static int run_read(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_read(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     int code = call_begin(a);
     if (code == FINE) code = read_asked(a, v, answer);
     return call_end(a, code);
+}
+
+static int run_read(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_read);
 }
 
 
@@ -700,15 +858,15 @@ static const mcp_arg usage_args[] = {
     {"since", "only from this time on: " TIME_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
     {"until", "only before this time", MCP_TEXT, false, 1, 60, 0, NULL},
     {"limit", "how many rows", MCP_INTEGER, false, 1, 200, 50, NULL},
-    {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 20, 0, NULL},
+    {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
 };
 
-static int put_usage(asked *a, const usage_report *u, const mcp_value *v, ms_buf *answer)
+/* Writes the rows from a number on. */
+static int put_usage(asked *a, const usage_report *u, const mcp_value *v, uint64_t from,
+                     ms_buf *answer)
 {
     ms_json_writer w;
-    uint64_t from = 0;
     size_t i, n = arrlenu(u->groups), models = arrlenu(u->unpriced.rows);
-    if (v[U_CURSOR].given && !parse_number(v[U_CURSOR].text, &from)) return bad_cursor();
     ms_json_init(&w, ms_buf_write, answer, false);
     put_list(&w, "rows");
     for (i = from < n ? (size_t)from : n; i < n && i - from < v[U_LIMIT].number; i++) {
@@ -725,34 +883,43 @@ static int put_usage(asked *a, const usage_report *u, const mcp_value *v, ms_buf
         json_u64(&w, "answers_left_out_without_a_time", u->undated.count);
     }
     if (i < n) {
-        char next[24];
-        snprintf(next, sizeof next, "%zu", i);
+        char next[CURSOR_BYTES];
+        place at = {0, i};
         json_u64(&w, "rows_in_all", n);
-        json_text(&w, "next_cursor", ms_str_of(next));
+        json_text(&w, "next_cursor",
+                  ms_str_of(cursor_text("usage", v, U_LIMIT, &at, next)));
     }
     return put_end(&w);
 }
 
-static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
+static int answer_usage(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    asked *a = ctx;
     usage_report u;
+    place at = {0, 0};
     ms_str location = {NULL, 0};
     int code = call_begin(a);
     if (code == FINE) code = take_times(a, &v[U_SINCE], &v[U_UNTIL]);
+    if (code == FINE && v[U_CURSOR].given) {
+        code = take_cursor("usage", v, U_LIMIT, v[U_CURSOR].text, &at);
+    }
     if (code == FINE && v[U_SESSION].given) {
-        code = choose_location(a->job, v[U_SESSION].text, false, &location);
+        code = choose_session(a, v[U_SESSION].text, &location);
     }
     if (code != FINE) return call_end(a, code);
     a->call.only_agent = v[U_AGENT].text;
     if (v[U_BY].given && cost_by_of(v[U_BY].text, &a->call.by)) a->call.given |= BIT(BY);
     code = usage_sum_up(&u, a->job, location);
     if (is_read(code)) {
-        int put = put_usage(a, &u, v, answer);
+        int put = put_usage(a, &u, v, at.number, answer);
         if (put != FINE) code = put;
     }
     usage_free(&u);
     return call_end(a, code);
+}
+
+static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
+{
+    return guarded(ctx, v, answer, answer_usage);
 }
 
 
@@ -800,6 +967,9 @@ static int run_mcp(job *j)
         complain("waiting for requests, a line of JSON each; a program starts this, see "
                  "`msgstore mcp -h`");
     }
+#ifdef SIGBUS
+    signal(SIGBUS, on_bus);
+#endif
     int code = mcp_serve(&s, STDIN_FILENO, &out);
     ms_arena_deinit(&a.room);
     return output_end(&out, code);

@@ -20,6 +20,7 @@ typedef struct searcher {
     struct printed_row {
         uint64_t key;
     } *printed;               /* -C: an stb_ds set of the numbers of rows */
+    bool apart;               /* -C: a line stands before the next row */
 } searcher;
 
 /* The text around a match, in parts. */
@@ -105,6 +106,12 @@ static bool is_printed(searcher *s, const ms_msg *msg)
     return false;
 }
 
+static void separate(searcher *s)
+{
+    if (s->apart) emit_text(&s->out, "--\n");
+    s->apart = false;
+}
+
 /* Prints the messages before or after a match, in its location, each once. */
 static void print_beside(searcher *s, const ms_msg *found, bool before)
 {
@@ -120,6 +127,7 @@ static void print_beside(searcher *s, const ms_msg *found, bool before)
     if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return;
     while ((msg = ms_next(&it)) != NULL) {
         if (is_printed(s, msg)) continue;
+        separate(s);
         table_fit(&s->table, msg);
         table_fill(&s->table);
         print_row(&s->table, msg, &s->out);
@@ -149,8 +157,10 @@ static void print_object(searcher *s, const ms_found *f)
     ms_json_finish(&w);
 }
 
-/* Prints one match, with the text around it. */
-static void print_match(searcher *s, const ms_found *f)
+/* Prints one match, with the text around it. same: it is of the message of the match
+ * before. With -C a message that has a row gets no other one, nor does a match that was
+ * printed beside another. */
+static void print_match(searcher *s, const ms_found *f, bool same)
 {
     const options *o = s->job->options;
     if (GIVEN(o, JSON)) {
@@ -158,13 +168,16 @@ static void print_match(searcher *s, const ms_found *f)
         return;
     }
     bool around = GIVEN(o, CONTEXT) && o->context > 0;
-    if (around && s->messages > 1) emit_text(&s->out, "--\n");
-    if (around) is_printed(s, f->msg);
+    s->apart = around && s->messages > 1 && !same;
+    bool seen = around && !same && is_printed(s, f->msg);
     if (around) print_beside(s, f->msg, true);
-    table_fit(&s->table, f->msg);
-    table_fill(&s->table);
-    print_columns(&s->table, f->msg, &s->out);
-    print_snippet(s, f, &s->out);
+    if (!seen) {
+        separate(s);
+        table_fit(&s->table, f->msg);
+        table_fill(&s->table);
+        print_columns(&s->table, f->msg, &s->out);
+        print_snippet(s, f, &s->out);
+    }
     if (around) print_beside(s, f->msg, false);
 }
 
@@ -185,7 +198,7 @@ static int search_all(searcher *s, ms_finder *finder)
         last = ms_seq(f.msg);
         s->messages += !same;
         if (o->to != NULL) result = write_msg(&s->writer, f.msg, &err);
-        else print_match(s, &f);
+        else print_match(s, &f, same);
     }
     if (o->to != NULL && result == MS_OK) result = ms_writer_finish(&s->writer, &err);
     if (result == MS_OK || s->out.error != 0) return FINE;
@@ -234,6 +247,7 @@ static int run_search(job *j)
     q.exact_case = GIVEN(o, EXACT);
     q.every_match = GIVEN(o, ALL) && o->to == NULL;
     q.fields = GIVEN(o, FIELDS) ? MS_FIND_ALL : 0;
+    if (code == FINE) complain_of_undated(j, &q.query);
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&s.around);

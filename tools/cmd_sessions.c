@@ -72,6 +72,15 @@ static ms_str words_of(session_list *l, const session *s, ms_str number)
     return title_of(l, text);
 }
 
+/* Masks the secrets of a text; one that cannot be masked is left out. */
+static void mask_fact(session_list *l, ms_str *text)
+{
+    ms_value value = {*text, false};
+    if (l->masked == 0 || text->len == 0) return;
+    bool good = secrets_mask(value, l->masked, &l->job->arena, NULL, NULL, &value);
+    *text = good ? value.text : ms_str_n(NULL, 0);
+}
+
 static void take_facts(session_list *l, session *s)
 {
     static const json_key names[] = {KEY("agent"), KEY("cwd"), KEY("title"), KEY("first"),
@@ -88,6 +97,8 @@ static void take_facts(session_list *l, session *s)
     if (s->title.len == 0) s->title = words_of(l, s, text_of(arena, v[3]));
     s->model = text_of(arena, v[4]);
     s->parent = text_of(arena, v[5]);
+    mask_fact(l, &s->agent);
+    mask_fact(l, &s->cwd);
 }
 
 /* Sets the first words of a user, for sessions without facts. */

@@ -25,7 +25,8 @@ typedef struct session_list {
 
 /* Lists the sessions of the job's store, with --since, --until, --cwd, --agent and --grep
  * of its options; texts are in its arena. Secrets of those classes are masked in the
- * first words, before these are cut, and nowhere else. DAMAGED: something could not be
+ * first words, before these are cut, and in program and folder, before the options choose
+ * by them. DAMAGED: something could not be
  * read. The list is to be freed in each case. */
 int sessions_find(session_list *l, job *j, unsigned masked);
 void sessions_free(session_list *l);

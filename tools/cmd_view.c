@@ -17,8 +17,9 @@ static int run_view(job *j)
     l.joined = joined_store(j);
     if (code == FINE) code = choose_location(j, name, false, &q.location);
     if (code != FINE) return code;
+    if (GIVEN(o, RAW)) q.raw = MS_RAW_ALL;
+    complain_of_undated(j, &q);
     if (!GIVEN(o, RAW)) return print_listing(o, &l);
-    q.raw = MS_RAW_ALL;
     q.arena = NULL;
     return print_raw(o, &l);
 }

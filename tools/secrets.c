@@ -12,7 +12,8 @@
  *   %d digits    %x 0-9a-f     %U A-Z2-7    %A A-Z0-9    %a letters and digits
  *   %w letters, digits, _ -    %b letters, digits, + / =  %v as %w, and . ~ + / =
  *
- * A match never begins or ends inside a word. An escape counts as a boundary
+ * A match never begins or ends inside a word, except those of a few issuers, whose
+ * beginnings no word has: distinct_at(). An escape counts as a boundary
  * ("\nghp_..."). A match never crosses a quote, so JSON around it stays JSON.
  *
  * A text is searched as it is, then with its escapes decoded, then with the escapes of
@@ -79,6 +80,34 @@ static bool holds(ms_str text, size_t at, const char *word)
 {
     size_t len = strlen(word);
     return len <= text.len - at && memcmp(text.ptr + at, word, len) == 0;
+}
+
+/* Returns the length of a beginning that no word has, so that a token with it can stand
+ * inside of one, as in call_ghp_...; 0: none. */
+static size_t distinct_at(ms_str text, size_t at)
+{
+    static const char *const beginnings[] = {
+        "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "sk-ant-",
+        "sk-or-v1-", "xoxb-", "xoxp-",
+    };
+    char c = text.ptr[at];
+    if (c != 'g' && c != 's' && c != 'x') return 0;
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        if (holds(text, at, beginnings[i])) return strlen(beginnings[i]);
+    }
+    return 0;
+}
+
+/* Returns where a token with such a beginning ends, of which n bytes at least belong to
+ * it: before the next one, if its run took the first bytes of that. */
+static size_t distinct_end(ms_str text, size_t at, size_t n, size_t end)
+{
+    enum { LONGEST = 11 };
+    for (size_t k = LONGEST; k > 0; k--) {
+        if (end - at < n + k) continue;
+        if (distinct_at(text, end - k) > k) return end - k;
+    }
+    return end;
 }
 
 /* Does the same in any case of letters; word is in lower case. */
@@ -393,11 +422,12 @@ static size_t run_end(scan *s, unsigned nth, char set, size_t at)
 static size_t pattern_match(const char *pattern, scan *s, size_t at)
 {
     ms_str text = s->text;
-    size_t i = at;
+    size_t i = at, all = 0; /* all: bytes that a match has at least */
     unsigned nth = 0;
     while (*pattern != '\0') {
         if (*pattern != '%') {
             if (i == text.len || text.ptr[i++] != *pattern++) return 0;
+            all++;
             continue;
         }
         size_t least, most, n = 0;
@@ -410,7 +440,9 @@ static size_t pattern_match(const char *pattern, scan *s, size_t at)
         if (*pattern != '\0' && n > most) n = most;
         if (n < least || n > most) return 0;
         i += n;
+        all += least;
     }
+    if (distinct_at(text, at) > 0) return distinct_end(text, at, all, i) - at;
     bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
     return ends ? i - at : 0;
 }
@@ -457,7 +489,12 @@ static bool find_by_form(scan *s, size_t at, secret *out)
 {
     ms_str text = s->text;
     char first = text.ptr[at];
-    if (!is_begin(text, at)) return false;
+    if (!is_begin(text, at)) {
+        char before = text.ptr[at - 1];
+        if ((!is_alnum(before) && before != '_') || distinct_at(text, at) == 0) {
+            return false;
+        }
+    }
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
         if (r->pattern[0] < first) continue;

@@ -388,9 +388,7 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
-/* Returns whether a store on a server has messages of exactly this location: listing all
- * of them there costs its index. */
-static bool is_on_server(job *j, ms_str name)
+bool is_on_server(job *j, ms_str name)
 {
     ms_cursor it;
     ms_query q = {0};
@@ -473,4 +471,36 @@ ms_query query_of(const options *o, ms_arena *arena)
     q.oldest = GIVEN(o, OLDEST);
     q.arena = arena;
     return q;
+}
+
+/* Returns whether one of the stores is on a server. */
+static bool is_remote(const job *j)
+{
+    const options *o = j->options;
+    bool remote = false;
+    for (size_t i = 0; i < o->n_files; i++) remote = remote || is_postgres(o->files[i]);
+    return remote;
+}
+
+uint64_t count_undated(job *j, const ms_query *query)
+{
+    ms_cursor it;
+    int64_t ns;
+    uint64_t n = 0;
+    const ms_msg *msg;
+    ms_query q = *query;
+    if ((!q.has_since && !q.has_until) || is_remote(j)) return 0;
+    q.has_since = q.has_until = q.by_time = q.oldest = q.reverse = false;
+    q.limit = 0;
+    if (q.raw != 0) q.raw = MS_RAW_MESSAGES;
+    if (ms_query_open(j->store, &q, &it, NULL) != MS_OK) return 0;
+    while ((msg = ms_next(&it)) != NULL) n += !ms_time(msg, &ns);
+    ms_cursor_close(&it, NULL);
+    return n;
+}
+
+void complain_of_undated(job *j, const ms_query *query)
+{
+    uint64_t n = count_undated(j, query);
+    if (n > 0) complain("%" PRIu64 " message%s without a time left out", n, plural(n));
 }

@@ -97,6 +97,9 @@ ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
 
 /* Finds the location with this name, or the only one whose name contains it. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location);
+/* Returns whether a store on a server has messages of exactly this location: listing all
+ * of them there costs its index. */
+bool is_on_server(job *j, ms_str name);
 /* Sets the location to show: the named one, which must exist. Without a name it is the
  * only one if the command needs one, else absent, for all. */
 int choose_location(job *j, const char *name, bool needed, ms_str *location);
@@ -108,5 +111,13 @@ bool is_wanted(const options *o, ms_str location);
 
 /* Makes the query of the options, without a location. */
 ms_query query_of(const options *o, ms_arena *arena);
+
+/* Counts the messages that a query with --since or --until leaves out because they have
+ * no time; of one without these, 0. It reads each message of the location and views, so a
+ * store on a server is not asked: 0. What is damaged is not counted: the query itself
+ * meets it. */
+uint64_t count_undated(job *j, const ms_query *query);
+/* Writes that count on stderr, unless it is 0. */
+void complain_of_undated(job *j, const ms_query *query);
 
 #endif /* STORE_H */

@@ -356,8 +356,8 @@ static const struct {
      "{\"t\":\"[masked github-token]\"}", true},
     {"{\"t\":\"\\u00e9gh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5\\u20ac\"}",
      "{\"t\":\"\\u00e9[masked github-token]\\u20ac\"}", true},
-    {"{\"t\":\"\\u00zzgh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}",
-     "{\"t\":\"\\u00zzgh" "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}", false},
+    {"{\"t\":\"\\u00zznp" "m_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}",
+     "{\"t\":\"\\u00zznp" "m_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5 \\u00\"}", false},
     {"{\"password\":\"h7Kq\\\\x2Zp!m9\",\"n\":1}",
      "{\"password\":\"[masked password]\",\"n\":1}", true},
     {"{\"password\":\"h7Kqx2Zp!m9\\\"\",\"n\":1}",
@@ -425,6 +425,52 @@ TEST(numbers_stay_when_they_look_like_secrets)
 
 
 /* ---- what is no secret ---- */
+
+/* Beginnings that no word ends in are found inside words, too. */
+TEST(tokens_are_found_when_they_stand_inside_words)
+{
+    static const struct {
+        const char *before, *between, *after; /* between NULL: one token alone */
+    } glued[] = {
+        {"call_", NULL, ""}, {"Bash_", NULL, ""}, {"id9", NULL, ""}, {"x", NULL, ""},
+        {"", NULL, "_1"}, {"a_", NULL, "_b"}, {"", "", ""}, {"", "_", ""}, {"", NULL, ""},
+    };
+    static const char *const forms[] = {
+        "gh" "p_{a36}", "gh" "s_{a36}", "sk-" "ant-api03-{w93}AA", "xox" "b-{d12}-{a24}",
+        "github" "_pat_{a22}_{a59}", "glp" "at-{a20}",
+    };
+    uint64_t rng = test_seed() + 7;
+    ms_arena arena = {0};
+    for (size_t i = 0; i < COUNT(glued) * COUNT(forms); i++) {
+        char one[128], two[128], text[300];
+        size_t form = i / COUNT(glued);
+        const char *before = glued[i % COUNT(glued)].before;
+        const char *between = glued[i % COUNT(glued)].between;
+        const char *after = glued[i % COUNT(glued)].after;
+        bool both = between != NULL;
+        draw(&rng, forms[form], one);
+        draw(&rng, forms[form], two);
+        snprintf(text, sizeof text, "%s%s%s%s%s", before, one, both ? between : "",
+                 both ? two : "", after);
+        ms_str is = masked_text(ms_text(text), &arena);
+        assert_false(both && has_text(is, two));
+        for (size_t k = 0; k + 12 < strlen(one); k++) { /* nor any piece of them */
+            char piece[13] = "";
+            memcpy(piece, one + k, 12);
+            if (has_text(is, piece)) fail_msg("%s: %.*s", text, (int)is.len, is.ptr);
+        }
+        if (form < 2) { /* what is beside them stays, and each has a mark */
+            char want[300];
+            static const char mark[] = "[masked github-token]";
+            snprintf(want, sizeof want, "%s%s%s%s%s", before, mark, both ? between : "",
+                     both ? mark : "", after);
+            if (!ms_str_equal(is, ms_str_of(want)))
+                fail_msg("%s: %.*s", text, (int)is.len, is.ptr);
+        }
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+}
 
 /* The first secret of a text; NULL: there is none. */
 static void must_find(const char *text, unsigned classes, const char *want)
@@ -531,7 +577,8 @@ TEST(search_stays_inside_when_bytes_are_random)
 /* Texts in which many places begin something that might be a secret, and is none. */
 static const char *const slow[] = {
     "token=", "secret:", "eyJ", "eyJ-", "a@", "password=a", "Authorization: ", "AKIA",
-    "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "glpat-",
+    "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "gh" "p_", "xgh" "p_aB3d", "sk-" "ant-",
+    "xsk-" "ant-aB3d", "github" "_pat_aB3d", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5gh", "glpat-",
     "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
     "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
     "mysql -p", " -p", " -u a:", "curl -u a:", "password ",

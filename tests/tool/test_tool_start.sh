@@ -162,6 +162,23 @@ search $tmp/text.log END =1> word.* END$
 search $tmp/text.log -C 1 --oldest one =1> ^2 
 search $tmp/text.log -C 9 --oldest on =1> ^2 =1> ^3 
 
+== context_and_matches_have_one_row_a_message
+search $tmp/text.log -C 1 e =1> ^1 =1> ^2 =1> ^3 =1> ^4
+search $tmp/text.log -C 1 --oldest e =1> ^1 =1> ^2 =1> ^3 =1> ^4
+search $tmp/text.log -C 9 e =1> ^1 =1> ^2 =1> ^3 =1> ^4 =0> ^--$
+search $tmp/text.log -C 1 --all on =1> ^1 =1> ^2 =1> ^3 =1> ^4 =1> ^--$
+$ printf '{"type":"user_message","content":"%s"}\n' 'hit hit' b c d hit | "$tool" import $tmp/hits.log - --location h
+search $tmp/hits.log -C 1 --all hit =2> ^1 =1> ^2 =0> ^3 =1> ^4 =1> ^5 =1> ^--$
+
+== messages_without_a_time_are_counted_when_times_are_asked_for
+view $tmp/text.log --since 2020-01-01 -> 0 ^msgstore: 4 messages without a time left out$
+view $tmp/text.log --until 2020-01-01 --raw -> 0 ^msgstore: 4 messages without a time left out$
+view $tmp/text.log --agent worker --since 2020-01-01 -n 1 -> 0 ^msgstore: 3 messages without
+search $tmp/text.log done --since 2020-01-01 -> 1 ^msgstore: 4 messages without a time left out$
+$ "$tool" search $tmp/text.log $log e --since 2020-01-01 2>&1 => ^msgstore: 4 messages without
+$ "$tool" view $log --since 2020-01-01 2>&1 =0> left out
+$ "$tool" view $tmp/text.log 2>&1 =0> left out
+
 == format_of_transcripts_is_refused_for_a_message
 $ echo '{}' | "$tool" append $tmp/text.log --from codex -> 2 not codex, which is one of transcripts
 amend $tmp/text.log 1 x --from codex -> 2 not codex, which is one of transcripts
