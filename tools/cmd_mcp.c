@@ -99,7 +99,7 @@ static int open_asked(asked *a)
     return open_to_read(j);
 }
 
-#ifdef SIGBUS
+#if defined SIGBUS && !defined _WIN32
 static sigjmp_buf out_of_call;
 static volatile sig_atomic_t in_call;
 
@@ -118,7 +118,7 @@ static void on_bus(int number)
 static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
                    int (*run)(asked *, const mcp_value *, ms_buf *))
 {
-#ifdef SIGBUS
+#if defined SIGBUS && !defined _WIN32
     if (sigsetjmp(out_of_call, 1) != 0) {
         in_call = 0;
         a->job->store = NULL;
@@ -129,7 +129,7 @@ static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
     in_call = 1;
 #endif
     int code = run(a, v, answer);
-#ifdef SIGBUS
+#if defined SIGBUS && !defined _WIN32
     in_call = 0;
 #endif
     return code;
@@ -967,7 +967,7 @@ static int run_mcp(job *j)
         complain("waiting for requests, a line of JSON each; a program starts this, see "
                  "`msgstore mcp -h`");
     }
-#ifdef SIGBUS
+#if defined SIGBUS && !defined _WIN32
     signal(SIGBUS, on_bus);
 #endif
     int code = mcp_serve(&s, STDIN_FILENO, &out);
