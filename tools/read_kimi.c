@@ -2,11 +2,13 @@
  * context.append_message have a message, those of context.append_loop_event a piece of an
  * answer: a part of its content, a call, a result, or the end of a step with its usage.
  * Other lines repeat these, or report what the program did; usage.record comes before
- * what was answered, and stands alone for answers that are no step. */
+ * what was answered, and stands alone for answers that are no step. A line that the file
+ * has twice, with its time, is read once. */
 
 #define _GNU_SOURCE
 #include "read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool kimi_shows(ms_str line)
@@ -50,11 +52,23 @@ static use usage_of(reading *r, ms_str object)
     return u;
 }
 
-/* Adds the usage of an answer that was no step. */
+/* Returns the name of the answer whose usage.record waits: a hash of its line. The same
+ * answer has it whether the end of its step is read, too, or not yet. */
+static ms_str waiting_name(reading *r)
+{
+    char name[32];
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    snprintf(name, sizeof name, "record-%016llx", (unsigned long long)hash_bytes(r->turn));
+    json_piece(&buf, name);
+    return ms_buf_text(&buf);
+}
+
+/* Adds the usage of an answer that was no step, or whose step has not ended. */
 static void put_waiting(reading *r)
 {
     if (r->turn.ptr == NULL) return;
-    use u = usage_of(r, r->turn);
+    use u = usage_of(r, member(r->turn, "usage"));
+    u.answer = waiting_name(r);
     trace_use(r->t, &u);
     r->turn = ms_str_n(NULL, 0);
 }
@@ -139,7 +153,7 @@ static void take_event(reading *r, ms_str line)
                    member(event, "toolCallId"));
     } else if (text_is(type, "step.end") && is_object(member(event, "usage"))) {
         use u = usage_of(r, member(event, "usage"));
-        u.answer = trace_text(r->t, id);
+        u.answer = r->turn.ptr != NULL ? waiting_name(r) : trace_text(r->t, id);
         r->turn = none;
         put_use(r, &u);
     } else if (text_is(type, "step.begin") || text_is(type, "step.end")) {
@@ -156,6 +170,11 @@ static void kimi_read(reading *r, ms_str line)
     if (r->entries == 0) take_place(r);
     if (member(line, "agentId").ptr != NULL) r->agent = member(line, "agentId");
     ms_str word = trace_text(r->t, type);
+    bool taken = text_begins(word, MS_STR("context.")) || text_is(type, "usage.record");
+    if (taken && member(line, "time").ptr != NULL && trace_had_line(r->t, line)) {
+        trace_left_out(r->t, MS_STR("repeated entry"));
+        return;
+    }
     if (text_is(type, "context.append_message")) {
         take_message(r, line);
     } else if (text_is(type, "context.append_loop_event")) {
@@ -168,7 +187,7 @@ static void kimi_read(reading *r, ms_str line)
         trace_unknown(r->t, word.len > 0 ? word : MS_STR("line"), line);
     } else {
         if (text_is(type, "usage.record")) put_waiting(r);
-        if (text_is(type, "usage.record")) r->turn = member(line, "usage");
+        if (text_is(type, "usage.record")) r->turn = line;
         if (text_is(type, "llm.request")) r->model = member(line, "model");
         trace_left_out(r->t, word);
     }

@@ -50,6 +50,7 @@ struct trace {
     node *nodes;
     index_of *ids;            /* hash of an id -> node */
     index_of *answers;        /* hash of an answer -> cost */
+    index_of *lines;          /* hashes of lines: a set */
     cost_note *costs;
     fact *facts;
     index_of *was_dead;       /* the numbers in desc.known.dead: a set */
@@ -190,6 +191,7 @@ void trace_free(trace *t)
     identity_walk_free(&t->walk);
     hmfree(t->ids);
     hmfree(t->answers);
+    hmfree(t->lines);
     free(t);
 }
 
@@ -639,6 +641,14 @@ bool trace_is_repeated(trace *t, ms_str id, ms_str json)
     uint64_t text = json.ptr != NULL ? hash_bytes(json) : 0;
     return found != NULL && found->value >= t->session_node &&
            t->nodes[found->value].text == text;
+}
+
+bool trace_had_line(trace *t, ms_str json)
+{
+    uint64_t hash = hash_bytes(json);
+    if (t->lines != NULL && hmgetp_null(t->lines, hash) != NULL) return true;
+    hmput(t->lines, hash, 1);
+    return false;
 }
 
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)

@@ -873,6 +873,48 @@ usage $tmp/kimi.log => ^ +6 +4212 +0 +1800 +132 -> 0 *
 == undone_prompt_of_kimi_code_is_hidden_and_what_is_unknown_counted
 view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 kimi-code:context.apply_compaction, 1 kimi-code:novelty, 1 kimi-code:part, 1 kimi-code:message|left out
 usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
+
+== line_that_kimi_code_has_twice_is_read_once
+$ awk '{ print; print }' $streams/kimi.jsonl >$kimi.twice
+view $kimi.twice =11> . -> 0 *
+usage $kimi.twice => ^ +3 +2106 +0 +900 +66 -> 0 *
+END
+
+# cuts FILE NAME: however many of its lines a first sync reads, a second sync of the whole
+# file leaves what one of the whole leaves: messages, and usage.
+cuts()
+{
+    local n lines file=$tmp/cuts/$2
+    mkdir -p "$(dirname "$file")"
+    lines=$(wc -l <"$1")
+    for ((n = lines; n > 0; n--)); do
+        rm -f "$tmp/cuts.log"
+        if ((n < lines)); then
+            head -n "$n" "$1" >"$file"
+            "$tool" sync --quiet "$tmp/cuts.log" "$tmp/cuts" >/dev/null 2>&1
+        fi
+        cp "$1" "$file"
+        "$tool" sync --quiet "$tmp/cuts.log" "$tmp/cuts" >/dev/null 2>&1
+        "$tool" usage --json "$tmp/cuts.log" >"$tmp/cuts.now" 2>/dev/null
+        "$tool" view "$tmp/cuts.log" | sed 's/^ *[0-9]*//' >>"$tmp/cuts.now"
+        if ((n == lines)); then mv "$tmp/cuts.now" "$tmp/cuts.whole"
+        elif ! cmp -s "$tmp/cuts.now" "$tmp/cuts.whole"; then
+            echo "differs after $n lines"
+        fi
+    done
+    rm -rf "$tmp/cuts"
+    [ -s "$tmp/cuts.whole" ]
+}
+
+# A request of the program's own while a step is open: its usage is no step's.
+awk '/"usage.record"/ && !n++ { a = $0; sub(/"output":21/, "\"output\":5", a); print a }
+    { print }' $streams/kimi.jsonl >"$tmp/kimi.lone.jsonl"
+session <<'END'
+== file_that_grew_leaves_what_the_whole_one_leaves
+$ cuts $tmp/kimi.lone.jsonl wd/session_k/agents/main/wire.jsonl -> 0
+$ cuts $streams/qwen.jsonl session_q.jsonl -> 0
+$ cuts $streams/codex-exec.jsonl exec.jsonl -> 0
+$ cuts $streams/claude-partial.jsonl claude.jsonl -> 0
 END
 
 # ChatGPT's export: a tree whose nodes stand in any order; a file of other types.
