@@ -740,6 +740,19 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     crush=$tmp/project/.crush/crush.db
     mkdir -p "$tmp/project/.crush/logs" "$tmp/project/.none/.crush"
     echo '{"level":"INFO"}' >"$tmp/project/.crush/logs/crush.log"
+    # orders FILE...: whatever the order in which copies of a session come, and whether they
+    # come again, the log shows the session as the last copy has it.
+    orders()
+    {
+        local each file one=${*: -1} two=${*: -2:1}
+        "$tool" view "$one" | sed 's/^ *[0-9]* *//' | sort >"$tmp/orders.want"
+        for each in "$*" "$one $*" "$two $one $* $two" "$two $* $two" "$one $two $1 $one"; do
+            rm -f "$tmp/orders.log"
+            for file in $each; do "$tool" sync --quiet "$tmp/orders.log" "$file"; done
+            "$tool" view "$tmp/orders.log" | sed 's/^ *[0-9]* *//' >"$tmp/orders.now"
+            sort "$tmp/orders.now" | diff -q "$tmp/orders.want" - >&2 || echo "differs: $each"
+        done
+    }
     # crush_change SQL: in that database.
     crush_change()
     {
@@ -764,6 +777,12 @@ sync $tmp/crush.log $crush => ^files +1 read, 1 unchanged => ^messages +2 new, 2
 view $tmp/crush.log =11> => and more
 $ cp $crush $tmp/copy.db
 sync $tmp/crush.log $tmp/copy.db => ^messages +0 new, 0 taken back -> 0 *
+
+== copies_of_crush_of_several_ages_are_one_session
+$ cp $crush $tmp/grown.3.db; crush_change "delete from messages where id in ('m-4', 'm-5')"; cp $crush $tmp/grown.2.db; crush_change "update messages set parts = replace(parts, '{\"text\":\"I say ', '{\"text\":\"I ')"; cp $crush $tmp/grown.1.db; cp $tmp/grown.3.db $crush
+$ cmp -s $tmp/grown.1.db $tmp/grown.2.db -> 1
+$ orders $tmp/grown.1.db $tmp/grown.2.db $tmp/grown.3.db -> 0
+$ "$tool" view $tmp/orders.log | grep -n "I say" => ^4: -> 0
 
 == requests_begin_at_the_summary_of_crush
 $ crush_change "insert into messages values ('m-6', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}}]', 'gpt-4.1', 1761246900, 1761246900, null, null, 1)"
@@ -819,6 +838,14 @@ check --as openai $tmp/request =0>
 usage $tmp/cursor.log --json => "answers":0
 $ cp $cursor $tmp/copy.vscdb
 sync $tmp/cursor.log $tmp/copy.vscdb => ^messages +0 new, 0 taken back -> 0 *
+
+== copies_of_cursor_of_several_ages_are_one_session
+$ cp $cursor $tmp/kept.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"running"}}'; cp $cursor $tmp/grown.1.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look twice","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"completed","result":"r"}}'; cp $cursor $tmp/grown.2.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look twice, thus","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"completed","result":"r"}}'; cursor_row bubbleId:c1:a2 '{"type":2,"text":"all done, I think"}'; cp $cursor $tmp/grown.3.vscdb; cp $tmp/kept.vscdb $cursor
+$ orders $tmp/grown.1.vscdb $tmp/grown.2.vscdb $tmp/grown.3.vscdb -> 0
+$ "$tool" view $tmp/orders.log | grep -n "I look twice, thus" => ^2: -> 0
 
 == no_secret_of_cursor_is_read
 $ for c in view export history; do "$tool" $c $cursor 2>&1; done | grep -c 'hush\|taken off\|old copy' => ^0$ -> 1
