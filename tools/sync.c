@@ -15,7 +15,7 @@
 enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
 
 /* Which messages the readers take: what others read of a file is compared. */
-enum { READER = 3, UNREAD_MAX = 10 };
+enum { READER = 2, UNREAD_MAX = 10 };
 
 /* What the facts of a file have: of equal values none is written again. */
 typedef struct said {

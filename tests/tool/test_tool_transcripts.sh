@@ -1069,6 +1069,21 @@ sync $run.log $run/before.json => ^messages +8 new, 0 taken back -> 0 *
 sync $run.log $streams/run-state.json => ^messages +2 new, 0 taken back -> 0 *
 sync $run.log $run/before.json => ^messages +0 new, 0 taken back -> 0 *
 usage $run.log => ^ +4 +840 +0 +160 +100 +- +-
+
+== state_of_a_run_without_ids_is_named_by_what_it_has
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); [r.update(response_id=None) for r in d["model_responses"]]; json.dump(d,open(sys.argv[2],"w"),indent=2); d["session_items"]=d["session_items"][:8]; d["model_responses"]=d["model_responses"][:3]; json.dump(d,open(sys.argv[3],"w")); d["original_input"]="another"; json.dump(d,open(sys.argv[4],"w"))' $streams/run-state.json $run/copy.json $run/short.json $run/other.json
+sync $run.2.log $run/short.json => ^messages +8 new -> 0 *
+sync $run.2.log $run/copy.json => ^messages +2 new, 0 taken back -> 0 *
+sync $run.2.log $run/other.json => ^messages +8 new -> 0 *
+usage $run.2.log => ^ +7 -> 0 *
+
+== state_of_a_run_has_its_items_where_they_are
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); i=d["session_items"]; w=lambda k,**m: json.dump({**d,**m},open(sys.argv[2]+k+".json","w")); w("generated",session_items=[],generated_items=i); w("outputs",session_items=[],generated_items=None); w("text",session_items="TEXT",generated_items=i); w("odd",model_responses=[7,d["model_responses"][0]])' $streams/run-state.json $run/items-
+view $run/items-generated.json =10> => b.c is gone -> 0 *
+view $run/items-outputs.json => ^1 .* remove the second => look first => list_files => b.c is gone =0> observation -> 0 *
+usage $run/items-outputs.json => ^ +4 +840 +0 +160 +100 +- +- -> 0 *
+view $run/items-text.json =11> => TEXT => b.c is gone -> 0 1 openai-agents:session_items
+view $run/items-odd.json =11> => b.c is gone -> 0 1 openai-agents:response
 END
 fi
 
