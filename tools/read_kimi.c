@@ -80,12 +80,37 @@ static void put_call(reading *r, ms_str line, ms_str name, ms_str args, ms_str c
     put(r, &m, line, id, first);
 }
 
-static void put_result(reading *r, ms_str line, ms_str said, ms_str error, ms_str call)
+/* Adds the calls of a message: {id, name, arguments}, or those two in `function`. */
+static void put_calls(reading *r, ms_str line, ms_str calls, bool *first)
+{
+    ms_str none = {NULL, 0};
+    bool list = is_kind(calls, MS_JSON_ARRAY);
+    ms_json_iter it = ms_json_iterate(calls);
+    if (!list && calls.ptr != NULL && !is_kind(calls, MS_JSON_NULL)) {
+        trace_unknown(r->t, MS_STR("toolCalls"), calls);
+    }
+    while (list && ms_json_next(&it)) {
+        ms_str inner = member(it.value, "function");
+        ms_str of = member(it.value, "name").ptr == NULL && is_object(inner) ? inner
+                                                                             : it.value;
+        if (is_object(it.value)) {
+            put_call(r, line, member(of, "name"), member(of, "arguments"),
+                     member(it.value, "id"), none, first);
+        } else {
+            trace_unknown(r->t, MS_STR("call"), it.value);
+        }
+    }
+}
+
+/* more: JSON of what the result has beside what the model gets; absent: nothing. */
+static void put_result(reading *r, ms_str line, ms_str said, ms_str error, ms_str call,
+                       ms_str more)
 {
     ms_str none = {NULL, 0};
     bool first = true;
     ms_envelope m = result_message(said_by(r, said), is_kind(error, MS_JSON_TRUE));
     m.call_id = trace_text(r->t, call);
+    if (more.ptr != NULL) m.extra = object_text(r, "{\"message\":", more, "}");
     put(r, &m, line, none, &first);
 }
 
@@ -101,7 +126,7 @@ static void take_message(reading *r, ms_str line)
                 (typed ? ENTRY_PROMPT : 0) | (is_side(r) ? ENTRY_SIDE : 0));
     if (text_is(role, "tool")) {
         put_result(r, line, content, member(message, "isError"),
-                   member(message, "toolCallId"));
+                   member(message, "toolCallId"), none);
         return;
     }
     if (!user && !text_is(role, "assistant") && !text_is(role, "system")) {
@@ -117,12 +142,7 @@ static void take_message(reading *r, ms_str line)
         m.extra = object_text(r, "{\"origin\":", origin, "}");
     }
     put(r, &m, line, id, &first);
-    ms_str calls = member(message, "toolCalls");
-    ms_json_iter it = ms_json_iterate(calls);
-    while (is_kind(calls, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        put_call(r, line, member(it.value, "name"), member(it.value, "arguments"),
-                 member(it.value, "id"), none, &first);
-    }
+    put_calls(r, line, member(message, "toolCalls"), &first);
 }
 
 static void take_event(reading *r, ms_str line)
@@ -139,7 +159,11 @@ static void take_event(reading *r, ms_str line)
                              : ms_json(object_text(r, "[", part, "]"));
         ms_envelope m = ms_assistant_message(said);
         if (think) {
+            ms_str sealed = member(part, "encrypted");
             m = ms_message(MS_T_REASONING, value_of(r, member(part, "think")));
+            if (sealed.ptr != NULL) {
+                m.extra = object_text(r, "{\"encrypted\":", sealed, "}");
+            }
         } else if (!is_object(part)) {
             trace_unknown(r->t, MS_STR("part"), line);
             return;
@@ -149,8 +173,9 @@ static void take_event(reading *r, ms_str line)
         put_call(r, line, member(event, "name"), member(event, "args"),
                  member(event, "toolCallId"), id, &first);
     } else if (text_is(type, "tool.result")) {
-        put_result(r, line, member(result, "output"), member(result, "isError"),
-                   member(event, "toolCallId"));
+        ms_str output_of = is_object(result) ? member(result, "output") : result;
+        put_result(r, line, output_of, member(result, "isError"),
+                   member(event, "toolCallId"), member(result, "message"));
     } else if (text_is(type, "step.end") && is_object(member(event, "usage"))) {
         use u = usage_of(r, member(event, "usage"));
         u.answer = r->turn.ptr != NULL ? waiting_name(r) : trace_text(r->t, id);

@@ -790,6 +790,11 @@ history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
 $ crush_change "update messages set is_summary_message = 0; update sessions set summary_message_id = 'm-6' where id = '5eb7-main'"
 history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
 
+== summary_of_crush_has_all_its_texts_and_an_end_says_what_went_wrong
+$ cp $crush $tmp/kept.db; crush_change "update messages set parts = '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}},{\"type\":\"text\",\"data\":{\"text\":\"And more.\"}}]' where id = 'm-6'; insert into messages values ('m-61', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"half\"}},{\"type\":\"finish\",\"data\":{\"reason\":\"error\",\"message\":\"Overloaded\",\"details\":\"529\"}}]', '', 1761246901, 1, null, null, 0), ('m-62', '5eb7-main', 'referee', '[{\"type\":\"text\",\"data\":{\"text\":\"FOUL\"}}]', '', 1761246902, 1, null, null, 0)"; cp $crush $tmp/said.db; cp $tmp/kept.db $crush
+view --json $tmp/said.db => All of it.*And more => "half" => "finish":.*Overloaded => :role".*FOUL -> 0 1 crush:role
+history $tmp/said.db 5eb7 --format openai => half -> 0 *
+
 == what_crush_has_that_is_unknown_or_damaged_is_counted
 $ crush_change "insert into messages values ('m-7', '5eb7-main', 'user', '[{\"type\":\"odd\",\"data\":{}},7,{\"type\":\"text\",\"data\":{\"text\":7}}]', '', 1761246901, 1, null, null, 0), ('m-8', '5eb7-main', 'tool', '[{\"type\":\"tool_res', '', -5, 1, null, null, 0), ('m-9', 'lost', 'user', '{}', '', 1, 1, null, null, 0)"
 view $crush => crush:odd -> 0 1 crush:odd.*|2 crush:row.*|1 crush:part.*
@@ -904,6 +909,10 @@ usage $tmp/kimi.log => ^ +6 +4212 +0 +1800 +132 -> 0 *
 == undone_prompt_of_kimi_code_is_hidden_and_what_is_unknown_counted
 view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 kimi-code:context.apply_compaction, 1 kimi-code:novelty, 1 kimi-code:part, 1 kimi-code:message|left out
 usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
+
+== what_kimi_code_has_in_other_shapes_is_kept
+$ printf '%s\n' '{"type":"context.append_message","message":{"role":"user","content":"go","id":"m0"}}' '{"type":"context.append_message","message":{"role":"assistant","content":"x","id":"m1","toolCalls":{"a":"OBJCALLS"}}}' '{"type":"context.append_message","message":{"role":"assistant","content":"y","id":"m2","toolCalls":["STRCALL",{"id":"d","function":{"name":"FNAME","arguments":"{\"k\":1}"}},{"id":"e","name":"NAME","arguments":"{}"}]}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"d","result":"STRRESULT"}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"e","result":{"output":"OUT","message":"MSGOUT"}}}' '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"t","part":{"type":"think","think":"hm","encrypted":"ENC"}}}' >$kimi.shapes
+view --json $kimi.shapes =10> => OBJCALLS => STRCALL => "tool":"FNAME","args":\{"k":1\}.*"d" => "tool":"NAME" => observation.*"STRRESULT".*"d" => "OUT".*"extra":\{"message":"MSGOUT" => "hm".*ENC -> 0 1 kimi-code:toolCalls, 1 kimi-code:call
 
 == line_that_kimi_code_has_twice_is_read_once
 $ awk '{ print; print }' $streams/kimi.jsonl >$kimi.twice
@@ -1040,6 +1049,10 @@ usage $qwen.log => ^ +10 +165552 -> 0 *
 view $qwen/odd.jsonl => first => "inlineData" => answer => aside => stays => end =0> away -> 3 1 qwen-code:novelty, 1 qwen-code:part|1 qwen-code:part, 1 qwen-code:novelty|left out
 usage $qwen/odd.jsonl => ^ +1 +10 +0 +0 +7 -> 3 left out
 history $qwen/odd.jsonl --format openai => stays.*end =0> aside|away -> 3 left out|unknown
+
+== part_of_qwen_code_with_more_than_a_text_loses_nothing
+$ printf '%s\n' '{"uuid":"a","parentUuid":null,"sessionId":"q9","type":"user","message":{"role":"user","parts":[{"text":"hi","inlineData":{"data":"BOTH"}}]}}' '{"uuid":"b","parentUuid":"a","sessionId":"q9","type":"assistant","message":{"role":"model","parts":[{"text":"txt","thoughtSignature":"s","functionCall":{"id":"c1","name":"n","args":{"a":"CALLED"}}},{"text":"plain","thoughtSignature":"s"}]}}' '{"uuid":"c","parentUuid":"b","sessionId":"q9","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"n","response":{"output":"okout","error":null,"other":"MORE"}}},{"functionResponse":{"id":"c1","name":"n","response":{"output":"only"}}}]}}' >$qwen/more.jsonl
+view --json $qwen/more.jsonl =6> => "hi".*BOTH => "assistant_message".*"txt" => "args":\{"a":"CALLED"\} => :"plain" => observation".*"okout".*"extra":\{"response".*MORE => :"only" =1> "extra" -> 0 *
 END
 
 # A run that waited for an approval, as to_json of the package openai-agents wrote it.
