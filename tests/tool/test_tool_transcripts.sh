@@ -993,6 +993,19 @@ gpt_node()
     printf '}},7,{"mapping":7}]'
 } >"$gpt.odd.json"
 head -c 900 "$gpt/conversations.json" >"$gpt.torn.json"
+{
+    printf '[{},7,'
+    printf '{"conversation_id":"g-4","current_node":"f","mapping":{'
+    gpt_node p null '"q"' user '{"content_type":"text","parts":["call it"]}' '"all"'
+    printf ,
+    gpt_node q '"p"' '"e"' assistant '{"content_type":"text","parts":["{\"a\":1}","SECONDPART"]}' '"py"'
+    printf ,
+    gpt_node e '"q"' '"f"' tool '{"content_type":"execution_output","text":""}' '"all"' '"py"'
+    printf ,
+    gpt_node f '"e"' '' tool '{"content_type":"execution_output","text":""}' '"all"' '"py"'
+    printf '}}]'
+} >"$gpt.more.json"
+sed 's/^\[{},7,\(.*\)\]$/[\1,\1]/' "$gpt.more.json" >"$gpt.twice.json"
 session <<'END'
 == export_of_chatgpt_is_read_along_its_current_node
 view $gpt/conversations.json =0> away
@@ -1008,6 +1021,12 @@ sync $tmp/gpt.log $tmp/again.json => ^messages +0 new, 0 taken back -> 0 *
 == what_an_export_of_chatgpt_has_that_is_unknown_is_counted
 view --raw $gpt.odd.json => in a ring -> 0 1 chatgpt:text, 1 chatgpt:novelty, 2 chatgpt:conversation
 view --raw $gpt.torn.json => it is done|the end -> 3 left out|skipped
+
+== list_whose_first_elements_are_none_is_an_export_of_chatgpt
+view --json $gpt.more.json =5> => call it => "tool":"py","args":\{"a":1\}.*SECONDPART => "observation".*"call_id":"q" -> 0 2 chatgpt:conversation
+
+== conversation_that_an_export_of_chatgpt_has_twice_is_read_once
+view $gpt.twice.json =3> => ^1 .* call it => ^2 .* py => ^3 .* observation -> 0 *
 END
 
 # A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
