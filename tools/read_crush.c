@@ -116,7 +116,8 @@ static void put_finish(reading *r, crush_row *row, ms_str data)
 {
     ms_str reason = member(data, "reason");
     bool bad = text_is(reason, "error");
-    bool says = bad && (member(data, "message").len > 2 || member(data, "details").len > 2);
+    ms_str message = member(data, "message"), details = member(data, "details");
+    bool says = bad && (message.len > 2 || details.len > 2);
     if ((!row->first && !says) || row->user || (!bad && !text_is(reason, "canceled"))) {
         trace_left_out(r->t, MS_STR("finish"));
         return;

@@ -58,7 +58,8 @@ static ms_str waiting_name(reading *r)
 {
     char name[32];
     ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
-    snprintf(name, sizeof name, "record-%016llx", (unsigned long long)hash_bytes(r->turn));
+    unsigned long long hash = hash_bytes(r->turn);
+    snprintf(name, sizeof name, "record-%016llx", hash);
     json_piece(&buf, name);
     return ms_buf_text(&buf);
 }

@@ -103,8 +103,8 @@ static bool has_more(ms_str object, const char *a, const char *b, const char *c)
 {
     ms_json_iter it = ms_json_iterate(object);
     while (is_object(object) && ms_json_next(&it)) {
-        if (is_kind(it.value, MS_JSON_NULL)) continue;
-        if (!text_is(it.key, a) && !text_is(it.key, b) && !text_is(it.key, c)) return true;
+        bool named = text_is(it.key, a) || text_is(it.key, b) || text_is(it.key, c);
+        if (!named && !is_kind(it.value, MS_JSON_NULL)) return true;
     }
     return false;
 }

@@ -852,6 +852,13 @@ $ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look twice, thus","toolFormerDa
 $ orders $tmp/grown.1.vscdb $tmp/grown.2.vscdb $tmp/grown.3.vscdb -> 0
 $ "$tool" view $tmp/orders.log | grep -n "I look twice, thus" => ^2: -> 0
 
+== message_that_a_user_erased_or_hid_stays_so_when_one_before_it_grows
+sync $tmp/touched.log $tmp/grown.1.vscdb => ^messages +10 new -> 0 *
+$ "$tool" view $tmp/touched.log | sed -n 's/^ *\([0-9]*\) .*all done$/\1/p' >$tmp/number
+redact $tmp/touched.log $(cat $tmp/number) --apply => erased +1 -> 0
+sync $tmp/touched.log $tmp/grown.3.vscdb => ^messages +7 new, 6 taken back -> 0 *
+view $tmp/touched.log => twice, thus => redacted =0> all done -> 0
+
 == no_secret_of_cursor_is_read
 $ for c in view export history; do "$tool" $c $cursor 2>&1; done | grep -c 'hush\|taken off\|old copy' => ^0$ -> 1
 $ grep -c hush $tmp/cursor.log => ^0$ -> 1
