@@ -89,7 +89,9 @@ const fileformat agents_format = {
  * A run as `to_json` and `to_string` write it, so that another process goes on with it:
  * original_input, a text or a list of items; session_items, objects with the item in
  * raw_item; pending_input, items of the next turn; and the usage of each response, whose
- * output repeats items. A run has no id: that of its first response names it. */
+ * output repeats items. Without session_items they are those of generated_items, else the
+ * output of the responses. A run has no id: that of its first response names it, or a
+ * hash of its input and that response. */
 
 static bool state_shows(ms_str v)
 {
@@ -109,6 +111,11 @@ static void note_response(reading *r, ms_str response, uint64_t number)
     char text[32];
     ms_str used = member(response, "usage"), detail, more, one;
     use u;
+    if (!is_object(response)) {
+        trace_entry(r->t, ms_str_n(NULL, 0), ms_str_n(NULL, 0), 0);
+        trace_unknown(r->t, MS_STR("response"), response);
+        return;
+    }
     memset(&u, 0, sizeof u);
     detail = member(used, "input_tokens_details"); /* an object, or a list of one */
     if (ms_json_element(detail, 0, &one)) detail = one;
@@ -180,22 +187,82 @@ static void take_input(reading *r, ms_str input)
     }
 }
 
+/* Appends a JSON value without the white space between its tokens. */
+static void put_compact(ms_buf *buf, ms_str json)
+{
+    bool text = false;
+    for (size_t i = 0; i < json.len; i++) {
+        char c = json.ptr[i];
+        size_t len = text && c == '\\' && i + 1 < json.len ? 2 : 1;
+        if (c == '"') text = !text;
+        if (text || (unsigned char)c > ' ') ms_buf_write(buf, json.ptr + i, len);
+        i += len - 1;
+    }
+}
+
+/* Names the session. */
+static void take_name(reading *r, ms_str state, ms_str items)
+{
+    char name[32];
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    ms_str list = member(state, "model_responses"), first = {NULL, 0};
+    if (!ms_json_element(list, 0, &first)) ms_json_element(items, 0, &first);
+    ms_str id = member(first, "response_id");
+    put_compact(&buf, member(state, "original_input"));
+    put_compact(&buf, first);
+    uint64_t hash = hash_bytes(ms_buf_text(&buf));
+    snprintf(name, sizeof name, "run-%016llx", (unsigned long long)hash);
+    bool named = is_kind(id, MS_JSON_STRING) && id.len > 2;
+    trace_session(r->t, named ? trace_text(r->t, id) : ms_str_of(name));
+}
+
+/* Returns the first list of items that is not empty. What is no list is kept whole. */
+static ms_str items_of(reading *r, ms_str state)
+{
+    static const char *const names[] = {"session_items", "generated_items"};
+    ms_str none = {NULL, 0}, first;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        ms_str items = member(state, names[i]);
+        if (ms_json_element(items, 0, &first)) return items;
+        if (items.ptr == NULL || is_kind(items, MS_JSON_NULL) ||
+            is_kind(items, MS_JSON_ARRAY)) {
+            continue;
+        }
+        trace_entry(r->t, none, none, 0);
+        trace_unknown(r->t, ms_str_of(names[i]), items);
+    }
+    return none;
+}
+
+/* Adds the output of the responses. */
+static void take_outputs(reading *r, ms_str list, responses *of)
+{
+    ms_envelope like;
+    ms_str none = {NULL, 0};
+    memset(&like, 0, sizeof like);
+    ms_json_iter it = ms_json_iterate(list);
+    while (ms_json_next(&it)) {
+        ms_str items = member(it.value, "output");
+        ms_json_iter item = ms_json_iterate(items);
+        while (is_kind(items, MS_JSON_ARRAY) && ms_json_next(&item)) {
+            take_item(r, item.value, &like, none);
+        }
+        if (ms_json_next(&of->next)) note_response(r, of->next.value, ++of->count);
+    }
+}
+
 static void state_read(reading *r, ms_str state)
 {
-    ms_str items = member(state, "session_items");
-    ms_str id = peek_first(member(state, "model_responses"), "response_id");
+    ms_str list = member(state, "model_responses");
     ms_str pending = member(state, "pending_input"), none = {NULL, 0};
-    if (!is_kind(items, MS_JSON_ARRAY)) items = member(state, "generated_items");
-    if (is_kind(id, MS_JSON_STRING)) trace_session(r->t, trace_text(r->t, id));
-    else session_of_path(r);
+    take_name(r, state, member(state, "session_items"));
     trace_fact(r->t, "agent", MS_STR("openai-agents"));
     take_input(r, member(state, "original_input"));
-    responses of = {ms_json_iterate(member(state, "model_responses")), 0};
-    if (items.ptr != NULL && !is_kind(items, MS_JSON_ARRAY)) take_input(r, items);
+    responses of = {ms_json_iterate(list), 0};
+    ms_str items = items_of(r, state);
     ms_json_iter it = ms_json_iterate(items);
-    while (is_kind(items, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        take_run_item(r, it.value, &of);
-    }
+    while (items.ptr != NULL && ms_json_next(&it)) take_run_item(r, it.value, &of);
+    if (items.ptr == NULL) take_outputs(r, list, &of);
     note_responses(r, &of, none);
     if (pending.ptr != NULL) take_input(r, pending);
 }

@@ -8,12 +8,22 @@
 
 #include <string.h>
 
-static bool chatgpt_shows(ms_str v)
+static bool is_conversation(ms_str v)
 {
-    ms_str first;
-    if (is_kind(v, MS_JSON_ARRAY) && ms_json_element(v, 0, &first)) v = first;
     return is_object(v) && is_object(member(v, "mapping")) &&
            member(v, "current_node").ptr != NULL;
+}
+
+/* One of the first elements of a list has to be a conversation. */
+static bool chatgpt_shows(ms_str v)
+{
+    enum { FIRST = 16 };
+    if (!is_kind(v, MS_JSON_ARRAY)) return is_conversation(v);
+    ms_json_iter it = ms_json_iterate(v);
+    for (int i = 0; i < FIRST && ms_json_next(&it); i++) {
+        if (is_conversation(it.value)) return true;
+    }
+    return false;
 }
 
 typedef struct chat_node {
@@ -113,20 +123,22 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
         return;
     }
     bool tool = text_is(role, "tool"), empty = !said.json && said.text.len == 0;
+    chat_node *call = tool ? node_of(t, n->parent) : NULL;
+    bool answers = call != NULL && recipient_of(call->message).ptr != NULL;
     if (to.ptr != NULL) {
-        ms_str args = member(content, "text");
-        if (args.ptr == NULL) ms_json_element(member(content, "parts"), 0, &args);
+        ms_str args = member(content, "text"), parts = member(content, "parts"), second;
+        if (args.ptr == NULL) ms_json_element(parts, 0, &args);
         m = call_of(r, to, args, n->id);
-    } else if (empty) {
+        if (ms_json_element(parts, 1, &second)) {
+            m.extra = object_text(r, "{\"parts\":", parts, "}");
+        }
+    } else if (empty && !answers) {
         trace_incomplete(r->t, MS_STR("empty message"));
         return;
     } else if (tool) {
-        chat_node *call = node_of(t, n->parent);
         m = result_message(said, false);
         m.tool = trace_text(r->t, member_at(n->message, "author.name"));
-        if (call != NULL && recipient_of(call->message).ptr != NULL) {
-            m.call_id = trace_text(r->t, call->id);
-        }
+        if (answers) m.call_id = trace_text(r->t, call->id);
     } else if (user || text_is(role, "assistant")) {
         m = user ? ms_user_message(said) : ms_assistant_message(said);
         if (user) note_prompt(r, member(content, "parts"));
@@ -179,6 +191,10 @@ static void take_conversation(reading *r, ms_str v)
     chat_tree t;
     ms_str id = member(v, "conversation_id"), none = {NULL, 0};
     memset(&t, 0, sizeof t);
+    if (is_object(member(v, "mapping")) && trace_had_line(r->t, v)) {
+        trace_left_out(r->t, MS_STR("repeated conversation"));
+        return;
+    }
     if (!is_kind(id, MS_JSON_STRING)) id = member(v, "id");
     if (!is_object(member(v, "mapping"))) {
         trace_entry(r->t, none, none, 0);

@@ -110,12 +110,15 @@ static void put_result(reading *r, crush_row *row, ms_str data)
     put(r, row, &m);
 }
 
-/* The end of a message: a word of its own only if nothing came before it. */
+/* The end of a message: a word of its own if nothing came before it, or if it says what
+ * went wrong. */
 static void put_finish(reading *r, crush_row *row, ms_str data)
 {
     ms_str reason = member(data, "reason");
-    if (!row->first || row->user ||
-        (!text_is(reason, "error") && !text_is(reason, "canceled"))) {
+    bool bad = text_is(reason, "error");
+    ms_str message = member(data, "message"), details = member(data, "details");
+    bool says = bad && (message.len > 2 || details.len > 2);
+    if ((!row->first && !says) || row->user || (!bad && !text_is(reason, "canceled"))) {
         trace_left_out(r->t, MS_STR("finish"));
         return;
     }
@@ -160,14 +163,18 @@ static bool put_summary(reading *r, crush_row *row, ms_str parts)
     compaction c;
     ms_envelope like;
     ms_str none = {NULL, 0};
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
     memset(&c, 0, sizeof c);
     memset(&like, 0, sizeof like);
     ms_json_iter it = ms_json_iterate(parts);
-    while (c.text.len == 0 && ms_json_next(&it)) {
+    while (ms_json_next(&it)) {
         if (!text_is(member(it.value, "type"), "text")) continue;
-        c.text = trace_text(r->t, member_at(it.value, "data.text"));
+        ms_str text = trace_text(r->t, member_at(it.value, "data.text"));
+        if (text.len > 0 && buf.len > 0) json_piece(&buf, "\n\n");
+        if (text.len > 0) ms_buf_write(&buf, text.ptr, text.len);
     }
-    if (c.text.len == 0) return false;
+    if (buf.len == 0) return false;
+    c.text = ms_buf_text(&buf);
     set_time(row, &like);
     like.id = trace_text(r->t, row->v[R_ID]);
     put_compaction(r, &c, &like, none);
@@ -200,6 +207,11 @@ static void take_row(reading *r, ms_str object)
     row.user = text_is(row.v[R_ROLE], "user");
     begin_session(r, &row);
     trace_entry(r->t, row.v[R_ID], none, row.user ? ENTRY_PROMPT : 0);
+    if (!row.user && !text_is(row.v[R_ROLE], "assistant") &&
+        !text_is(row.v[R_ROLE], "tool")) {
+        trace_unknown(r->t, MS_STR("role"), object);
+        return;
+    }
     ms_str text = trace_text(r->t, row.v[R_PARTS]);
     if (ms_json_check(text, NULL, &parts, NULL) != MS_OK ||
         !is_kind(parts, MS_JSON_ARRAY)) {
@@ -212,7 +224,11 @@ static void take_row(reading *r, ms_str object)
     summary = summary && put_summary(r, &row, parts);
     ms_json_iter it = ms_json_iterate(parts);
     while (ms_json_next(&it)) {
-        if (summary && text_is(member(it.value, "type"), "text")) continue;
+        bool text_part = text_is(member(it.value, "type"), "text");
+        if (summary && text_part && is_kind(member_at(it.value, "data.text"),
+                                            MS_JSON_STRING)) {
+            continue;
+        }
         put_part(r, &row, it.value);
     }
 }

@@ -53,25 +53,55 @@ static bool has_text(ms_str value)
     return is_kind(value, MS_JSON_STRING) && value.len > 2;
 }
 
+/* Returns whether a member has a value: no empty text or list, no null. */
+static bool has_value(ms_str value)
+{
+    ms_str first;
+    if (value.ptr == NULL || is_kind(value, MS_JSON_NULL)) return false;
+    if (is_kind(value, MS_JSON_STRING)) return value.len > 2;
+    return !is_kind(value, MS_JSON_ARRAY) || ms_json_element(value, 0, &first);
+}
+
+static bool has_args(ms_str args)
+{
+    return has_text(args) || is_object(args);
+}
+
 static void put_tool(reading *r, ms_str bubble, ms_str id, bool *first)
 {
     ms_str tool = member(bubble, "toolFormerData"), args = member(tool, "rawArgs");
     ms_str call = member(tool, "toolCallId"), said = member(tool, "result");
+    ms_str error = member(tool, "error");
     ms_str status = member_at(tool, "additionalData.status"), none = {NULL, 0};
     bool bad = text_is(status, "error") || text_is(member(tool, "status"), "error") ||
                text_is(member(tool, "status"), "cancelled");
-    if (!has_text(args)) args = member(tool, "params");
+    if (!has_args(args)) args = member(tool, "params");
     if (!has_text(call)) call = id;
     ms_envelope m = call_of(r, member(tool, "name"),
                             args.ptr == NULL || args.len == 2 ? none : args, call);
-    ms_str call_id = m.call_id, name = m.tool;
+    ms_str call_id = m.call_id, name = m.tool, blocks = member(bubble, "codeBlocks");
+    if (!has_text(member(bubble, "text")) && has_value(blocks)) {
+        m.extra = object_text(r, "{\"codeBlocks\":", blocks, "}");
+    }
     put(r, &m, bubble, id, first);
-    if (!has_text(said) && has_text(member(tool, "error"))) said = member(tool, "error");
-    if (!has_text(said) && !is_object(said) && !bad) return; /* it was running */
+    bool both = has_value(said) && has_value(error);
+    if (!has_value(said)) said = error;
+    if (!has_value(said) && !bad) return; /* it was running */
     m = result_message(value_of(r, said), bad);
+    if (both) m.extra = object_text(r, "{\"error\":", error, "}");
     m.call_id = call_id;
     m.tool = name;
     put(r, &m, bubble, id, first);
+}
+
+/* Keeps what a user attached. */
+static void put_attached(reading *r, ms_str bubble)
+{
+    static const char *const names[] = {"images", "attachedCodeChunks"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        ms_str value = member(bubble, names[i]);
+        if (has_value(value)) trace_unknown(r->t, ms_str_of(names[i]), value);
+    }
 }
 
 /* Adds what a bubble of the model has. */
@@ -79,24 +109,33 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
 {
     ms_str thinking = member(bubble, "thinking"), text = member(bubble, "text");
     ms_str tool = member(bubble, "toolFormerData");
-    ms_str error = member(bubble, "errorDetails");
-    if (is_object(thinking)) thinking = member(thinking, "text");
-    if (has_text(thinking)) {
-        ms_envelope m = ms_message(MS_T_REASONING, value_of(r, thinking));
+    ms_str error = member(bubble, "errorDetails"), blocks = member(bubble, "codeBlocks");
+    ms_str thought = is_object(thinking) ? member(thinking, "text") : thinking;
+    bool said = has_text(text) && (!is_blank(trace_text(r->t, text)) ||
+                                   has_value(blocks));
+    if (has_text(thought)) {
+        ms_envelope m = ms_message(MS_T_REASONING, value_of(r, thought));
         put(r, &m, bubble, id, first);
+    } else if (has_value(thinking) && !is_kind(thought, MS_JSON_STRING)) {
+        trace_unknown(r->t, MS_STR("thinking"), thinking);
     }
-    if (has_text(text) && !is_blank(trace_text(r->t, text))) {
+    if (said) {
+        leftover extra;
         ms_envelope m = ms_assistant_message(value_of(r, text));
+        rest_begin(&extra, trace_arena(r->t));
+        if (has_value(error)) rest_put(&extra, "error", error);
+        if (has_value(blocks)) rest_put(&extra, "codeBlocks", blocks);
+        m.extra = rest_end(&extra);
         put(r, &m, bubble, id, first);
     }
     if (has_text(member(tool, "name"))) {
         put_tool(r, bubble, id, first);
-    } else if (has_text(member(tool, "rawArgs")) || has_text(member(tool, "params"))) {
+    } else if (has_args(member(tool, "rawArgs")) || has_args(member(tool, "params"))) {
         trace_unknown(r->t, MS_STR("tool without a name"), bubble);
     } else if (is_object(tool)) {
         trace_incomplete(r->t, MS_STR("tool that never began"));
     }
-    if (is_object(error) && *first) {
+    if (has_value(error) && !said) {
         ms_envelope m = ms_assistant_message(ms_text(""));
         m.extra = object_text(r, "{\"error\":", error, "}");
         put(r, &m, bubble, id, first);
@@ -105,25 +144,29 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
 
 static void take_bubble(reading *r, ms_str bubble, ms_str id)
 {
-    ms_str type = member(bubble, "type"), none = {NULL, 0}, blocks, block;
+    ms_str type = member(bubble, "type"), none = {NULL, 0}, blocks, text;
     bool first = true, user = count_of(type) == 1;
     trace_entry(r->t, id, none, user ? ENTRY_PROMPT : 0);
     blocks = member(bubble, "codeBlocks");
+    text = member(bubble, "text");
     if (!is_object(bubble) || (!user && count_of(type) != 2)) {
         trace_unknown(r->t, MS_STR("bubble"), bubble);
         return;
     }
-    if (user && has_text(member(bubble, "text"))) {
-        ms_envelope m = ms_user_message(value_of(r, member(bubble, "text")));
+    if (user && has_text(text)) {
+        ms_envelope m = ms_user_message(value_of(r, text));
         note_prompt_text(r, m.content.text);
         put(r, &m, bubble, id, &first);
     } else if (!user) {
         put_answer(r, bubble, id, &first);
     }
-    bool alone = first && is_kind(blocks, MS_JSON_ARRAY) &&
-                 ms_json_element(blocks, 0, &block);
-    if (alone) trace_unknown(r->t, MS_STR("code blocks"), bubble);
-    else if (first) trace_incomplete(r->t, MS_STR("empty bubble"));
+    if (user) put_attached(r, bubble);
+    bool kept = !user && (has_text(text) || has_text(member_at(bubble,
+                                                              "toolFormerData.name")));
+    if (has_value(blocks) && !kept) trace_unknown(r->t, MS_STR("code blocks"), blocks);
+    else if (has_value(text) && !is_kind(text, MS_JSON_STRING)) {
+        trace_unknown(r->t, MS_STR("text"), text);
+    } else if (first) trace_incomplete(r->t, MS_STR("empty bubble"));
 }
 
 /* Keeps a value that is no JSON, as a string. */

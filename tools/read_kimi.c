@@ -2,11 +2,13 @@
  * context.append_message have a message, those of context.append_loop_event a piece of an
  * answer: a part of its content, a call, a result, or the end of a step with its usage.
  * Other lines repeat these, or report what the program did; usage.record comes before
- * what was answered, and stands alone for answers that are no step. */
+ * what was answered, and stands alone for answers that are no step. A line that the file
+ * has twice, with its time, is read once. */
 
 #define _GNU_SOURCE
 #include "read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool kimi_shows(ms_str line)
@@ -50,11 +52,24 @@ static use usage_of(reading *r, ms_str object)
     return u;
 }
 
-/* Adds the usage of an answer that was no step. */
+/* Returns the name of the answer whose usage.record waits: a hash of its line. The same
+ * answer has it whether the end of its step is read, too, or not yet. */
+static ms_str waiting_name(reading *r)
+{
+    char name[32];
+    ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    unsigned long long hash = hash_bytes(r->turn);
+    snprintf(name, sizeof name, "record-%016llx", hash);
+    json_piece(&buf, name);
+    return ms_buf_text(&buf);
+}
+
+/* Adds the usage of an answer that was no step, or whose step has not ended. */
 static void put_waiting(reading *r)
 {
     if (r->turn.ptr == NULL) return;
-    use u = usage_of(r, r->turn);
+    use u = usage_of(r, member(r->turn, "usage"));
+    u.answer = waiting_name(r);
     trace_use(r->t, &u);
     r->turn = ms_str_n(NULL, 0);
 }
@@ -66,12 +81,37 @@ static void put_call(reading *r, ms_str line, ms_str name, ms_str args, ms_str c
     put(r, &m, line, id, first);
 }
 
-static void put_result(reading *r, ms_str line, ms_str said, ms_str error, ms_str call)
+/* Adds the calls of a message: {id, name, arguments}, or those two in `function`. */
+static void put_calls(reading *r, ms_str line, ms_str calls, bool *first)
+{
+    ms_str none = {NULL, 0};
+    bool list = is_kind(calls, MS_JSON_ARRAY);
+    ms_json_iter it = ms_json_iterate(calls);
+    if (!list && calls.ptr != NULL && !is_kind(calls, MS_JSON_NULL)) {
+        trace_unknown(r->t, MS_STR("toolCalls"), calls);
+    }
+    while (list && ms_json_next(&it)) {
+        ms_str inner = member(it.value, "function");
+        ms_str of = member(it.value, "name").ptr == NULL && is_object(inner) ? inner
+                                                                             : it.value;
+        if (is_object(it.value)) {
+            put_call(r, line, member(of, "name"), member(of, "arguments"),
+                     member(it.value, "id"), none, first);
+        } else {
+            trace_unknown(r->t, MS_STR("call"), it.value);
+        }
+    }
+}
+
+/* more: JSON of what the result has beside what the model gets; absent: nothing. */
+static void put_result(reading *r, ms_str line, ms_str said, ms_str error, ms_str call,
+                       ms_str more)
 {
     ms_str none = {NULL, 0};
     bool first = true;
     ms_envelope m = result_message(said_by(r, said), is_kind(error, MS_JSON_TRUE));
     m.call_id = trace_text(r->t, call);
+    if (more.ptr != NULL) m.extra = object_text(r, "{\"message\":", more, "}");
     put(r, &m, line, none, &first);
 }
 
@@ -87,7 +127,7 @@ static void take_message(reading *r, ms_str line)
                 (typed ? ENTRY_PROMPT : 0) | (is_side(r) ? ENTRY_SIDE : 0));
     if (text_is(role, "tool")) {
         put_result(r, line, content, member(message, "isError"),
-                   member(message, "toolCallId"));
+                   member(message, "toolCallId"), none);
         return;
     }
     if (!user && !text_is(role, "assistant") && !text_is(role, "system")) {
@@ -103,12 +143,7 @@ static void take_message(reading *r, ms_str line)
         m.extra = object_text(r, "{\"origin\":", origin, "}");
     }
     put(r, &m, line, id, &first);
-    ms_str calls = member(message, "toolCalls");
-    ms_json_iter it = ms_json_iterate(calls);
-    while (is_kind(calls, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        put_call(r, line, member(it.value, "name"), member(it.value, "arguments"),
-                 member(it.value, "id"), none, &first);
-    }
+    put_calls(r, line, member(message, "toolCalls"), &first);
 }
 
 static void take_event(reading *r, ms_str line)
@@ -125,7 +160,11 @@ static void take_event(reading *r, ms_str line)
                              : ms_json(object_text(r, "[", part, "]"));
         ms_envelope m = ms_assistant_message(said);
         if (think) {
+            ms_str sealed = member(part, "encrypted");
             m = ms_message(MS_T_REASONING, value_of(r, member(part, "think")));
+            if (sealed.ptr != NULL) {
+                m.extra = object_text(r, "{\"encrypted\":", sealed, "}");
+            }
         } else if (!is_object(part)) {
             trace_unknown(r->t, MS_STR("part"), line);
             return;
@@ -135,11 +174,12 @@ static void take_event(reading *r, ms_str line)
         put_call(r, line, member(event, "name"), member(event, "args"),
                  member(event, "toolCallId"), id, &first);
     } else if (text_is(type, "tool.result")) {
-        put_result(r, line, member(result, "output"), member(result, "isError"),
-                   member(event, "toolCallId"));
+        ms_str output_of = is_object(result) ? member(result, "output") : result;
+        put_result(r, line, output_of, member(result, "isError"),
+                   member(event, "toolCallId"), member(result, "message"));
     } else if (text_is(type, "step.end") && is_object(member(event, "usage"))) {
         use u = usage_of(r, member(event, "usage"));
-        u.answer = trace_text(r->t, id);
+        u.answer = r->turn.ptr != NULL ? waiting_name(r) : trace_text(r->t, id);
         r->turn = none;
         put_use(r, &u);
     } else if (text_is(type, "step.begin") || text_is(type, "step.end")) {
@@ -156,6 +196,11 @@ static void kimi_read(reading *r, ms_str line)
     if (r->entries == 0) take_place(r);
     if (member(line, "agentId").ptr != NULL) r->agent = member(line, "agentId");
     ms_str word = trace_text(r->t, type);
+    bool taken = text_begins(word, MS_STR("context.")) || text_is(type, "usage.record");
+    if (taken && member(line, "time").ptr != NULL && trace_had_line(r->t, line)) {
+        trace_left_out(r->t, MS_STR("repeated entry"));
+        return;
+    }
     if (text_is(type, "context.append_message")) {
         take_message(r, line);
     } else if (text_is(type, "context.append_loop_event")) {
@@ -168,7 +213,7 @@ static void kimi_read(reading *r, ms_str line)
         trace_unknown(r->t, word.len > 0 ? word : MS_STR("line"), line);
     } else {
         if (text_is(type, "usage.record")) put_waiting(r);
-        if (text_is(type, "usage.record")) r->turn = member(line, "usage");
+        if (text_is(type, "usage.record")) r->turn = line;
         if (text_is(type, "llm.request")) r->model = member(line, "model");
         trace_left_out(r->t, word);
     }

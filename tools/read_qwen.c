@@ -98,41 +98,69 @@ static void take_usage(reading *r, const ms_str *v)
     else if (is_object(v[Q_USAGE])) put_use(r, &u);
 }
 
+/* Returns whether an object has a member beside these. */
+static bool has_more(ms_str object, const char *a, const char *b, const char *c)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    while (is_object(object) && ms_json_next(&it)) {
+        bool named = text_is(it.key, a) || text_is(it.key, b) || text_is(it.key, c);
+        if (!named && !is_kind(it.value, MS_JSON_NULL)) return true;
+    }
+    return false;
+}
+
+/* What the response has beside the text that the model gets stays in "extra". */
 static void put_result(reading *r, ms_str result, const ms_str *v, bool *first)
 {
     ms_str response = member(result, "response"), error = member(response, "error");
-    ms_str said = error.ptr != NULL ? error : member(response, "output");
+    bool failed = error.ptr != NULL && !is_kind(error, MS_JSON_NULL);
+    ms_str said = failed ? error : member(response, "output");
     bool text = is_kind(said, MS_JSON_STRING);
-    bool bad = error.ptr != NULL || text_is(member(v[Q_RESULT], "status"), "error");
+    bool bad = failed || text_is(member(v[Q_RESULT], "status"), "error");
     ms_envelope m = result_message(value_of(r, text ? said : response), bad);
     m.call_id = trace_text(r->t, member(result, "id"));
     m.tool = trace_text(r->t, member(result, "name"));
+    const char *word = failed ? "error" : "output";
+    if (text && has_more(response, word, word, word)) {
+        m.extra = object_text(r, "{\"response\":", response, "}");
+    }
+    put(r, &m, v, first);
+}
+
+/* Adds the text of a part. */
+static void put_text(reading *r, ms_str part, bool user, const ms_str *v, bool *first)
+{
+    ms_value said = ms_text_n(trace_text(r->t, member(part, "text")));
+    bool thought = is_kind(member(part, "thought"), MS_JSON_TRUE);
+    ms_envelope m = thought ? ms_message(MS_T_REASONING, said)
+                    : user  ? ms_user_message(said)
+                            : ms_assistant_message(said);
+    if (user && !is_side(v)) note_prompt_text(r, said.text);
     put(r, &m, v, first);
 }
 
 static void put_part(reading *r, ms_str part, bool user, const ms_str *v, bool *first)
 {
-    ms_str text = member(part, "text"), call = member(part, "functionCall");
-    ms_str result = member(part, "functionResponse");
-    ms_envelope m;
-    if (is_object(result)) {
-        put_result(r, result, v, first);
-        return;
+    ms_str call = member(part, "functionCall"), result = member(part, "functionResponse");
+    bool text = is_kind(member(part, "text"), MS_JSON_STRING);
+    bool acts = is_object(call) || is_object(result);
+    bool more = !acts && has_more(part, "text", "thought", "thoughtSignature");
+    if (text && !more) put_text(r, part, user, v, first);
+    if (is_object(result)) put_result(r, result, v, first);
+    if (is_object(call)) {
+        ms_envelope m = call_of(r, member(call, "name"), member(call, "args"),
+                                member(call, "id"));
+        put(r, &m, v, first);
     }
-    if (is_kind(text, MS_JSON_STRING)) {
-        ms_value said = ms_text_n(trace_text(r->t, text));
-        bool thought = is_kind(member(part, "thought"), MS_JSON_TRUE);
-        m = thought ? ms_message(MS_T_REASONING, said)
-            : user ? ms_user_message(said) : ms_assistant_message(said);
-        if (user && !is_side(v)) note_prompt_text(r, said.text);
-    } else if (is_object(call)) {
-        m = call_of(r, member(call, "name"), member(call, "args"), member(call, "id"));
-    } else if (is_object(part)) {
-        ms_value list = ms_json(object_text(r, "[", part, "]"));
-        m = user ? ms_user_message(list) : ms_assistant_message(list);
-    } else {
+    if (acts || (text && !more)) return;
+    if (!is_object(part)) {
         trace_unknown(r->t, MS_STR("part"), part);
         return;
+    }
+    ms_value list = ms_json(object_text(r, "[", part, "]"));
+    ms_envelope m = user ? ms_user_message(list) : ms_assistant_message(list);
+    if (text && user && !is_side(v)) {
+        note_prompt_text(r, trace_text(r->t, member(part, "text")));
     }
     put(r, &m, v, first);
 }

@@ -50,6 +50,7 @@ struct trace {
     node *nodes;
     index_of *ids;            /* hash of an id -> node */
     index_of *answers;        /* hash of an answer -> cost */
+    index_of *lines;          /* hashes of lines: a set */
     cost_note *costs;
     fact *facts;
     index_of *was_dead;       /* the numbers in desc.known.dead: a set */
@@ -62,6 +63,7 @@ struct trace {
     index_of *alone;          /* hashes of locations that were empty before this file */
     uint32_t session_first;   /* the first message of the session */
     bool shares;              /* the session has messages of other files */
+    bool renews;              /* it stores again what another file stored */
     uint64_t *dead;           /* numbers of hidden messages of dead entries */
     uint64_t *leaving;        /* numbers of messages that are hidden next */
     uint32_t again;           /* the first message that revive stored again */
@@ -190,6 +192,7 @@ void trace_free(trace *t)
     identity_walk_free(&t->walk);
     hmfree(t->ids);
     hmfree(t->answers);
+    hmfree(t->lines);
     free(t);
 }
 
@@ -316,8 +319,16 @@ static void hide_leaving(trace *t)
 {
     size_t n = arrlenu(t->leaving);
     for (size_t i = 0; i < n && t->code == FINE; i++) hide(t, t->leaving[i]);
-    if (n > 0 && t->desc.stored != NULL) identities_forget(t->desc.stored);
+    if (n > 0 && !t->renews && t->desc.stored != NULL) identities_forget(t->desc.stored);
     arrsetlen(t->leaving, 0);
+}
+
+/* The identities of what was stored again are those of the file until its session ends:
+ * what is stored has both. */
+static void end_renewal(trace *t)
+{
+    if (t->renews && t->desc.stored != NULL) identities_forget(t->desc.stored);
+    t->renews = false;
 }
 
 /* Hides the known messages from there on: the file has other ones now. */
@@ -396,20 +407,34 @@ static likeness likeness_of(trace *t, uint64_t seq, const ms_envelope *m)
     return like;
 }
 
-/* Returns the number of the message if another file stored it; else 0. */
-static uint64_t find_stored(trace *t, const ms_envelope *m, uint64_t id)
+/* Returns the number of the message that another file stored; 0: none. */
+static uint64_t look_up(trace *t, const ms_envelope *m, uint64_t id, likeness *like)
 {
     uint64_t seq = identity_find(t->desc.stored, t->desc.store, m->location, id);
-    if (seq == 0 || (t->left != NULL && hmgetp_null(t->left, seq) != NULL)) return 0;
-    likeness like = likeness_of(t, seq, m);
-    if (like == LIKE_OLDER) arrput(t->leaving, seq);
-    if (like != LIKE_SAME) return 0;
+    bool left = t->left != NULL && hmgetp_null(t->left, seq) != NULL;
+    *like = seq == 0 || left ? LIKE_NOT : likeness_of(t, seq, m);
+    return *like == LIKE_NOT ? 0 : seq;
+}
+
+/* Notes that the file has a message which another file stored. */
+static void share(trace *t, uint64_t seq)
+{
     if (!is_shared(t, seq)) {
         hmput(t->shared, seq, 1);
         arrput(t->others, seq);
     }
     if (identity_is_dead(t->desc.stored, seq)) arrput(t->revivable, seq);
     t->shares = true;
+}
+
+/* Returns the number of the message if another file stored it; else 0. */
+static uint64_t find_stored(trace *t, const ms_envelope *m, uint64_t id)
+{
+    likeness like;
+    uint64_t seq = look_up(t, m, id, &like);
+    if (like == LIKE_OLDER) arrput(t->leaving, seq);
+    if (like != LIKE_SAME) return 0;
+    share(t, seq);
     return seq;
 }
 
@@ -533,29 +558,62 @@ void trace_session(trace *t, ms_str name)
     if (!copy_text(&t->kept, name, &t->location)) exit(no_memory());
 }
 
+/* Returns whether a message is shown as it was stored, so that it can be stored again. */
+static bool is_untouched(trace *t, uint64_t seq)
+{
+    const ms_msg *msg;
+    return get_shown(t->desc.store, seq, &t->kept, &msg, NULL) == MS_OK &&
+           (ms_flags(msg) & (MS_FLAG_REDACTED | MS_FLAG_AMENDED)) == 0;
+}
+
+/* A message that the file has with more text is stored again, with the messages before
+ * that it is joined to and all after it, to keep their order. Sets their numbers to 0. */
+static void renew(trace *t, size_t from, size_t n, uint64_t *seqs, const likeness *likes)
+{
+    size_t first = from;
+    while (!t->renews && first < n && likes[first] != LIKE_OLDER) first++;
+    if (first == n) return;
+    while (!t->renews && first > from &&
+           (t->staged[first].flags & MS_FLAG_JOINED) != 0) {
+        first--;
+    }
+    t->renews = true;
+    for (size_t i = first; i < n; i++) {
+        if (likes[i] == LIKE_NOT) continue;
+        if (likes[i] == LIKE_SAME && !is_untouched(t, seqs[i])) continue;
+        arrput(t->leaving, seqs[i]);
+        seqs[i] = 0;
+    }
+}
+
 /* Stores the staged messages from there on, except those that other files stored (ID1).
  * What they replace is hidden. */
 static void append_new(trace *t, size_t from, size_t n, const uint64_t *ids)
 {
+    uint64_t *seqs = NULL;
+    likeness *likes = NULL;
+    arrsetlen(seqs, n);
+    arrsetlen(likes, n);
+    for (size_t i = from; i < n; i++) {
+        seqs[i] = look_up(t, &t->staged[i], ids[i], &likes[i]);
+    }
+    renew(t, from, n, seqs, likes);
     while (from < n && t->code == FINE) {
         size_t end = from;
-        uint64_t seq = 0;
-        while (end < n && seq == 0) {
-            seq = find_stored(t, &t->staged[end], ids[end]);
-            if (seq == 0) end++;
-        }
-        if (end > from) {
-            append_batch(t, t->staged + from, end - from, NULL, ids + from);
-            hide_leaving(t);
-        }
-        if (seq != 0 && t->code == FINE) {
-            arrput(t->numbers, seq);
+        while (end < n && seqs[end] == 0) end++;
+        if (end > from) append_batch(t, t->staged + from, end - from, NULL, ids + from);
+        if (end < n && t->code == FINE) {
+            share(t, seqs[end]);
+            arrput(t->numbers, seqs[end]);
             count_messages(t, &t->staged[end], 1);
             t->desc.counts->known++;
             end++;
         }
         from = end;
     }
+    hide_leaving(t);
+    arrfree(seqs);
+    arrfree(likes);
 }
 
 /* Returns whether the staged messages are all of one location that had none before this
@@ -608,6 +666,7 @@ void trace_new_session(trace *t, ms_str name)
         settle(t);
         write_facts(t);
     }
+    end_renewal(t);
     hmfree(t->agents);
     t->session_first = (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged));
     arrsetlen(t->facts, 0);
@@ -639,6 +698,14 @@ bool trace_is_repeated(trace *t, ms_str id, ms_str json)
     uint64_t text = json.ptr != NULL ? hash_bytes(json) : 0;
     return found != NULL && found->value >= t->session_node &&
            t->nodes[found->value].text == text;
+}
+
+bool trace_had_line(trace *t, ms_str json)
+{
+    uint64_t hash = hash_bytes(json);
+    if (t->lines != NULL && hmgetp_null(t->lines, hash) != NULL) return true;
+    hmput(t->lines, hash, 1);
+    return false;
 }
 
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
@@ -1339,6 +1406,7 @@ int trace_end(trace *t)
     if (t->code == FINE && arrlenu(t->numbers) < t->n_known) {
         if (t->desc.done == 0) diverge(t, arrlenu(t->numbers));
     }
+    end_renewal(t);
     if (t->code == FINE) settle(t);
     if (t->code == FINE) write_notes(t);
     if (t->code == FINE) hide_dead(t);

@@ -61,6 +61,8 @@ void trace_new_session(trace *t, ms_str name);
 
 /* Returns whether the session has an entry of that id with that text before. */
 bool trace_is_repeated(trace *t, ms_str id, ms_str json);
+/* Returns whether the file has that text before, as a whole; notes that it has. */
+bool trace_had_line(trace *t, ms_str json);
 /* Begins an entry: its id and its parent's, JSON text or plain; absent if it has none. */
 void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks);
 /* Adds a message of the entry. Its views must be valid until the next entry. */

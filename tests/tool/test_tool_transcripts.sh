@@ -740,6 +740,19 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     crush=$tmp/project/.crush/crush.db
     mkdir -p "$tmp/project/.crush/logs" "$tmp/project/.none/.crush"
     echo '{"level":"INFO"}' >"$tmp/project/.crush/logs/crush.log"
+    # orders FILE...: whatever the order in which copies of a session come, and whether they
+    # come again, the log shows the session as the last copy has it.
+    orders()
+    {
+        local each file one=${*: -1} two=${*: -2:1}
+        "$tool" view "$one" | sed 's/^ *[0-9]* *//' | sort >"$tmp/orders.want"
+        for each in "$*" "$one $*" "$two $one $* $two" "$two $* $two" "$one $two $1 $one"; do
+            rm -f "$tmp/orders.log"
+            for file in $each; do "$tool" sync --quiet "$tmp/orders.log" "$file"; done
+            "$tool" view "$tmp/orders.log" | sed 's/^ *[0-9]* *//' >"$tmp/orders.now"
+            sort "$tmp/orders.now" | diff -q "$tmp/orders.want" - >&2 || echo "differs: $each"
+        done
+    }
     # crush_change SQL: in that database.
     crush_change()
     {
@@ -765,11 +778,22 @@ view $tmp/crush.log =11> => and more
 $ cp $crush $tmp/copy.db
 sync $tmp/crush.log $tmp/copy.db => ^messages +0 new, 0 taken back -> 0 *
 
+== copies_of_crush_of_several_ages_are_one_session
+$ cp $crush $tmp/grown.3.db; crush_change "delete from messages where id in ('m-4', 'm-5')"; cp $crush $tmp/grown.2.db; crush_change "update messages set parts = replace(parts, '{\"text\":\"I say ', '{\"text\":\"I ')"; cp $crush $tmp/grown.1.db; cp $tmp/grown.3.db $crush
+$ cmp -s $tmp/grown.1.db $tmp/grown.2.db -> 1
+$ orders $tmp/grown.1.db $tmp/grown.2.db $tmp/grown.3.db -> 0
+$ "$tool" view $tmp/orders.log | grep -n "I say" => ^4: -> 0
+
 == requests_begin_at_the_summary_of_crush
 $ crush_change "insert into messages values ('m-6', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}}]', 'gpt-4.1', 1761246900, 1761246900, null, null, 1)"
 history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
 $ crush_change "update messages set is_summary_message = 0; update sessions set summary_message_id = 'm-6' where id = '5eb7-main'"
 history $crush 5eb7 --format openai => All of it =0> say hi -> 0 *
+
+== summary_of_crush_has_all_its_texts_and_an_end_says_what_went_wrong
+$ cp $crush $tmp/kept.db; crush_change "update messages set parts = '[{\"type\":\"text\",\"data\":{\"text\":\"All of it.\"}},{\"type\":\"text\",\"data\":{\"text\":\"And more.\"}}]' where id = 'm-6'; insert into messages values ('m-61', '5eb7-main', 'assistant', '[{\"type\":\"text\",\"data\":{\"text\":\"half\"}},{\"type\":\"finish\",\"data\":{\"reason\":\"error\",\"message\":\"Overloaded\",\"details\":\"529\"}}]', '', 1761246901, 1, null, null, 0), ('m-62', '5eb7-main', 'referee', '[{\"type\":\"text\",\"data\":{\"text\":\"FOUL\"}}]', '', 1761246902, 1, null, null, 0)"; cp $crush $tmp/said.db; cp $tmp/kept.db $crush
+view --json $tmp/said.db => All of it.*And more => "half" => "finish":.*Overloaded => :role".*FOUL -> 0 1 crush:role
+history $tmp/said.db 5eb7 --format openai => half -> 0 *
 
 == what_crush_has_that_is_unknown_or_damaged_is_counted
 $ crush_change "insert into messages values ('m-7', '5eb7-main', 'user', '[{\"type\":\"odd\",\"data\":{}},7,{\"type\":\"text\",\"data\":{\"text\":7}}]', '', 1761246901, 1, null, null, 0), ('m-8', '5eb7-main', 'tool', '[{\"type\":\"tool_res', '', -5, 1, null, null, 0), ('m-9', 'lost', 'user', '{}', '', 1, 1, null, null, 0)"
@@ -820,6 +844,21 @@ usage $tmp/cursor.log --json => "answers":0
 $ cp $cursor $tmp/copy.vscdb
 sync $tmp/cursor.log $tmp/copy.vscdb => ^messages +0 new, 0 taken back -> 0 *
 
+== copies_of_cursor_of_several_ages_are_one_session
+$ cp $cursor $tmp/kept.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"running"}}'; cp $cursor $tmp/grown.1.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look twice","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"completed","result":"r"}}'; cp $cursor $tmp/grown.2.vscdb
+$ cursor_row bubbleId:c1:a1 '{"type":2,"text":"I look twice, thus","toolFormerData":{"name":"n","rawArgs":"{}","toolCallId":"k","status":"completed","result":"r"}}'; cursor_row bubbleId:c1:a2 '{"type":2,"text":"all done, I think"}'; cp $cursor $tmp/grown.3.vscdb; cp $tmp/kept.vscdb $cursor
+$ orders $tmp/grown.1.vscdb $tmp/grown.2.vscdb $tmp/grown.3.vscdb -> 0 *
+$ "$tool" view $tmp/orders.log | grep -n "I look twice, thus" => ^2: -> 0
+
+== message_that_a_user_erased_or_hid_stays_so_when_one_before_it_grows
+sync $tmp/touched.log $tmp/grown.1.vscdb => ^messages +10 new -> 0 *
+$ "$tool" view $tmp/touched.log | sed -n 's/^ *\([0-9]*\) .*all done$/\1/p' >$tmp/number
+redact $tmp/touched.log $(cat $tmp/number) --apply => erased +1 -> 0
+sync $tmp/touched.log $tmp/grown.3.vscdb => ^messages +7 new, 6 taken back -> 0 *
+view $tmp/touched.log => twice, thus => redacted =0> all done -> 0
+
 == no_secret_of_cursor_is_read
 $ for c in view export history; do "$tool" $c $cursor 2>&1; done | grep -c 'hush\|taken off\|old copy' => ^0$ -> 1
 $ grep -c hush $tmp/cursor.log => ^0$ -> 1
@@ -840,6 +879,10 @@ sync --json $tmp/cursor.4.log $cursor => "left_out":\{.*"empty bubble":1,.*"bubb
 sync $tmp/log.of.codex $rollout => ^left out   [0-9]+ that are no messages: .*[0-9]+ event_msg =0> incomplete -> 0 *
 sync --json $tmp/log.2.of.codex $rollout => "left_out":\{\},"no_messages":\{.*"event_msg":[0-9]+
 view $rollout => .
+
+== what_cursor_has_beside_a_text_is_kept
+$ cp $cursor $tmp/kept.vscdb; cursor_row composerData:c6 '{"lastUpdatedAt":1748188700000,"fullConversationHeadersOnly":[{"bubbleId":"p1"},{"bubbleId":"p2"},{"bubbleId":"p3"},{"bubbleId":"p4"},{"bubbleId":"p5"},{"bubbleId":"p6"},{"bubbleId":"p7"},{"bubbleId":"p8"}]}'; cursor_row bubbleId:c6:p1 '{"type":1,"text":"see this","images":[{"uuid":"IMG"}],"attachedCodeChunks":[{"lines":"CHUNK"}]}'; cursor_row bubbleId:c6:p2 '{"type":2,"text":"said","errorDetails":{"m":"ERRTEXT"},"codeBlocks":[{"content":"BLOCK"}]}'; cursor_row bubbleId:c6:p3 '{"type":2,"toolFormerData":{"name":"f","rawArgs":{"k":"ARGS"},"params":"{}","result":"part","error":"ERRTOOL"}}'; cursor_row bubbleId:c6:p4 '{"type":2,"toolFormerData":{"name":"g","result":[{"a":"LIST"}]},"codeBlocks":[{"content":"TOOLBLOCK"}]}'; cursor_row bubbleId:c6:p5 '{"type":2,"toolFormerData":{"name":"h","result":4711},"thinking":["THOUGHT"]}'; cursor_row bubbleId:c6:p6 '{"type":2,"thinking":{"text":"hm"},"errorDetails":{"m":"ERRALONE"}}'; cursor_row bubbleId:c6:p7 '{"type":2,"text":7}'; cursor_row bubbleId:c6:p8 '{"type":2,"toolFormerData":{"rawArgs":{"k":"NAMELESS"}}}'; cp $cursor $tmp/beside.vscdb; cp $tmp/kept.vscdb $cursor
+view --json $tmp/beside.vscdb => "user_message".*see this => :images".*IMG => CHUNK => "said".*"extra".*ERRTEXT.*BLOCK => "args":\{"k":"ARGS"\} => "part".*"extra":\{"error":"ERRTOOL" => observation".*LIST => TOOLBLOCK => observation".*4711 => :thinking".*THOUGHT => ERRALONE => :text".*7 => NAMELESS -> 0 1 cursor:images, 1 cursor:attachedCodeChunks, 1 cursor:thinking, 1 cursor:text, 1 cursor:tool without a name|unknown
 
 == what_cursor_has_that_is_unknown_or_damaged_is_counted
 $ cursor_row composerData:c3 '{"fullConversationHeadersOnly":[{"bubbleId":"o1"},{"bubbleId":"o2"},7,{"bubbleId":"o3"},{"bubbleId":"o4"},{"bubbleId":"o5"}]}'; cursor_row bubbleId:c3:o1 '{"type":9,"text":"nine"}'; cursor_row bubbleId:c3:o2 '{"type":1,"te'; cursor_row bubbleId:c3:o3 '{"type":2,"toolFormerData":{"rawArgs":"{}"}}'; cursor_row bubbleId:c3:o4 '{"type":2,"codeBlocks":[{"content":"x"}]}'; cursor_row bubbleId:c3:o5 '[1]'; cursor_row composerData:c4 '{"full'; cursor_row bubbleId:c5:x '{"type":1,"text":"of none"}'
@@ -886,6 +929,52 @@ usage $tmp/kimi.log => ^ +6 +4212 +0 +1800 +132 -> 0 *
 == undone_prompt_of_kimi_code_is_hidden_and_what_is_unknown_counted
 view $tmp/kimi.odd.jsonl => list the C files => image_url =0> and again -> 3 1 kimi-code:context.apply_compaction, 1 kimi-code:novelty, 1 kimi-code:part, 1 kimi-code:message|left out
 usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
+
+== what_kimi_code_has_in_other_shapes_is_kept
+$ printf '%s\n' '{"type":"context.append_message","message":{"role":"user","content":"go","id":"m0"}}' '{"type":"context.append_message","message":{"role":"assistant","content":"x","id":"m1","toolCalls":{"a":"OBJCALLS"}}}' '{"type":"context.append_message","message":{"role":"assistant","content":"y","id":"m2","toolCalls":["STRCALL",{"id":"d","function":{"name":"FNAME","arguments":"{\"k\":1}"}},{"id":"e","name":"NAME","arguments":"{}"}]}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"d","result":"STRRESULT"}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"e","result":{"output":"OUT","message":"MSGOUT"}}}' '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"t","part":{"type":"think","think":"hm","encrypted":"ENC"}}}' >$kimi.shapes
+view --json $kimi.shapes =10> => OBJCALLS => STRCALL => "tool":"FNAME","args":\{"k":1\}.*"d" => "tool":"NAME" => observation.*"STRRESULT".*"d" => "OUT".*"extra":\{"message":"MSGOUT" => "hm".*ENC -> 0 1 kimi-code:toolCalls, 1 kimi-code:call
+
+== line_that_kimi_code_has_twice_is_read_once
+$ awk '{ print; print }' $streams/kimi.jsonl >$kimi.twice
+view $kimi.twice =11> . -> 0 *
+usage $kimi.twice => ^ +3 +2106 +0 +900 +66 -> 0 *
+END
+
+# cuts FILE NAME: however many of its lines a first sync reads, a second sync of the whole
+# file leaves what one of the whole leaves: messages, and usage.
+cuts()
+{
+    local n lines file=$tmp/cuts/$2
+    mkdir -p "$(dirname "$file")"
+    lines=$(wc -l <"$1")
+    for ((n = lines; n > 0; n--)); do
+        rm -f "$tmp/cuts.log"
+        if ((n < lines)); then
+            head -n "$n" "$1" >"$file"
+            "$tool" sync --quiet "$tmp/cuts.log" "$tmp/cuts" >/dev/null 2>&1
+        fi
+        cp "$1" "$file"
+        "$tool" sync --quiet "$tmp/cuts.log" "$tmp/cuts" >/dev/null 2>&1
+        "$tool" usage --json "$tmp/cuts.log" >"$tmp/cuts.now" 2>/dev/null
+        "$tool" view "$tmp/cuts.log" | sed 's/^ *[0-9]*//' >>"$tmp/cuts.now"
+        if ((n == lines)); then mv "$tmp/cuts.now" "$tmp/cuts.whole"
+        elif ! cmp -s "$tmp/cuts.now" "$tmp/cuts.whole"; then
+            echo "differs after $n lines"
+        fi
+    done
+    rm -rf "$tmp/cuts"
+    [ -s "$tmp/cuts.whole" ]
+}
+
+# A request of the program's own while a step is open: its usage is no step's.
+awk '/"usage.record"/ && !n++ { a = $0; sub(/"output":21/, "\"output\":5", a); print a }
+    { print }' $streams/kimi.jsonl >"$tmp/kimi.lone.jsonl"
+session <<'END'
+== file_that_grew_leaves_what_the_whole_one_leaves
+$ cuts $tmp/kimi.lone.jsonl wd/session_k/agents/main/wire.jsonl -> 0
+$ cuts $streams/qwen.jsonl session_q.jsonl -> 0
+$ cuts $streams/codex-exec.jsonl exec.jsonl -> 0
+$ cuts $streams/claude-partial.jsonl claude.jsonl -> 0
 END
 
 # ChatGPT's export: a tree whose nodes stand in any order; a file of other types.
@@ -924,6 +1013,19 @@ gpt_node()
     printf '}},7,{"mapping":7}]'
 } >"$gpt.odd.json"
 head -c 900 "$gpt/conversations.json" >"$gpt.torn.json"
+{
+    printf '[{},7,'
+    printf '{"conversation_id":"g-4","current_node":"f","mapping":{'
+    gpt_node p null '"q"' user '{"content_type":"text","parts":["call it"]}' '"all"'
+    printf ,
+    gpt_node q '"p"' '"e"' assistant '{"content_type":"text","parts":["{\"a\":1}","SECONDPART"]}' '"py"'
+    printf ,
+    gpt_node e '"q"' '"f"' tool '{"content_type":"execution_output","text":""}' '"all"' '"py"'
+    printf ,
+    gpt_node f '"e"' '' tool '{"content_type":"execution_output","text":""}' '"all"' '"py"'
+    printf '}}]'
+} >"$gpt.more.json"
+sed 's/^\[{},7,\(.*\)\]$/[\1,\1]/' "$gpt.more.json" >"$gpt.twice.json"
 session <<'END'
 == export_of_chatgpt_is_read_along_its_current_node
 view $gpt/conversations.json =0> away
@@ -939,6 +1041,12 @@ sync $tmp/gpt.log $tmp/again.json => ^messages +0 new, 0 taken back -> 0 *
 == what_an_export_of_chatgpt_has_that_is_unknown_is_counted
 view --raw $gpt.odd.json => in a ring -> 0 1 chatgpt:text, 1 chatgpt:novelty, 2 chatgpt:conversation
 view --raw $gpt.torn.json => it is done|the end -> 3 left out|skipped
+
+== list_whose_first_elements_are_none_is_an_export_of_chatgpt
+view --json $gpt.more.json =5> => call it => "tool":"py","args":\{"a":1\}.*SECONDPART => "observation".*"call_id":"q" -> 0 2 chatgpt:conversation
+
+== conversation_that_an_export_of_chatgpt_has_twice_is_read_once
+view $gpt.twice.json =3> => ^1 .* call it => ^2 .* py => ^3 .* observation -> 0 *
 END
 
 # A session as Qwen Code 0.24.4 wrote it, with its long prompts cut, and a rewind.
@@ -980,6 +1088,10 @@ usage $qwen.log => ^ +10 +165552 -> 0 *
 view $qwen/odd.jsonl => first => "inlineData" => answer => aside => stays => end =0> away -> 3 1 qwen-code:novelty, 1 qwen-code:part|1 qwen-code:part, 1 qwen-code:novelty|left out
 usage $qwen/odd.jsonl => ^ +1 +10 +0 +0 +7 -> 3 left out
 history $qwen/odd.jsonl --format openai => stays.*end =0> aside|away -> 3 left out|unknown
+
+== part_of_qwen_code_with_more_than_a_text_loses_nothing
+$ printf '%s\n' '{"uuid":"a","parentUuid":null,"sessionId":"q9","type":"user","message":{"role":"user","parts":[{"text":"hi","inlineData":{"data":"BOTH"}}]}}' '{"uuid":"b","parentUuid":"a","sessionId":"q9","type":"assistant","message":{"role":"model","parts":[{"text":"txt","thoughtSignature":"s","functionCall":{"id":"c1","name":"n","args":{"a":"CALLED"}}},{"text":"plain","thoughtSignature":"s"}]}}' '{"uuid":"c","parentUuid":"b","sessionId":"q9","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"n","response":{"output":"okout","error":null,"other":"MORE"}}},{"functionResponse":{"id":"c1","name":"n","response":{"output":"only"}}}]}}' >$qwen/more.jsonl
+view --json $qwen/more.jsonl =6> => "hi".*BOTH => "assistant_message".*"txt" => "args":\{"a":"CALLED"\} => :"plain" => observation".*"okout".*"extra":\{"response".*MORE => :"only" =1> "extra" -> 0 *
 END
 
 # A run that waited for an approval, as to_json of the package openai-agents wrote it.
@@ -1013,6 +1125,21 @@ sync $run.log $run/before.json => ^messages +8 new, 0 taken back -> 0 *
 sync $run.log $streams/run-state.json => ^messages +2 new, 0 taken back -> 0 *
 sync $run.log $run/before.json => ^messages +0 new, 0 taken back -> 0 *
 usage $run.log => ^ +4 +840 +0 +160 +100 +- +-
+
+== state_of_a_run_without_ids_is_named_by_what_it_has
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); [r.update(response_id=None) for r in d["model_responses"]]; json.dump(d,open(sys.argv[2],"w"),indent=2); d["session_items"]=d["session_items"][:8]; d["model_responses"]=d["model_responses"][:3]; json.dump(d,open(sys.argv[3],"w")); d["original_input"]="another"; json.dump(d,open(sys.argv[4],"w"))' $streams/run-state.json $run/copy.json $run/short.json $run/other.json
+sync $run.2.log $run/short.json => ^messages +8 new -> 0 *
+sync $run.2.log $run/copy.json => ^messages +2 new, 0 taken back -> 0 *
+sync $run.2.log $run/other.json => ^messages +8 new -> 0 *
+usage $run.2.log => ^ +7 -> 0 *
+
+== state_of_a_run_has_its_items_where_they_are
+$ python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); i=d["session_items"]; w=lambda k,**m: json.dump({**d,**m},open(sys.argv[2]+k+".json","w")); w("generated",session_items=[],generated_items=i); w("outputs",session_items=[],generated_items=None); w("text",session_items="TEXT",generated_items=i); w("odd",model_responses=[7,d["model_responses"][0]])' $streams/run-state.json $run/items-
+view $run/items-generated.json =10> => b.c is gone -> 0 *
+view $run/items-outputs.json => ^1 .* remove the second => look first => list_files => b.c is gone =0> observation -> 0 *
+usage $run/items-outputs.json => ^ +4 +840 +0 +160 +100 +- +- -> 0 *
+view $run/items-text.json =11> => TEXT => b.c is gone -> 0 1 openai-agents:session_items
+view $run/items-odd.json =11> => b.c is gone -> 0 1 openai-agents:response
 END
 fi
 
