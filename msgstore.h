@@ -2036,7 +2036,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. It no longer reports the loss: their numbers are absent, as those of
- * hidden messages are. MS_E_BUSY: another process writes to the file to be replaced.
+ * hidden messages are. Or the lineage of the source is unknown: the new log has its
+ * own. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_CONFLICT: it was written to after the source was opened for salvage.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
@@ -2100,7 +2101,8 @@ typedef enum ms_log_event_kind {
                                  are zero now. After a failed sync: up to the end of the
                                  room ahead */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record, or the first page (offset 0), is
+    MS_LOG_INDEX_DAMAGE       /* an index record, the first page (offset 0), or the
+                                 lineage (offset 56), with what it has of each twice, is
                                  damaged; no message is lost. Handles that are open while
                                  another writer makes the index again return
                                  MS_E_CONFLICT: open the file again */
@@ -2121,7 +2123,8 @@ struct ms_log_event {
 typedef struct ms_log_info {
     unsigned char id[16];     /* of the file, random */
     unsigned char lineage[16]; /* of the log: the id of its first file. ms_log_rewrite and
-                                 a copy of the file keep it, ms_copy does not */
+                                 a copy of the file keep it, ms_copy does not. Zeros: it
+                                 is damaged in both places, and unknown */
     int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */
@@ -2156,6 +2159,8 @@ typedef struct ms_log_report {
     uint64_t damaged;         /* ranges that cannot be read, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t index_damaged;   /* index records that are damaged or do not fit */
+    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins a
+                                 new one */
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */
@@ -2166,9 +2171,9 @@ typedef struct ms_log_report {
  * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
  * append at the end is not damage, nor is a first page whose copy replaces it.
  * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
- * records are damaged, and no message is missing; with report->end 0 the file cannot be
- * opened, see ms_log_open. Beside a writer it reads the bytes that were visible when it
- * began. */
+ * records or the lineage are damaged, and no message is missing; with report->end 0 the
+ * file cannot be opened, see ms_log_open. Beside a writer it reads the bytes that were
+ * visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);
 #endif
@@ -14848,7 +14853,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     52     4   check of bytes 0 to 51
  *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
  *                is the id of its first file. Zeros: the id of this file
- *     72     4   check of bytes 56 to 71. Where it does not hold, the lineage is the id
+ *     72     4   check of bytes 56 to 71. Where it does not hold, the copy's count. Where
+ *                neither holds, and neither lineage is zeros with a check of 0, it is
+ *                unknown, and so is a lineage of zeros with its check
  *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
  *                live words, and all up to the last byte that is not zero is visible. The
@@ -15064,7 +15071,8 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
-    unsigned char lineage[16]; /* id of the first file, which rewrites keep */
+    unsigned char lineage[16]; /* id of the first file, which rewrites keep. Zeros: it is
+                                  unknown */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -15080,19 +15088,37 @@ static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t cre
     f->hash_key[1] = ms__get64(id + 8);
 }
 
-/* Writes the lineage into a fixed part, unless it is the id. */
+/* Returns whether the lineage is known. An empty file has zeros as id, too. */
+static bool ms__super_known(const ms__file_id *f)
+{
+    return ms__get64(f->lineage) != 0 || ms__get64(f->lineage + 8) != 0 ||
+           memcmp(f->lineage, f->id, 16) == 0;
+}
+
+/* Writes the lineage into a fixed part: zeros if it is the id. */
 static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
 {
+    memset(h + MS__AT_LINEAGE, 0, 20);
     if (memcmp(f->lineage, f->id, 16) == 0) return;
     memcpy(h + MS__AT_LINEAGE, f->lineage, 16);
     ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
 }
 
+/* Reads the lineage. h: both pages; one that names another file does not count. A check
+ * that holds counts before zeros, which a lost sector may have left. */
 static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
 {
-    const unsigned char *p = h + MS__AT_LINEAGE;
-    if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0) return;
-    if (ms__get32(p + 16) == ms__crc32c(0, p, 16)) memcpy(f->lineage, p, 16);
+    bool zeros = false;
+    memset(f->lineage, 0, 16);
+    for (int i = 0; i < 2; i++, h += MS__SUPER_COPY) {
+        const unsigned char *p = h + MS__AT_LINEAGE;
+        if (memcmp(h + 24, f->id, 16) != 0) continue;
+        if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0)
+            zeros = true;
+        else if (!ms__super_known(f) && ms__get32(p + 16) == ms__crc32c(0, p, 16))
+            memcpy(f->lineage, p, 16);
+    }
+    if (zeros && !ms__super_known(f)) memcpy(f->lineage, f->id, 16);
 }
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
@@ -15141,7 +15167,6 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
-    ms__super_lineage_get(f, h);
     return MS_OK;
 }
 
@@ -21002,6 +21027,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     const unsigned char *again = h + MS__SUPER_COPY;
     bool foreign, holds = ms__super_fixed_holds(h);
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
+    if (code == MS_OK) ms__super_lineage_get(&log->id, h);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
                 ms__super_page_incomplete(h);
@@ -21012,12 +21038,10 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
         log->file.super_lost = none;
         return code;
     }
+    ms__super_lineage_get(&copy, h);
     if (holds && !none) {
         int failed = ms__super_foreign(log, copy.crc, h, &foreign);
         if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
-        if (!foreign && memcmp(copy.id, log->id.id, 16) == 0 &&
-            memcmp(log->id.lineage, log->id.id, 16) == 0)
-            memcpy(log->id.lineage, copy.lineage, 16); /* page 0 lacks it */
         if (!foreign) return MS_OK;
     }
     log->id = copy;
@@ -21055,7 +21079,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE);
     if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__SUPER_COPY, h, fixed);
-    if (failed == 0 && good == 0) /* the lineage may be that of the copy */
+    /* the lineage may be that of the copy, which has to be there before page 0 changes */
+    if (failed == 0 && good == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__AT_LINEAGE,
                                   h + MS__AT_LINEAGE, fixed - MS__AT_LINEAGE);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
@@ -21082,6 +21108,14 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
     *got = all;
     bool held = ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY);
     return held ? 0 : EIO;
+}
+
+/* Reports a lineage that is unknown, and returns whether it is. */
+static bool ms__super_report(ms__log *log)
+{
+    if (ms__super_known(&log->id)) return false;
+    ms__log_event(log, MS_LOG_INDEX_DAMAGE, MS__AT_LINEAGE, 20, 0, 0, 0);
+    return true;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -21115,6 +21149,7 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     (void)ms__log_resize(log, h, all, 0);
     if (result == MS_OK && !*empty && log->file.super_lost)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
+    if (result == MS_OK && !*empty && fixed) ms__super_report(log);
     return result;
 }
 
@@ -22724,11 +22759,16 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     }
     if (!ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
-    if (report->damaged == 0 && report->index_damaged == 0) return MS_OK;
+    report->lineage_damaged = ms__super_report(log);
+    if (report->damaged == 0 && report->index_damaged == 0 &&
+        report->lineage_damaged == 0)
+        return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': %u damaged ranges with %u bytes, %u damaged index records",
+                    "'%s': %u damaged ranges with %u bytes, %u damaged index records%s",
                     log->file.path, report->damaged, report->damaged_bytes,
-                    report->index_damaged);
+                    report->index_damaged,
+                    report->lineage_damaged ? ", bytes 56 to 75 (the lineage) damaged"
+                                            : "");
 }
 
 /* Checks a strict opening: every record is valid, and no append is torn. */
@@ -22858,6 +22898,7 @@ typedef struct ms__rewriting {
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
+    bool unknown;      /* the lineage of the source */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
@@ -22952,7 +22993,8 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     return code;
 }
 
-/* Gives the copy the lineage of its source, in both places. */
+/* Gives the copy the lineage of its source, in both places. If that is unknown, the copy
+ * begins one of its own. */
 static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
 {
     unsigned char h[MS__AT_LINEAGE + 20];
@@ -22960,7 +23002,10 @@ static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_erro
     ms__log *fresh = w->fresh;
     memset(h, 0, sizeof h);
     if (source->backend != &ms__log_backend) return MS_OK;
-    memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);
+    const ms__file_id *from = &ms__log_of(source)->id;
+    w->unknown = !ms__super_known(from);
+    if (w->unknown || !ms__log_of(source)->map.super) return MS_OK; /* empty */
+    memcpy(fresh->id.lineage, from->lineage, 16);
     ms__super_lineage_put(&fresh->id, h);
     int failed = ms__os_write_all(fresh->os, fresh->file.handle, MS__AT_LINEAGE, at, 20);
     if (failed == 0)
@@ -23215,6 +23260,10 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
+    if (*copied == MS_OK && w->unknown)
+        *copied = ms__fail(err, MS_E_DAMAGED,
+                           "the lineage of the source is damaged: '%s' has all of its "
+                           "records, and begins a new lineage", w->path);
     /* 10 */
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));

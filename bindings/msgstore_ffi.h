@@ -794,6 +794,7 @@ static ms_result ms_ffi__verify(ms_ffi__state *f)
         MS_FFI__COUNT(ms_log_report, damaged),
         MS_FFI__COUNT(ms_log_report, damaged_bytes),
         MS_FFI__COUNT(ms_log_report, index_damaged),
+        MS_FFI__COUNT(ms_log_report, lineage_damaged),
         MS_FFI__COUNT(ms_log_report, torn_bytes),
         MS_FFI__COUNT(ms_log_report, last_seq), MS_FFI__COUNT(ms_log_report, end),
         MS_FFI__COUNT(ms_log_report, clustered)};

@@ -453,6 +453,14 @@ static void ship_close(shipment *s)
     s->bytes = 0;
 }
 
+/* Returns false where the lineage is damaged. An empty file has neither lineage nor id. */
+static bool has_lineage(const shipment *s)
+{
+    static const unsigned char none[16];
+    return memcmp(s->info.lineage, none, sizeof none) != 0 ||
+           memcmp(s->info.id, none, sizeof none) == 0;
+}
+
 /* Opens a log. Two files of one lineage would be one source. */
 static int ship_open(fleet *f, shipment *s)
 {
@@ -465,6 +473,13 @@ static int ship_open(fleet *f, shipment *s)
     if (result == MS_OK) result = ms_log_stat(s->log.store, &s->info, &err);
     s->open = s->log.store != NULL;
     s->log.log = s->open;
+    if (result == MS_OK && !has_lineage(s)) {
+        result = ms_error_set(&err, MS_E_DAMAGED,
+                              "its lineage (bytes 56 to 75, and their copy at 4,152) is "
+                              "damaged, so the server cannot know what it has of it: "
+                              "'msgstore compact' makes a log with a lineage of its own, "
+                              "all of which is shipped");
+    }
     for (size_t i = 0; i < arrlenu(f->ships) && result == MS_OK; i++) {
         const shipment *other = f->ships[i];
         if (other == s || !other->open ||

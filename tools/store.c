@@ -37,6 +37,9 @@ const char *event_text(const ms_log_event *e, char out[EVENT_TEXT])
     size_t len = (size_t)n, room = EVENT_TEXT - len;
     if (e->kind == MS_LOG_SYNC_FAILED) {
         snprintf(out + len, room, ": a sync failed: %s", strerror(e->sys_errno));
+    } else if (e->kind == MS_LOG_INDEX_DAMAGE && e->offset == 56) {
+        snprintf(out + len, room, ", and their copy: the lineage is unknown; "
+                 "'compact' begins a new one");
     } else if (e->kind == MS_LOG_INDEX_DAMAGE) {
         snprintf(out + len, room, ": made again, nothing is lost");
     } else if (e->after_seq > 0 && e->before_seq > 0) {

@@ -28,7 +28,8 @@
  *     (MS_E_CONFLICT: close it and open the file again), unless the rewrite fails.
  * MS_E_DAMAGED: records of the source could not be read; the new log has all others and
  * is in place. It no longer reports the loss: their numbers are absent, as those of
- * hidden messages are. MS_E_BUSY: another process writes to the file to be replaced.
+ * hidden messages are. Or the lineage of the source is unknown: the new log has its
+ * own. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_CONFLICT: it was written to after the source was opened for salvage.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring

@@ -7,7 +7,8 @@ typedef enum ms_log_event_kind {
                                  are zero now. After a failed sync: up to the end of the
                                  room ahead */
     MS_LOG_SYNC_FAILED,       /* the handle is poisoned from here on */
-    MS_LOG_INDEX_DAMAGE       /* an index record, or the first page (offset 0), is
+    MS_LOG_INDEX_DAMAGE       /* an index record, the first page (offset 0), or the
+                                 lineage (offset 56), with what it has of each twice, is
                                  damaged; no message is lost. Handles that are open while
                                  another writer makes the index again return
                                  MS_E_CONFLICT: open the file again */
@@ -28,7 +29,8 @@ struct ms_log_event {
 typedef struct ms_log_info {
     unsigned char id[16];     /* of the file, random */
     unsigned char lineage[16]; /* of the log: the id of its first file. ms_log_rewrite and
-                                 a copy of the file keep it, ms_copy does not */
+                                 a copy of the file keep it, ms_copy does not. Zeros: it
+                                 is damaged in both places, and unknown */
     int64_t created_ns;
     uint64_t end;             /* bytes of the file in use: visible up to here */
     uint64_t size;            /* bytes of the file, room ahead included */
@@ -63,6 +65,8 @@ typedef struct ms_log_report {
     uint64_t damaged;         /* ranges that cannot be read, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t index_damaged;   /* index records that are damaged or do not fit */
+    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins a
+                                 new one */
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */
@@ -73,8 +77,8 @@ typedef struct ms_log_report {
  * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
  * append at the end is not damage, nor is a first page whose copy replaces it.
  * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
- * records are damaged, and no message is missing; with report->end 0 the file cannot be
- * opened, see ms_log_open. Beside a writer it reads the bytes that were visible when it
- * began. */
+ * records or the lineage are damaged, and no message is missing; with report->end 0 the
+ * file cannot be opened, see ms_log_open. Beside a writer it reads the bytes that were
+ * visible when it began. */
 MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
                                ms_error *err);

@@ -26,7 +26,9 @@
  *     52     4   check of bytes 0 to 51
  *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
  *                is the id of its first file. Zeros: the id of this file
- *     72     4   check of bytes 56 to 71. Where it does not hold, the lineage is the id
+ *     72     4   check of bytes 56 to 71. Where it does not hold, the copy's count. Where
+ *                neither holds, and neither lineage is zeros with a check of 0, it is
+ *                unknown, and so is a lineage of zeros with its check
  *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
  *                live words, and all up to the last byte that is not zero is visible. The
@@ -242,7 +244,8 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
-    unsigned char lineage[16]; /* id of the first file, which rewrites keep */
+    unsigned char lineage[16]; /* id of the first file, which rewrites keep. Zeros: it is
+                                  unknown */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -258,19 +261,37 @@ static void ms__file_id_set(ms__file_id *f, const unsigned char *id, int64_t cre
     f->hash_key[1] = ms__get64(id + 8);
 }
 
-/* Writes the lineage into a fixed part, unless it is the id. */
+/* Returns whether the lineage is known. An empty file has zeros as id, too. */
+static bool ms__super_known(const ms__file_id *f)
+{
+    return ms__get64(f->lineage) != 0 || ms__get64(f->lineage + 8) != 0 ||
+           memcmp(f->lineage, f->id, 16) == 0;
+}
+
+/* Writes the lineage into a fixed part: zeros if it is the id. */
 static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
 {
+    memset(h + MS__AT_LINEAGE, 0, 20);
     if (memcmp(f->lineage, f->id, 16) == 0) return;
     memcpy(h + MS__AT_LINEAGE, f->lineage, 16);
     ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
 }
 
+/* Reads the lineage. h: both pages; one that names another file does not count. A check
+ * that holds counts before zeros, which a lost sector may have left. */
 static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
 {
-    const unsigned char *p = h + MS__AT_LINEAGE;
-    if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0) return;
-    if (ms__get32(p + 16) == ms__crc32c(0, p, 16)) memcpy(f->lineage, p, 16);
+    bool zeros = false;
+    memset(f->lineage, 0, 16);
+    for (int i = 0; i < 2; i++, h += MS__SUPER_COPY) {
+        const unsigned char *p = h + MS__AT_LINEAGE;
+        if (memcmp(h + 24, f->id, 16) != 0) continue;
+        if (ms__get32(p + 16) == 0 && ms__get64(p) == 0 && ms__get64(p + 8) == 0)
+            zeros = true;
+        else if (!ms__super_known(f) && ms__get32(p + 16) == ms__crc32c(0, p, 16))
+            memcpy(f->lineage, p, 16);
+    }
+    if (zeros && !ms__super_known(f)) memcpy(f->lineage, f->id, 16);
 }
 
 static void ms__super_encode(const ms__file_id *f, unsigned char *h)
@@ -319,7 +340,6 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
                         "and 1 were expected",
                         path, (uint64_t)ms__get32(h + 12), (uint64_t)ms__get32(h + 48));
     ms__file_id_set(f, h + 24, (int64_t)ms__get64(h + 40));
-    ms__super_lineage_get(f, h);
     return MS_OK;
 }
 

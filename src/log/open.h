@@ -594,11 +594,16 @@ static ms_result ms__log_verify(ms__log *log, ms_log_report *report, ms_error *e
     }
     if (!ms__mark_trusted(log))
         report->torn_bytes = ms__log_dead_end(log, log->end) - log->end;
-    if (report->damaged == 0 && report->index_damaged == 0) return MS_OK;
+    report->lineage_damaged = ms__super_report(log);
+    if (report->damaged == 0 && report->index_damaged == 0 &&
+        report->lineage_damaged == 0)
+        return MS_OK;
     return ms__fail(err, MS_E_DAMAGED,
-                    "'%s': %u damaged ranges with %u bytes, %u damaged index records",
+                    "'%s': %u damaged ranges with %u bytes, %u damaged index records%s",
                     log->file.path, report->damaged, report->damaged_bytes,
-                    report->index_damaged);
+                    report->index_damaged,
+                    report->lineage_damaged ? ", bytes 56 to 75 (the lineage) damaged"
+                                            : "");
 }
 
 /* Checks a strict opening: every record is valid, and no append is torn. */
@@ -728,6 +733,7 @@ typedef struct ms__rewriting {
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
+    bool unknown;      /* the lineage of the source */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
@@ -822,7 +828,8 @@ static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
     return code;
 }
 
-/* Gives the copy the lineage of its source, in both places. */
+/* Gives the copy the lineage of its source, in both places. If that is unknown, the copy
+ * begins one of its own. */
 static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
 {
     unsigned char h[MS__AT_LINEAGE + 20];
@@ -830,7 +837,10 @@ static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_erro
     ms__log *fresh = w->fresh;
     memset(h, 0, sizeof h);
     if (source->backend != &ms__log_backend) return MS_OK;
-    memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);
+    const ms__file_id *from = &ms__log_of(source)->id;
+    w->unknown = !ms__super_known(from);
+    if (w->unknown || !ms__log_of(source)->map.super) return MS_OK; /* empty */
+    memcpy(fresh->id.lineage, from->lineage, 16);
     ms__super_lineage_put(&fresh->id, h);
     int failed = ms__os_write_all(fresh->os, fresh->file.handle, MS__AT_LINEAGE, at, 20);
     if (failed == 0)
@@ -1085,6 +1095,10 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
     if (*copied != MS_OK && *copied != MS_E_DAMAGED) return *copied;
+    if (*copied == MS_OK && w->unknown)
+        *copied = ms__fail(err, MS_E_DAMAGED,
+                           "the lineage of the source is damaged: '%s' has all of its "
+                           "records, and begins a new lineage", w->path);
     /* 10 */
     bool covers = ms__rewrite_covers(w) && w->fresh->end == copy_end;
     if (!covers) MS__TRY(ms__rewrite_sync(w, upto, err));

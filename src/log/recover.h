@@ -680,6 +680,7 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
     const unsigned char *again = h + MS__SUPER_COPY;
     bool foreign, holds = ms__super_fixed_holds(h);
     ms_result code = ms__super_decode(h, log->file.path, &log->id, err);
+    if (code == MS_OK) ms__super_lineage_get(&log->id, h);
     log->file.super_lost = false;
     bool none = ms__get64(h + MS__AT_MARK) == 0 && /* it has no live words */
                 ms__super_page_incomplete(h);
@@ -690,12 +691,10 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
         log->file.super_lost = none;
         return code;
     }
+    ms__super_lineage_get(&copy, h);
     if (holds && !none) {
         int failed = ms__super_foreign(log, copy.crc, h, &foreign);
         if (failed != 0) return ms__os_fail(err, failed, "reading", log->file.path);
-        if (!foreign && memcmp(copy.id, log->id.id, 16) == 0 &&
-            memcmp(log->id.lineage, log->id.id, 16) == 0)
-            memcpy(log->id.lineage, copy.lineage, 16); /* page 0 lacks it */
         if (!foreign) return MS_OK;
     }
     log->id = copy;
@@ -733,7 +732,9 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
         failed = ms__os_write_all(log->os, log->file.handle, 0, h, MS__SUPER_SIZE);
     if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__SUPER_COPY, h, fixed);
-    if (failed == 0 && good == 0) /* the lineage may be that of the copy */
+    /* the lineage may be that of the copy, which has to be there before page 0 changes */
+    if (failed == 0 && good == 0) failed = ms__os_sync_done(log->os, log->file.handle);
+    if (failed == 0 && good == 0)
         failed = ms__os_write_all(log->os, log->file.handle, MS__AT_LINEAGE,
                                   h + MS__AT_LINEAGE, fixed - MS__AT_LINEAGE);
     if (failed == 0) failed = ms__os_sync_done(log->os, log->file.handle);
@@ -760,6 +761,14 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
     *got = all;
     bool held = ms__super_fixed_holds(h) || ms__super_fixed_holds(h + MS__SUPER_COPY);
     return held ? 0 : EIO;
+}
+
+/* Reports a lineage that is unknown, and returns whether it is. */
+static bool ms__super_report(ms__log *log)
+{
+    if (ms__super_known(&log->id)) return false;
+    ms__log_event(log, MS_LOG_INDEX_DAMAGE, MS__AT_LINEAGE, 20, 0, 0, 0);
+    return true;
 }
 
 /* Reads the superblock. *empty: the file counts as new. */
@@ -793,6 +802,7 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     (void)ms__log_resize(log, h, all, 0);
     if (result == MS_OK && !*empty && log->file.super_lost)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
+    if (result == MS_OK && !*empty && fixed) ms__super_report(log);
     return result;
 }
 

@@ -433,11 +433,19 @@ controls()
         '| 1 ? ms__copy_batch(c, err) : MS_OK;'
     control lineage_dropped_by_a_rewrite gcc test_rewrite \
         lineage_is_kept_by_rewrites_and_beside_damage 100 \
-        ms__rewrite_lineage \
-        'memcpy(fresh->id.lineage, ms__log_of(source)->id.lineage, 16);' ''
+        ms__rewrite_lineage 'memcpy(fresh->id.lineage, from->lineage, 16);' ''
+    control lost_lineage_not_said_by_a_rewrite gcc test_rewrite \
+        lineage_that_is_damaged_in_both_places_is_reported_until_a_rewrite 100 \
+        ms__rewrite_finish '*copied == MS_OK && w->unknown' 'false'
+    control lost_lineage_counts_as_the_id gcc test_rewrite \
+        lineage_that_is_damaged_in_both_places_is_reported_until_a_rewrite 100 \
+        ms__super_lineage_get 'if (zeros && ' 'if ('
+    control lost_lineage_not_in_the_verdict gcc test_rewrite \
+        lineage_that_is_damaged_in_both_places_is_reported_until_a_rewrite 100 \
+        ms__log_verify 'report->lineage_damaged = ' '(void)'
     control lineage_not_taken_from_the_copy gcc test_rewrite \
         lineage_is_kept_by_rewrites_and_beside_damage 100 \
-        ms__super_choose 'memcpy(log->id.lineage, copy.lineage, 16);' ';'
+        ms__super_lineage_get 'i < 2' 'i < 1'
     control source_of_a_rewrite_not_marked gcc test_rewrite \
         threads_append_and_read_while_the_file_is_replaced 100 \
         ms__rewrite_finish 'if (w->own) MS__TRY(ms__hold_mark(w, 1, err));' ''

@@ -49,6 +49,7 @@ struct crash_images {
     bool shared, ticked;
     size_t all, some, random; /* images of a loss at level 0; see sim_cuts_begin */
     uint64_t rng, entropy, now;
+    unsigned char lineage[IMAGES_LEVELS][16]; /* of the log; zeros: it is not there yet */
     uint64_t damage;          /* events that must not come, but for torn sectors of garbage, */
     uint64_t damage_at;       /* and the least offset that they had */
     uint64_t garbage;         /* images of which a torn sector of garbage was reported */
@@ -204,6 +205,7 @@ static inline void images_cut(crash_images *l, int level, size_t all, size_t som
         l->during[level + 1] += recovering;
         l->recoveries += recovering;
         l->killed = false;
+        memcpy(l->lineage[level + 1], l->lineage[level], 16);
         l->stands(l, level + 1);
     }
 }
@@ -216,6 +218,7 @@ static inline void images_kill(crash_images *l, int level)
     l->units[level + 1] = l->disks[level + 1].n_units;
     snprintf(c->text, sizeof c->text, "a kill");
     l->killed = true;
+    memcpy(l->lineage[level + 1], l->lineage[level], 16);
     l->stands(l, level + 1);
 }
 
@@ -254,11 +257,27 @@ static inline void images_watch(crash_images *l, int level, uint64_t one_in)
 
 /* ---- a store beside its sequence ---- */
 
+/* Every file has the lineage of the one before, unless it was created where nothing
+ * durable was. */
+static inline void images_lineage(crash_images *l, int level, const ms_log_info *info)
+{
+    static const unsigned char none[16];
+    if (memcmp(info->id, none, 16) == 0) return; /* an empty file */
+    unsigned char *lineage = l->lineage[level];
+    if (memcmp(info->lineage, lineage, 16) == 0) return;
+    if (l->durable[level] > 0 && memcmp(lineage, none, 16) != 0)
+        images_fails(l, level, "another lineage");
+    if (memcmp(info->lineage, info->id, 16) != 0)
+        images_fails(l, level, "a new file has a lineage");
+    memcpy(lineage, info->id, 16);
+}
+
 static inline ms_log_info images_info(crash_images *l, int level, ms_store *store)
 {
     ms_log_info info;
     ms_error err;
     images_must(l, level, ms_log_stat(store, &info, &err), &err, "stat");
+    images_lineage(l, level, &info);
     return info;
 }
 

@@ -584,6 +584,14 @@ $ head -c $((end - 300)) $tmp/whole.log >$log; rm $tmp/o.log
 info $log => ^cut . -> 3 *
 repair $log $tmp/o.log => ^copied +[1-3][0-9] messages -> 3 *
 verify $tmp/o.log => ^verdict +whole
+
+== lineage_that_is_damaged_in_both_places_is_in_the_verdict_until_a_rewrite
+compact $tmp/o.log $tmp/o.log --replace => ^copied .
+$ for at in 60 4156; do printf '\377\377' | dd of=$tmp/o.log bs=1 seek=$at conv=notrunc status=none; done
+verify $tmp/o.log => ^index +bytes 56 to 75, and their copy: the lineage is unknown; .compact. begins a new one$ => ^verdict .*bytes 56 to 75 .the lineage. damaged$ -> 3
+info $tmp/o.log => ^index +bytes 56 to 75.
+compact $tmp/o.log $tmp/o.log --replace => ^copied -> 3 *
+verify $tmp/o.log => ^verdict +whole
 END
 
 

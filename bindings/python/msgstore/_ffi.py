@@ -199,7 +199,8 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
     failure = json.loads(text)
     if "code" not in failure:  # verify: damage, with the whole report
         error = DamagedError("E_DAMAGED", "damaged ranges: {damaged} of records, "
-                             "{index_damaged} of the index".format(**failure))
+                             "{index_damaged} of the index, {lineage_damaged} of "
+                             "the lineage".format(**failure))
         error.result = failure
         raise error
     raise _ERRORS.get(failure["code"], MsgstoreError)(

@@ -198,6 +198,13 @@ a_compacted_log_goes_on()
     [ "$notes" = 1 ] || fail "$notes notes"
     [ "$(sql "select count(*) from msgstore_record where kind = 1 and location =
         'compacted'")" = 6 ] || fail 'messages twice'
+    for at in 60 4156; do
+        printf '\377\377' | dd of="$out/c/c.msl" bs=1 seek=$at conv=notrunc status=none
+    done
+    ship "$out/c"
+    [ $code = 3 ] && grep -q 'its lineage (bytes 56 to 75' "$out/log" ||
+        fail "a damaged lineage: $code $(cat "$out/log")"
+    must_have compacted c1 'c2 amended' 'c3 amended' '[redacted]' '[redacted]' c6
 }
 
 # Logs that appear, and logs that cannot be read, beside others.

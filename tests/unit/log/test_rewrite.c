@@ -600,35 +600,60 @@ static void must_keep_lineage(test_store *s, const unsigned char id[16], const c
     log_open(s);
 }
 
-TEST(lineage_is_kept_by_rewrites_and_beside_damage)
+/* Rewrites the log in place. */
+static void rewrite_again(test_store *s, ms_result expected)
+{
+    ms_error err;
+    ms_envelope m = ms_user_message(ms_text("one more"));
+    must_ok(ms_append(s->store, MS_STR("job"), &m, NULL, &err), &err, "append");
+    assert_int_equal(ms_log_rewrite(s->store, &s->log, true, NULL, NULL, &err), expected);
+    ms_close(s->store);
+    log_open(s);
+}
+
+/* A log that was rewritten twice. id: gets that of the first file. */
+static test_store rewritten(unsigned char id[16])
 {
     test_store s = log_at(8192, MS_ENGINE_MAP);
-    unsigned char id[16];
-    ms_error err;
     s.log.events.event = NULL;
     log_open(&s);
     ms_log_info first = log_info_of(s.store), info;
     memcpy(id, first.id, 16);
     assert_memory_equal(first.lineage, id, 16);
     for (int i = 0; i < 2; i++) {
-        ms_envelope m = ms_user_message(ms_text("one more"));
-        must_ok(ms_append(s.store, MS_STR("job"), &m, NULL, &err), &err, "append");
-        must_ok(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), &err, "rewrite");
-        ms_close(s.store);
-        log_open(&s);
+        rewrite_again(&s, MS_OK);
         info = log_info_of(s.store);
         assert_memory_not_equal(info.id, id, 16);
         must_have_lineage(&s, id, "rewritten");
     }
-    static const long damaged[] = {60, 4096 + 60, 20, 4096 + 20};
+    return s;
+}
+
+/* Flips a bit of each of the n bytes while the log is closed. */
+static void flip(test_store *s, const long *at, size_t n)
+{
+    ms_close(s->store);
+    FILE *f = fopen(s->log.path, "r+b");
+    assert_non_null(f);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(fseek(f, at[i], SEEK_SET), 0);
+        char byte = (char)(fgetc(f) ^ 1);
+        assert_true(fseek(f, at[i], SEEK_SET) == 0 && fputc(byte, f) != EOF);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+TEST(lineage_is_kept_by_rewrites_and_beside_damage)
+{
+    unsigned char id[16];
+    ms_error err;
+    ms_log_info info;
+    test_store s = rewritten(id);
+    static const long damaged[][2] = {
+        {60}, {4096 + 60}, {20}, {4096 + 20}, {20, 4096 + 4}, {60, 4096 + 4}};
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
-        char byte;
-        ms_close(s.store);
-        FILE *f = fopen(s.log.path, "r+b");
-        assert_true(f != NULL && fseek(f, damaged[i], SEEK_SET) == 0);
-        byte = (char)(fgetc(f) ^ 1);
-        assert_true(fseek(f, damaged[i], SEEK_SET) == 0 && fputc(byte, f) != EOF);
-        fclose(f);
+        if (damaged[i][1] != 0 && damaged[i][0] == 20) continue; /* both ids are lost */
+        flip(&s, damaged[i], damaged[i][1] != 0 ? 2 : 1);
         log_open(&s);
         must_keep_lineage(&s, id, "a byte is damaged");
     }
@@ -640,6 +665,112 @@ TEST(lineage_is_kept_by_rewrites_and_beside_damage)
     info = log_info_of(copy);
     assert_memory_equal(info.lineage, info.id, 16);
     store_close(&to);
+    store_close(&s);
+}
+
+typedef struct lineage_events {
+    int n;
+    uint64_t offset, length;
+} lineage_events;
+
+static void note_event(void *ctx, const ms_log_event *event)
+{
+    lineage_events *l = ctx;
+    if (event->kind != MS_LOG_INDEX_DAMAGE) return;
+    l->n++;
+    l->offset = event->offset;
+    l->length = event->length;
+}
+
+/* Opens the log, which reports its lineage once. */
+static void must_report_lineage(test_store *s, ms_log_mode mode)
+{
+    static const unsigned char none[16];
+    lineage_events events = {0};
+    s->log.mode = mode;
+    s->log.events.event = note_event;
+    s->log.events.ctx = &events;
+    log_open(s);
+    must_have_lineage(s, none, "both are damaged");
+    assert_int_equal(events.n, 1);
+    assert_int_equal(events.offset, 56);
+    assert_int_equal(events.length, 20);
+    s->log.events.event = NULL;
+    s->log.mode = MS_LOG_CREATE;
+}
+
+TEST(lineage_that_is_damaged_in_both_places_is_reported_until_a_rewrite)
+{
+    /* the second: the parts differ elsewhere, too, so a writer mends one of them */
+    static const long damaged[][3] = {{60, 4096 + 60, 0}, {72, 4096 + 61, 4096 + 20}};
+    for (size_t i = 0; i < 2; i++) {
+        unsigned char id[16];
+        ms_error err;
+        ms_log_report report;
+        test_store s = rewritten(id);
+        flip(&s, damaged[i], i == 0 ? 2 : 3);
+        for (int again = 0; again < 2; again++) {
+            lineage_events events = {0};
+            ms_log_desc desc = {.path = s.log.path};
+            desc.events.event = note_event;
+            desc.events.ctx = &events;
+            assert_int_equal(ms_log_verify(&desc, &report, &err), MS_E_DAMAGED);
+            assert_int_equal(report.lineage_damaged, 1);
+            assert_int_equal(report.damaged, 0);
+            assert_int_equal(report.index_damaged, 0);
+            assert_int_equal(report.messages, 2);
+            assert_int_equal(events.n, 1);
+            assert_non_null(strstr(err.message, "bytes 56 to 75"));
+            must_report_lineage(&s, MS_LOG_READ);
+            ms_close(s.store);
+            must_report_lineage(&s, MS_LOG_CREATE);
+            if (again == 0) ms_close(s.store);
+        }
+        rewrite_again(&s, MS_E_DAMAGED);
+        ms_log_info info = log_info_of(s.store);
+        must_ok(ms_log_verify(&(ms_log_desc){.path = s.log.path}, &report, &err), &err,
+                "verify");
+        assert_int_equal(report.messages, 3);
+        must_have_lineage(&s, info.id, "the rewritten log begins one");
+        memcpy(id, info.id, 16);
+        must_keep_lineage(&s, id, "the new one");
+        rewrite_again(&s, MS_OK);
+        must_have_lineage(&s, id, "the new one, rewritten");
+        assert_int_equal(report.lineage_damaged, 0);
+        store_close(&s);
+    }
+}
+
+TEST(log_without_a_byte_is_rewritten_to_one_with_a_lineage)
+{
+    test_store s = log_at(8192, MS_ENGINE_MAP), to = log_at(8192, MS_ENGINE_MAP);
+    ms_error err;
+    FILE *f = fopen(s.log.path, "wb");
+    assert_true(f != NULL && fclose(f) == 0);
+    s.log.mode = MS_LOG_READ;
+    log_open(&s);
+    must_ok(ms_log_rewrite(s.store, &to.log, false, NULL, NULL, &err), &err, "rewrite");
+    log_open(&to);
+    ms_log_info info = log_info_of(to.store);
+    must_have_lineage(&to, info.id, "its own");
+    store_close(&to);
+    store_close(&s);
+}
+
+TEST(lineage_of_a_first_file_stands_beside_damage)
+{
+    /* in zeros; with its id on the other page */
+    static const long damaged[] = {60, 4096 + 72};
+    test_store s = log_at(8192, MS_ENGINE_MAP);
+    unsigned char id[16];
+    s.log.events.event = NULL;
+    log_open(&s);
+    memcpy(id, log_info_of(s.store).id, 16);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        flip(&s, &damaged[i], 1);
+        log_open(&s);
+        must_keep_lineage(&s, id, "a byte of the zeros is damaged");
+    }
     store_close(&s);
 }
 
