@@ -1,6 +1,7 @@
 /* PostgreSQL as a kind of store for the tests of stores.h: compiled with TEST_POSTGRES,
  * a test that is written for every kind runs over this one. MS_TEST_PG names the server;
- * with MS_TEST_PG_2 and _3 a store is spread over three.
+ * with MS_TEST_PG_2 and _3 a store is spread over three; with MS_TEST_CITUS it is the
+ * coordinator of a Citus cluster, and the tables are distributed.
  *
  * A store is a schema of the database. Schemas are used again, after their rows are
  * deleted, and so are the handles: connecting costs more than a short test.
@@ -11,6 +12,7 @@
 
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
 #include "backends/msgstore_postgres.h"
+#include "tests/platform/citus/distribute.h"
 
 /* Tests look messages up without an arena; what they get lives until the end. */
 static inline ms_result pg_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -90,8 +92,10 @@ static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
         list[desc.n_urls++] = urls[i];
     }
     desc.urls = list;
-    desc.partitions = desc.n_urls > 1 ? 1 : 2; /* planning is quicker without */
+    bool citus = getenv("MS_TEST_CITUS") != NULL;
+    desc.partitions = desc.n_urls > 1 || citus ? 1 : 2; /* planning is quicker without */
     MS__PG_TRY(ms_pg_open(&p->store, &desc, err));
+    if (citus) citus_distribute(list[0]);
     if (!registered) atexit(pg_close_all);
     registered = true;
     p->backend = *p->store->backend;
