@@ -824,6 +824,7 @@ typedef struct ms__pg_line {
     bool used;                /* it was connected before this call */
     bool sent;                /* the call has sent a statement */
     bool noisy;               /* results that no call waits for are to come */
+    bool routed;              /* as of the store: the server has nodes of its own */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
 } ms__pg_line;
@@ -930,6 +931,12 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
         line->locked = s->what != NULL;
         line->lost = s->again && s->code == MS_E_UNREACHABLE;
         return ms__pg_fail(err, s->code, s->what ? s->what : "the server refused", text);
+    }
+    /* Citus passes an error of a node on without its state (XX000), also when the node is
+     * gone or has the key; a broken COPY to a node is 58030. The statement may be stored. */
+    if (line->routed && (strcmp(state, "XX000") == 0 || strcmp(state, "58030") == 0)) {
+        line->again = line->lost = true;
+        return ms__pg_fail(err, MS_E_UNREACHABLE, "a node failed", text);
     }
     return ms__pg_fail(err, MS_E_IO, "the server failed", text);
 }
@@ -1235,6 +1242,7 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
                                                    "the time");
     line->deadline = deadline;
     line->lost = line->again = line->sent = line->locked = false;
+    line->routed = s->routed;
     line->used = line->conn && !line->stale;
     if (line->used) return MS_OK;
     ms__pg_line_drop(line);
