@@ -105,6 +105,12 @@ typedef struct ms_pg_desc {
     bool no_notify;           /* appends send no notification, and waiters do not listen:
                                  they ask every 50 to 400 ms, those of other handles down
                                  to once a second */
+    bool no_prepare;          /* statements are not prepared: for a pooler that gives a
+                                 session to each transaction (PgBouncer's transaction
+                                 mode); no_notify, too, since nothing is heard there */
+    bool release;             /* a connection is closed at the end of each call, for
+                                 stores that are idle beside many others: a pooler then
+                                 gives its session to another. A call connects first */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
     bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -824,7 +830,8 @@ typedef struct ms__pg_line {
     bool used;                /* it was connected before this call */
     bool sent;                /* the call has sent a statement */
     bool noisy;               /* results that no call waits for are to come */
-    bool routed;              /* as of the store: the server has nodes of its own */
+    bool routed;              /* as of the store: the server has nodes of its own, */
+    bool no_prepare;          /* statements are not prepared */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
 } ms__pg_line;
@@ -907,6 +914,8 @@ static const ms__pg_state ms__pg_states[] = {
     {"53200", MS_E_NO_MEMORY, false, NULL},
     {"53", MS_E_UNREACHABLE, true, NULL},    /* too many connections */
     {"42501", MS_E_READ_ONLY, false, NULL},  /* no privilege */
+    {"42P05", MS_E_UNSUPPORTED, false,
+     "the statement was prepared by another client: a pooler without desc.no_prepare"},
     {"42P01", MS_E_NOT_FOUND, false, NULL},  /* no table */
     {"3F", MS_E_NOT_FOUND, false, NULL},     /* no schema */
     {"3D", MS_E_NOT_FOUND, false, NULL},     /* no database */
@@ -928,7 +937,7 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
         const ms__pg_state *s = &ms__pg_states[i];
         if (strncmp(state, s->state, strlen(s->state)) != 0) continue;
         line->again = s->again;
-        line->locked = s->what != NULL;
+        line->locked = s->what != NULL && s->code == MS_E_BUSY;
         line->lost = s->again && s->code == MS_E_UNREACHABLE;
         return ms__pg_fail(err, s->code, s->what ? s->what : "the server refused", text);
     }
@@ -1013,11 +1022,14 @@ static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult *
         return ms_error_set(err, q->bad, "a value has a gigabyte or more");
     if (q->bad != MS_OK) return ms__pg_no_memory(err);
     MS__PG_TRY(ms__pg_quiet(line, err));
-    MS__PG_TRY(ms__pg_prepare(line, q, name, err));
+    if (!line->no_prepare) MS__PG_TRY(ms__pg_prepare(line, q, name, err));
     line->sent = true;
-    if (!PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths, q->formats,
-                             1))
-        return ms__pg_lost(line, ms__pg_was_lost, err);
+    int sent = line->no_prepare
+                   ? PQsendQueryParams(line->conn, q->sql, q->n, q->types, q->values,
+                                       q->lengths, q->formats, 1)
+                   : PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths,
+                                         q->formats, 1);
+    if (!sent) return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, out, err);
 }
 
@@ -1243,6 +1255,7 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
     line->deadline = deadline;
     line->lost = line->again = line->sent = line->locked = false;
     line->routed = s->routed;
+    line->no_prepare = s->desc.no_prepare;
     line->used = line->conn && !line->stale;
     if (line->used) return MS_OK;
     ms__pg_line_drop(line);
@@ -1264,7 +1277,8 @@ static void ms__pg_distrust(ms__pg *s, size_t server)
 static void ms__pg_give(ms__pg *s, ms__pg_line *line)
 {
     if (!line) return;
-    if (line->lost || (line->conn && PQtransactionStatus(line->conn) != PQTRANS_IDLE &&
+    if (s->desc.release && !line->lost) (void)ms__pg_quiet(line, NULL);
+    if (line->lost || s->desc.release || (line->conn && PQtransactionStatus(line->conn) != PQTRANS_IDLE &&
                        !line->noisy))
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
