@@ -2875,36 +2875,42 @@ static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
     ms__pg_say(q, "))");
 }
 
-/* Adds the numbers of the first and the last message that a location has ever had. The
- * planner may choose the order of the primary key for a location that has many of the
+/* Adds the number of the first or (down) the last message that a location has ever had.
+ * The planner may choose the order of the primary key for a location that has many of the
  * rows: then reading begins where the location does. */
-static void ms__pg_say_bounds(ms__pg_stmt *q, ms_str location)
+static void ms__pg_say_bound(ms__pg_stmt *q, ms_str location, bool down)
 {
-    ms__pg_say(q, " and seq <= (select most from msgstore_location where true");
-    ms__pg_say_bucket(q, location);
-    ms__pg_say(q, ") and seq >= (select least from msgstore_location where true");
+    ms__pg_say(q, down ? " and seq <= (select most from msgstore_location where true"
+                       : " and seq >= (select least from msgstore_location where true");
     ms__pg_say_bucket(q, location);
     ms__pg_say(q, ")");
 }
 
-/* Adds the unread rows of a part: raw records, or filtered versions of messages in the
- * views that were valid at its place. */
-static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part)
+/* Adds the unread rows of a part, in that direction: raw records, or filtered versions of
+ * messages in the views that were valid at its place. A bound that bounds nothing is left
+ * out: for two of them the planner would expect few rows. */
+static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part, bool down)
 {
     ms__pg_stmt *q = &c->q;
     const ms_query *of = c->query;
-    ms__pg_say_number(q, " from msgstore_record where place < ",
-                      ms__pg_signed(part->as_of));
-    ms__pg_say_number(q, of->raw ? " and place > " : " and seq > ", part->after);
-    ms__pg_say_number(q, of->raw ? " and place < " : " and seq < ", part->before);
+    bool after = part->after > 0, before = part->before < INT64_MAX;
+    ms__pg_say(q, " from msgstore_record where true");
+    if (part->as_of < (uint64_t)INT64_MAX)
+        ms__pg_say_number(q, " and place < ", ms__pg_signed(part->as_of));
+    if (after)
+        ms__pg_say_number(q, of->raw ? " and place > " : " and seq > ", part->after);
+    if (before)
+        ms__pg_say_number(q, of->raw ? " and place < " : " and seq < ", part->before);
     if (of->location.len) ms__pg_say_bucket(q, of->location);
     if (of->raw) {
         ms__pg_say_raw(q, of);
         return;
     }
-    if (of->location.len && !part->begun) ms__pg_say_bounds(q, of->location);
-    ms__pg_say_number(q, " and kind in (1, 3) and (until is null or until >= ",
-                      ms__pg_signed(part->as_of));
+    if (of->location.len && !(down ? before : after))
+        ms__pg_say_bound(q, of->location, down);
+    ms__pg_say(q, " and kind in (1, 3) and (until is null");
+    if (part->as_of < (uint64_t)INT64_MAX)
+        ms__pg_say_number(q, " or until >= ", ms__pg_signed(part->as_of));
     ms__pg_say(q, ")");
     ms__pg_say_filters(q, of);
     ms__pg_say_views(q, of, &c->scratch);
@@ -2972,7 +2978,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     if (!known) ms__pg_say(&c->q, ", ");
     if (!known) ms__pg_say_end(c);
     if (window && !small) ms__pg_say(&c->q, " from (select seq, place, body");
-    ms__pg_say_rows(c, part);
+    ms__pg_say_rows(c, part, window && !small ? !of->reverse : down);
     if (window && !small) {
         ms__pg_say_order(c, !of->reverse, of->limit);
         ms__pg_say(&c->q, ") as w");
@@ -3027,7 +3033,7 @@ static ms_result ms__pg_count_skip(ms__pg_cursor *c, ms_error *err)
     for (size_t i = 0; i < c->n_parts; i++) {
         PGresult *r;
         ms__pg_begin(c, "select count(*) from (select 1");
-        ms__pg_say_rows(c, &c->parts[i]);
+        ms__pg_say_rows(c, &c->parts[i], !c->query->reverse);
         ms__pg_say_order(c, !c->query->reverse, c->query->limit);
         ms__pg_say(&c->q, ") as w");
         MS__PG_TRY(ms__pg_ask(c->s, c->parts[i].server, &c->q, &r, err));
@@ -3058,7 +3064,7 @@ static ms_result ms__pg_keys(ms__pg_cursor *c, size_t part, ms_error *err)
 {
     PGresult *r;
     ms__pg_begin(c, "select seq, place, time");
-    ms__pg_say_rows(c, &c->parts[part]);
+    ms__pg_say_rows(c, &c->parts[part], true);
     MS__PG_TRY(ms__pg_ask(c->s, c->parts[part].server, &c->q, &r, err));
     size_t n = (size_t)PQntuples(r), size = (c->n_keys + n) * sizeof *c->keys;
     ms__pg_key *keys = (ms__pg_key *)ms_arena_alloc(&c->arena, size);

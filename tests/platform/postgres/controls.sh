@@ -188,8 +188,7 @@ control idle_waiter_pauses 'an_idle_waiter*' $store \
 control append_is_entered 'a_listing_is_by*' $store \
     'newest = greatest(l.newest, excluded.newest),' 'newest = l.newest,'
 control hide_is_entered 'a_listing_is_by*' $store \
-    '    MS__PG_TRY(ms__pg_hide_enter(line, row, b->hidden, err));
-' ''
+    'update msgstore_location set n = n -"' 'update msgstore_location set n = n + 0 *"'
 control waiter_listens_to_its_bucket 'a_waiter_of_a_location*' $store \
     '"listen msgstore_%d", bucket' '"listen msgstore"'
 control lock_is_not_awaited_for_ever 'an_append_names*' $store \
