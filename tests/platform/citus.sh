@@ -8,8 +8,8 @@
 #                                           (tests/platform/citus/citus.c); or the suites
 #                                           that hold for every store
 #
-# MS_TEST_SCALE=n percent of the long loops (3); CITUS_ROUNDS=n kills of a worker (4);
-# CITUS_SUITES='views find' only these suites; CITUS_SOURCE=path as of
+# MS_TEST_SCALE=n percent of the long loops (1); CITUS_ROUNDS=n kills of a worker (4);
+# CITUS_SUITES='twin find' only these suites; CITUS_SOURCE=path as of
 # tests/platform/citus/build.sh. Where Citus cannot be had, the script prints "skip" and
 # why. The last line counts: "N passed, N failed, N skipped".
 set -u
@@ -91,8 +91,8 @@ suites()
     sql c 'select pg_reload_conf()' >/dev/null
     MS_TEST_PG=$(bash $server url "$folder/c")
     export MS_TEST_PG MS_TEST_CITUS=1
-    for suite in ${CITUS_SUITES:-twin views change memory find}; do
-        MS_TEST_SCALE=${MS_TEST_SCALE:-3} run "test_$suite" "build/pg/test_$suite"
+    for suite in ${CITUS_SUITES:-twin change memory find}; do
+        MS_TEST_SCALE=${MS_TEST_SCALE:-1} run "test_$suite" "build/pg/test_$suite"
     done
 }
 
