@@ -396,12 +396,22 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * for each other's commits; with n clients that is one append in 1024 / n. max(seq) + 1,
  * an upsert and advisory locks were tried for the number: they retry or wait more.
  *
+ * msgstore_location has a row for each location that has a record: `n` messages that a
+ * view shows, number and time of the first and the newest of them; `least` and `most`,
+ * those of all that it has ever had; `place` of its last record. Listings, expected
+ * numbers and waiters read it instead of messages. `era` is newest / 2^26, about a minute
+ * of ticks: an index of it orders listings, and most appends do not change it, so they
+ * change no index. An append enters its row after that of the counter, whose lock has
+ * the location in it: no two clients change the row at once.
+ *
  * Each statement for a location names its bucket, the column by which a distributed
- * engine spreads the rows: unique keys contain it, counter and records of a bucket are
- * on one shard, there are no triggers and no sequences.
+ * engine spreads the rows: unique keys contain it, counter, location and records of a
+ * bucket are on one shard, there are no triggers and no sequences. With desc.one_bucket a
+ * statement that writes or locks is for one bucket; else those of a batch are together.
  *
  * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row.
  * (PG2) A made key is written with the append and never used again.
+ * (PG3) The row of a location is what its records amount to, in each snapshot.
  * ================================================================================== */
 
 #define MS__PG_VERSION   3
