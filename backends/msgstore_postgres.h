@@ -130,8 +130,8 @@ MS_API unsigned ms_pg_bucket(ms_str location);
  * for at most timeout_ms. *place: the place of the last one that is known, 0: none; it
  * receives that of the last one now (0: there is none). So no record is missed between
  * two calls. A message that was not copied has its number as its place. Appends to
- * locations of other buckets do not wake the caller. One thread of a handle is woken; others look
- * every 50 to 400 ms. */
+ * locations of other buckets do not wake the caller. One thread of a handle is woken;
+ * others look every 50 to 400 ms. */
 MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
                             uint32_t timeout_ms, ms_error *err);
 
