@@ -132,13 +132,14 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 /* Returns the bucket of a location, 0 to 1023. Rows of one bucket are on one server. */
 MS_API unsigned ms_pg_bucket(ms_str location);
 
-/* Waits until a location has a message whose number is larger than after_seq, or a record
- * that it did not have when the call began, for at most timeout_ms. *last_seq (may be
- * NULL) receives the number of its newest message, hidden ones counted; 0: it has none.
- * Appends to locations of other buckets do not wake the caller. Location empty: any, as
- * ms_wait does. One thread of a handle is woken; others look every 50 to 250 ms. */
-MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t after_seq,
-                            uint32_t timeout_ms, uint64_t *last_seq, ms_error *err);
+/* Waits until a location has other records than the caller knows of, messages or changes,
+ * for at most timeout_ms. *place: the place of the last one that is known, 0: none; it
+ * receives that of the last one now (0: there is none). So no record is missed between
+ * two calls. A message that was not copied has its number as its place. Appends to
+ * locations of other buckets do not wake the caller. One thread of a handle is woken;
+ * others look every 50 to 400 ms. */
+MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
+                            uint32_t timeout_ms, ms_error *err);
 
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
  * a name, such as the lineage of a log. Each record has a key: the name and the number of
@@ -401,12 +402,22 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * for each other's commits; with n clients that is one append in 1024 / n. max(seq) + 1,
  * an upsert and advisory locks were tried for the number: they retry or wait more.
  *
+ * msgstore_location has a row for each location that has a record: `n` messages that a
+ * view shows, number and time of the first and the newest of them; `least` and `most`,
+ * those of all that it has ever had; `place` of its last record. Listings, expected
+ * numbers and waiters read it instead of messages. `era` is newest / 2^26, about a minute
+ * of ticks: an index of it orders listings, and most appends do not change it, so they
+ * change no index. An append enters its row after that of the counter, whose lock has
+ * the location in it: no two clients change the row at once.
+ *
  * Each statement for a location names its bucket, the column by which a distributed
- * engine spreads the rows: unique keys contain it, counter and records of a bucket are
- * on one shard, there are no triggers and no sequences.
+ * engine spreads the rows: unique keys contain it, counter, location and records of a
+ * bucket are on one shard, there are no triggers and no sequences. With desc.one_bucket a
+ * statement that writes or locks is for one bucket; else those of a batch are together.
  *
  * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row.
  * (PG2) A made key is written with the append and never used again.
+ * (PG3) The row of a location is what its records amount to, in each snapshot.
  * ================================================================================== */
 
 #define MS__PG_VERSION   3
@@ -3584,8 +3595,8 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 
 /* ==== [pg-wait] ======================================================================
  * A waiter asks at once after a notification, then 50 ms after it, and then ever more
- * seldom. For a location it asks for one row of the table of locations, down to four
- * times a second; for the store it asks for the totals, down to once a second. It
+ * seldom. For a location it asks for one row of the table of locations, down to twice a
+ * second; for the store it asks for the totals, down to once a second. It
  * listens on a connection of its own, to the channel of its location's bucket
  * ("msgstore_7"), or to that of all ("msgstore"). Where it cannot listen it only asks.
  *
@@ -3593,8 +3604,12 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
  * NOTIFY inside of the append would make all commits wait for each other (0.26 of the
  * throughput with eight clients). A handle sends one every MS__PG_NOTIFY_MS at most. It
  * names all buckets that have changed since the one before; those of the last changes
- * before a pause of the handle are not named, and the waiter asks by itself. All sessions
- * that listen are woken by the server, whatever they listen to, for some microseconds.
+ * before a pause of the handle are not named, and the waiter asks by itself.
+ *
+ * The server wakes all sessions that listen, whatever they listen to, for each
+ * notification. So none is sent where nobody waits: a session that listens shares an
+ * advisory lock of its channel, and a notification is sent if that lock cannot be had
+ * alone. The waiter takes it before it looks, the appender tries after its commit.
  *
  * A new message may have a smaller number than the newest of the store, so a waiter of
  * the store compares the numbers of messages, too.
@@ -3602,6 +3617,7 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 
 #define MS__PG_NOTIFY_MS   10
 #define MS__PG_NOTIFY_MOST 32 /* buckets that one notification names */
+#define MS__PG_LISTENED    "621783612" /* advisory locks; 1024: who waits for all */
 
 /* Takes buckets that have changed, for a notification that is due. Returns how many. */
 static unsigned ms__pg_changed(ms__pg *s, const ms__pg_batch *b,
@@ -3630,17 +3646,18 @@ static unsigned ms__pg_changed(ms__pg *s, const ms__pg_batch *b,
 static void ms__pg_notify(ms__pg *s, ms__pg_line *line, const ms__pg_batch *b)
 {
     unsigned changed[MS__PG_NOTIFY_MOST];
-    char sql[128 + 24 * MS__PG_NOTIFY_MOST];
+    char sql[320 + 6 * MS__PG_NOTIFY_MOST];
     if (line->lost || PQtransactionStatus(line->conn) != PQTRANS_IDLE) return;
     unsigned n = ms__pg_changed(s, b, changed);
     if (n == 0) return;
     /* The append does not wait for this commit, which stores nothing. */
     int len = snprintf(sql, sizeof sql, "begin; set local synchronous_commit = off;"
-                                        " notify msgstore;");
+                       " select pg_notify(case when b < 1024 then 'msgstore_' || b else"
+                       " 'msgstore' end, '') from unnest(array[1024");
     for (unsigned i = 0; i < n; i++)
-        len += snprintf(sql + len, sizeof sql - (size_t)len, " notify msgstore_%u;",
-                        changed[i]);
-    snprintf(sql + len, sizeof sql - (size_t)len, " commit");
+        len += snprintf(sql + len, sizeof sql - (size_t)len, ",%u", changed[i]);
+    snprintf(sql + len, sizeof sql - (size_t)len, "]) as b where not"
+             " pg_try_advisory_xact_lock(" MS__PG_LISTENED ", b); commit");
     if (PQsendQuery(line->conn, sql)) line->noisy = true;
     else line->lost = true;
     if (line->noisy) (void)PQflush(line->conn);
@@ -3651,7 +3668,8 @@ static void ms__pg_unlisten(ms__pg *s)
 {
     ms__pg_line *line = &s->listener;
     line->deadline = ms__pg_now() + 1000;
-    if (!line->conn || line->lost || ms__pg_simple(line, "unlisten *", NULL) != MS_OK)
+    if (!line->conn || line->lost ||
+        ms__pg_simple(line, "unlisten *; select pg_advisory_unlock_all()", NULL) != MS_OK)
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
     line->busy = false;
@@ -3662,7 +3680,7 @@ static void ms__pg_unlisten(ms__pg *s)
  * bucket < 0: to all. */
 static bool ms__pg_listen(ms__pg *s, int bucket, int64_t deadline)
 {
-    char sql[40] = "listen msgstore";
+    char sql[120];
     ms__pg_line *line = &s->listener;
     ms__pg_lock_take(&s->lock);
     bool mine = !line->busy && !s->desc.no_notify;
@@ -3670,12 +3688,16 @@ static bool ms__pg_listen(ms__pg *s, int bucket, int64_t deadline)
     ms__pg_lock_give(&s->lock);
     if (!mine) return false;
     if (bucket >= 0) snprintf(sql, sizeof sql, "listen msgstore_%d", bucket);
+    else snprintf(sql, sizeof sql, "listen msgstore");
     line->deadline = deadline;
     line->lost = false;
     if ((line->conn ||
          ms__pg_connect(line, s->servers[0].url, &s->desc, NULL) == MS_OK) &&
-        ms__pg_simple(line, sql, NULL) == MS_OK)
-        return true;
+        ms__pg_simple(line, sql, NULL) == MS_OK) {
+        snprintf(sql, sizeof sql, "select pg_advisory_lock_shared(" MS__PG_LISTENED
+                 ", %d)", bucket >= 0 ? bucket : MS_PG_BUCKETS);
+        if (ms__pg_simple(line, sql, NULL) == MS_OK) return true;
+    }
     line->lost = true;
     ms__pg_unlisten(s);
     return false;
@@ -3701,53 +3723,54 @@ static bool ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
     return true;
 }
 
-/* What a waiter compares: of the store, or of a location. */
-typedef struct ms__pg_state_of {
-    uint64_t newest;          /* number of a message */
-    uint64_t messages, changes; /* of a location: 0, and the place of its last record */
-} ms__pg_state_of;
+/* What a waiter knows. */
+typedef struct ms__pg_waiter {
+    ms_store *store;
+    ms_str location;          /* empty: the store */
+    uint64_t after_seq;       /* of the store */
+    uint64_t place;           /* of the location */
+    ms_stat first;            /* of the store, when the call began */
+    bool begun;
+    uint64_t newest;          /* of the store */
+} ms__pg_waiter;
 
-static ms_result ms__pg_wait_look(ms_store *store, ms_str location, ms__pg_state_of *out,
-                                  ms_error *err)
+/* Looks; *ended: there is something new. */
+static ms_result ms__pg_wait_look(ms__pg_waiter *w, bool *ended, ms_error *err)
 {
-    ms_stat stat;
+    ms_stat now;
     ms__pg_stmt q;
     PGresult *r;
-    ms__pg *s = ms__pg_of(store);
-    memset(out, 0, sizeof *out);
-    if (!location.len) {
-        MS__PG_TRY(ms__pg_stat(store, &stat, err));
-        out->newest = stat.last_seq;
-        out->messages = stat.messages + stat.hidden;
-        out->changes = stat.changes;
+    ms__pg *s = ms__pg_of(w->store);
+    if (!w->location.len) {
+        MS__PG_TRY(ms__pg_stat(w->store, &now, err));
+        if (!w->begun) w->first = now;
+        w->begun = true;
+        w->newest = now.last_seq;
+        *ended = !(now.last_seq <= w->after_seq && now.changes == w->first.changes &&
+                   now.messages + now.hidden == w->first.messages + w->first.hidden);
         return MS_OK;
     }
     MS__PG_TRY(ms__pg_check(s, false, err));
     ms__pg_start(&q, NULL);
-    ms__pg_say(&q, "select most, place from msgstore_location where true");
-    ms__pg_say_bucket(&q, location);
-    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
-    if (PQntuples(r) > 0) {
-        out->newest = (uint64_t)ms__pg_int(r, 0, 0);
-        out->changes = (uint64_t)ms__pg_int(r, 0, 1);
-    }
+    ms__pg_say(&q, "select place from msgstore_location where true");
+    ms__pg_say_bucket(&q, w->location);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(w->location)], &q, &r, err));
+    uint64_t place = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
     PQclear(r);
+    *ended = place != w->place;
+    w->place = place;
     return MS_OK;
 }
 
-static ms_result ms__pg_wait_for(ms_store *store, ms_str location, uint64_t after_seq,
-                                 uint32_t timeout_ms, uint64_t *last_seq, ms_error *err)
+static ms_result ms__pg_wait_for(ms__pg_waiter *w, uint32_t timeout_ms, ms_error *err)
 {
-    ms__pg *s = ms__pg_of(store);
-    ms__pg_state_of first, now;
-    int bucket = location.len ? (int)ms_pg_bucket(location) : -1;
+    ms__pg *s = ms__pg_of(w->store);
+    int bucket = w->location.len ? (int)ms_pg_bucket(w->location) : -1;
     int64_t end = ms__pg_now() + timeout_ms, pause = 50;
-    const int64_t longest = location.len ? 250 : 1000;
-    bool listens = false, tried = false;
-    ms_result code = ms__pg_wait_look(store, location, &first, err);
-    now = first;
-    while (code == MS_OK && now.newest <= after_seq && now.changes == first.changes &&
-           now.messages == first.messages) {
+    const int64_t longest = w->location.len ? 500 : 1000;
+    bool listens = false, tried = false, ended;
+    ms_result code = ms__pg_wait_look(w, &ended, err);
+    while (code == MS_OK && !ended) {
         int64_t left = end - ms__pg_now();
         if (left <= 0) break;
         if (!tried && s->n_servers == 1) {
@@ -3758,28 +3781,39 @@ static ms_result ms__pg_wait_for(ms_store *store, ms_str location, uint64_t afte
         if (left > 0 && ms__pg_doze(s, listens, left < pause ? left : pause)) pause = 50;
         else if (left > 0 && pause < (listens ? longest : 250))
             pause = 2 * pause < longest ? 2 * pause : longest;
-        code = ms__pg_wait_look(store, location, &now, err);
+        code = ms__pg_wait_look(w, &ended, err);
     }
     if (listens) ms__pg_unlisten(s);
-    if (code == MS_OK && last_seq) *last_seq = now.newest;
     return code;
 }
 
 static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                              uint64_t *last_seq, ms_error *err)
 {
-    ms_str all = ms_str_n(NULL, 0);
-    return ms__pg_wait_for(store, all, after_seq, timeout_ms, last_seq, err);
+    ms__pg_waiter w;
+    memset(&w, 0, sizeof w);
+    w.store = store;
+    w.after_seq = after_seq;
+    ms_result code = ms__pg_wait_for(&w, timeout_ms, err);
+    if (code == MS_OK && last_seq) *last_seq = w.newest;
+    return code;
 }
 
-MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t after_seq,
-                            uint32_t timeout_ms, uint64_t *last_seq, ms_error *err)
+MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
+                            uint32_t timeout_ms, ms_error *err)
 {
+    ms__pg_waiter w;
+    memset(&w, 0, sizeof w);
     if (!ms__pg_is_store(store))
         return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
-    if (location.len && !ms__pg_is_name(location))
+    if (!location.len || !ms__pg_is_name(location))
         return ms_error_set(err, MS_E_ARGUMENT, "no location has this name");
-    return ms__pg_wait_for(store, location, after_seq, timeout_ms, last_seq, err);
+    w.store = store;
+    w.location = location;
+    w.place = *place;
+    ms_result code = ms__pg_wait_for(&w, timeout_ms, err);
+    if (code == MS_OK) *place = w.place;
+    return code;
 }
 
 /* Returns the durable number: all committed messages are durable. */

@@ -124,7 +124,7 @@ faults()
 
 plans()
 {
-    run 'plans, facts, waiters' bash tests/platform/postgres/plans.sh "$folder" \
+    run 'plans, waiters' bash tests/platform/postgres/plans.sh "$folder" \
         build/pg/plans "${PG_ROWS:-200000}"
 }
 

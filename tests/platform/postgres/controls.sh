@@ -131,7 +131,7 @@ control place_is_of_the_bucket 'a_history_ends*' $store \
     'if (part->as_of == (uint64_t)INT64_MAX) part->as_of = end;'
 control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
     ' &&
-           now.messages == first.messages' ''
+                   now.messages + now.hidden == w->first.messages + w->first.hidden' ''
 control listed_number_is_seen 'an_append_has_a_larger*' $store \
     '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
 ' ''
@@ -190,7 +190,13 @@ control append_is_entered 'a_listing_is_by*' $store \
 control hide_is_entered 'a_listing_is_by*' $store \
     'update msgstore_location set n = n -"' 'update msgstore_location set n = n + 0 *"'
 control waiter_listens_to_its_bucket 'a_waiter_of_a_location*' $store \
-    '"listen msgstore_%d", bucket' '"listen msgstore"'
+    'int bucket = w->location.len ? (int)ms_pg_bucket(w->location) : -1;' 'int bucket = -1;'
+control notifications_have_listeners 'a_notification_is_sent*' $store \
+    '"]) as b where not"' '"]) as b where true or"'
+control listener_is_known 'a_notification_is_sent*' $store \
+    'select pg_advisory_lock_shared(' 'select int4larger('
+control no_place_is_missed 'a_waiter_of_a_location*' $store \
+    '    *ended = place != w->place;' '    *ended = w->begun && place != w->place, w->begun = true;'
 control lock_is_not_awaited_for_ever 'an_append_names*' $store \
     'set lock_timeout = %d"' 'set work_mem = %d"'
 control locations_without_messages_are_migrated 'tables_of_version_2*' $store \

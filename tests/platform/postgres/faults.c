@@ -741,11 +741,14 @@ static void an_append_names_the_lock_that_it_did_not_get(void **state)
     ms_store *store = open_desc(&desc);
     PGconn *lock = lock_job();
     int64_t start = ms__pg_now();
-    assert_int_equal(ms_append(store, MS_STR("job"), &m, NULL, &err), MS_E_BUSY);
-    assert_in_range((uint64_t)(ms__pg_now() - start), 900, 4000);
-    assert_non_null(strstr(err.message, "another client has held the lock"));
-    assert_int_equal(append_x(store, "another place"), MS_OK);
+    ms_result code = ms_append(store, MS_STR("job"), &m, NULL, &err);
+    int64_t end = ms__pg_now();
+    ms_result elsewhere = append_x(store, "another place");
     PQfinish(lock);
+    assert_int_equal(code, MS_E_BUSY);
+    assert_in_range((uint64_t)(end - start), 900, 4000);
+    assert_non_null(strstr(err.message, "another client has held the lock"));
+    assert_int_equal(elsewhere, MS_OK);
     assert_int_equal(append_x(store, "job"), MS_OK);
     ms_close(store);
 }
@@ -1073,31 +1076,34 @@ static long long looks(void)
 }
 
 /* Appends elsewhere wake nobody who waits for a location: the waiter looks at one row, a
- * few times a second. An append and a change there wake it. */
+ * few times a second. An append and a change there wake it, also those before the call. */
 static void a_waiter_of_a_location_wakes_for_it_alone(void **state)
 {
     ms_error err;
     pthread_t thread;
-    uint64_t seq = 1;
+    uint64_t place = 1, before_set;
+    ms_str job = MS_STR("job");
     (void)state;
     ms_store *other = open_url(url_of("one", ""));
     ms_store *reader = open_url(url_of("one", ""));
-    must_ok(ms_pg_wait(reader, MS_STR("job"), 0, 1, &seq, &err), &err, "wait");
-    assert_int_equal(seq, 0);
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    assert_int_equal(place, 0);
     int64_t start = ms__pg_now();
     pthread_create(&thread, NULL, append_later, other);
-    must_ok(ms_pg_wait(reader, MS_STR("job"), 0, 20000, &seq, &err), &err, "wait");
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
     pthread_join(thread, NULL);
-    assert_true(seq > 0);
+    assert_int_equal(place, stat_of(one).last_seq);
     assert_in_range((uint64_t)(ms__pg_now() - start), 250, 5000);
-    must_ok(ms_location_set(other, MS_STR("job"), MS_STR("{\"a\":1}"), &err), &err, "set");
-    must_ok(ms_pg_wait(reader, MS_STR("job"), seq, 1, &seq, &err), &err, "wait");
+    before_set = place;
+    must_ok(ms_location_set(other, job, MS_STR("{\"a\":1}"), &err), &err, "set");
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    assert_true(place > before_set);
     long long before = looks();
     ms_close(reader);
     reader = open_url(url_of("one", ""));
     start = ms__pg_now();
     pthread_create(&thread, NULL, append_elsewhere, other);
-    must_ok(ms_pg_wait(reader, MS_STR("job"), seq, 2000, &seq, &err), &err, "wait");
+    must_ok(ms_pg_wait(reader, job, &place, 2000, &err), &err, "wait");
     assert_in_range((uint64_t)(ms__pg_now() - start), 1900, 10000);
     pthread_join(thread, NULL);
     ms_close(reader);
@@ -1105,6 +1111,54 @@ static void a_waiter_of_a_location_wakes_for_it_alone(void **state)
     /* each append enters its location, too */
     long long n = looks() - before - APPENDS;
     if (n > 40) fail_msg("%lld looks in two seconds", n);
+}
+
+static void *wait_for_job(void *arg)
+{
+    uint64_t place = 0;
+    ms_error err;
+    must_ok(ms_pg_wait((ms_store *)arg, MS_STR("job"), &place, 20000, &err), &err, "wait");
+    return NULL;
+}
+
+/* A session that listens, and does not say so as waiters do, hears nothing: notifications
+ * wake all sessions, so they are sent where somebody waits. */
+static void a_notification_is_sent_where_somebody_waits(void **state)
+{
+    char sql[60];
+    pthread_t thread;
+    PGnotify *note;
+    (void)state;
+    ms_store *reader = open_url(url_of("one", ""));
+    PGconn *ear = PQconnectdb(url_of("one", ""));
+    snprintf(sql, sizeof sql, "listen msgstore_%u", ms_pg_bucket(MS_STR("job")));
+    PQclear(PQexec(ear, sql));
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(append_x(one, "elsewhere"), MS_OK);
+        nap(20);
+    }
+    pthread_create(&thread, NULL, wait_for_job, reader);
+    nap(1000);
+    assert_int_equal(append_x(one, "elsewhere"), MS_OK);
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    assert_null(PQnotifies(ear));
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    pthread_join(thread, NULL);
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    note = PQnotifies(ear);
+    assert_non_null(note);
+    PQfreemem(note);
+    for (int i = 0; i < 3; i++) { /* nobody waits any more */
+        nap(20);
+        assert_int_equal(append_x(one, "job"), MS_OK);
+    }
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    assert_null(PQnotifies(ear));
+    PQfinish(ear);
+    ms_close(reader);
 }
 
 /* A client that appends many messages at once is ahead of the clock: messages that others
@@ -1663,6 +1717,7 @@ int main(int argc, char **argv)
         ON_ONE(tables_of_version_2_are_migrated),
         ON_ONE(a_listing_is_by_the_table_of_locations),
         ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
+        ON_ONE(a_notification_is_sent_where_somebody_waits),
         ON_ONE(an_append_names_the_lock_that_it_did_not_get),
         ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),

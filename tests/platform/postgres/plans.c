@@ -3,7 +3,6 @@
  *
  *   build/pg/plans fill URL MESSAGES     3 large locations, the others of 500 messages
  *   build/pg/plans run URL               each statement eight times
- *   build/pg/plans facts URL             ms_location_get after 10 sets and after 10,000
  *   build/pg/plans waiters URL           the rate of an appender beside 50 waiters
  */
 
@@ -202,7 +201,7 @@ static void look_at_one(const char *location, uint64_t seq)
     const ms_msg *msg;
     ms_listing list;
     ms_list_query of;
-    uint64_t last;
+    uint64_t place = 0;
     q.raw = MS_RAW_ALL;
     read_all(&q, 300);
     q = query_of(location, 0);
@@ -215,7 +214,7 @@ static void look_at_one(const char *location, uint64_t seq)
     of.agents = true;
     of.location = ms_str_of(location);
     must("agents", ms_list(store, &of, &arena, &list, &err));
-    must("wait", ms_pg_wait(store, ms_str_of(location), 0, 100, &last, &err));
+    must("wait", ms_pg_wait(store, ms_str_of(location), &place, 100, &err));
 }
 
 static void look_at_all(void)
@@ -303,35 +302,6 @@ static void run(void)
     }
 }
 
-/* ---- facts ---- */
-
-static double get_facts(const char *location)
-{
-    double best = 1e9;
-    for (int i = 0; i < 20; i++) {
-        ms_str facts;
-        int64_t start = ms__pg_system_time();
-        must("facts", ms_location_get(store, ms_str_of(location), &arena, &facts, &err));
-        double ms = (double)(ms__pg_system_time() - start) / 1e6;
-        if (ms < best) best = ms;
-        ms_arena_reset(&arena);
-    }
-    return best;
-}
-
-static void facts(void)
-{
-    char text[40];
-    for (int i = 0; i < 10010; i++) {
-        snprintf(text, sizeof text, "{\"n\":%d}", i);
-        must("set", ms_location_set(store, i < 10 ? MS_STR("few") : MS_STR("many"),
-                                    ms_str_of(text), &err));
-    }
-    double few = get_facts("few"), many = get_facts("many");
-    printf("facts: %.3f ms after 10 sets, %.3f ms after 10,000\n", few, many);
-    if (many > 5 * few + 1) die("facts", "each set is read");
-}
-
 /* ---- waiters ---- */
 
 static volatile bool ended;
@@ -340,7 +310,8 @@ static void *wait_on(void *arg)
 {
     ms_store *mine = open_url((const char *)arg);
     ms_error no;
-    while (!ended) (void)ms_pg_wait(mine, MS_STR("quiet"), 1, 2000, NULL, &no);
+    uint64_t place = 0;
+    while (!ended) (void)ms_pg_wait(mine, MS_STR("quiet"), &place, 2000, &no);
     ms_close(mine);
     return NULL;
 }
@@ -389,7 +360,6 @@ int main(int argc, char **argv)
     store = open_url(argv[2]);
     if (strcmp(argv[1], "fill") == 0 && argc > 3) fill(atol(argv[3]));
     else if (strcmp(argv[1], "run") == 0) run();
-    else if (strcmp(argv[1], "facts") == 0) facts();
     else if (strcmp(argv[1], "waiters") == 0) waiters(argv[2]);
     else return 2;
     ms_arena_deinit(&arena);
