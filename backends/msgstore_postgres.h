@@ -99,8 +99,18 @@ typedef struct ms_pg_desc {
                                  server ms_wait takes this long, too: it goes on when
                                  one is back */
     uint32_t statement_ms;    /* of one statement on the server; 0: timeout_ms */
-    bool no_notify;           /* appends send no notification: ms_wait of this handle asks
-                                 every 50 ms, that of others up to once a second */
+    bool one_bucket;          /* a statement that writes, or locks, is for one bucket, so
+                                 that a distributed engine sends it to one node; set by
+                                 itself where the server has the extension citus */
+    bool no_notify;           /* appends send no notification, and waiters do not listen:
+                                 they ask every 50 to 400 ms, those of other handles down
+                                 to once a second */
+    bool no_prepare;          /* statements are not prepared: for a pooler that gives a
+                                 session to each transaction (PgBouncer's transaction
+                                 mode); no_notify, too, since nothing is heard there */
+    bool release;             /* a connection is closed at the end of each call, for
+                                 stores that are idle beside many others: a pooler then
+                                 gives its session to another. A call connects first */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
     bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -121,6 +131,15 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
 
 /* Returns the bucket of a location, 0 to 1023. Rows of one bucket are on one server. */
 MS_API unsigned ms_pg_bucket(ms_str location);
+
+/* Waits until a location has other records than the caller knows of, messages or changes,
+ * for at most timeout_ms. *place: the place of the last one that is known, 0: none; it
+ * receives that of the last one now (0: there is none). So no record is missed between
+ * two calls. A message that was not copied has its number as its place. Appends to
+ * locations of other buckets do not wake the caller. One thread of a handle is woken;
+ * others look every 50 to 400 ms. */
+MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
+                            uint32_t timeout_ms, ms_error *err);
 
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
  * a name, such as the lineage of a log. Each record has a key: the name and the number of
@@ -383,15 +402,25 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * for each other's commits; with n clients that is one append in 1024 / n. max(seq) + 1,
  * an upsert and advisory locks were tried for the number: they retry or wait more.
  *
+ * msgstore_location has a row for each location that has a record: `n` messages that a
+ * view shows, number and time of the first and the newest of them; `least` and `most`,
+ * those of all that it has ever had; `place` of its last record. Listings, expected
+ * numbers and waiters read it instead of messages. `era` is newest / 2^26, about a minute
+ * of ticks: an index of it orders listings, and most appends do not change it, so they
+ * change no index. An append enters its row after that of the counter, whose lock has
+ * the location in it: no two clients change the row at once.
+ *
  * Each statement for a location names its bucket, the column by which a distributed
- * engine spreads the rows: unique keys contain it, counter and records of a bucket are
- * on one shard, there are no triggers and no sequences.
+ * engine spreads the rows: unique keys contain it, counter, location and records of a
+ * bucket are on one shard, there are no triggers and no sequences. With desc.one_bucket a
+ * statement that writes or locks is for one bucket; else those of a batch are together.
  *
  * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row.
  * (PG2) A made key is written with the append and never used again.
+ * (PG3) The row of a location is what its records amount to, in each snapshot.
  * ================================================================================== */
 
-#define MS__PG_VERSION   2
+#define MS__PG_VERSION   3
 #define MS__PG_KEPT_MOST ((uint64_t)1 << 52)
 
 #define MS__PG_SHOWN "kind in (1, 3) and until is null"
@@ -433,6 +462,35 @@ static const ms__pg_migration ms__pg_migrations[] = {
     {2, "alter table msgstore_source add column mark bigint, add column file bytea,"
         " add column left_out bigint"},
     {2, "insert into msgstore_schema values (2)"},
+    {3, "set local statement_timeout = 0; set local lock_timeout = 0"},
+    /* Clients of the version before may be connected. The name that their appends use is
+     * gone, so they get MS_E_FOREIGN, and none writes past the table of locations. */
+    {3, "alter table msgstore_bucket rename column messages to stored"},
+    {3, "alter table msgstore_bucket add column newest bigint not null default 0"},
+    {3, "create table msgstore_location (n bigint not null, first bigint not null,"
+        " newest bigint not null, first_time bigint, last_time bigint,"
+        " least bigint not null, most bigint not null, place bigint not null,"
+        " era bigint not null, bucket int not null, location text collate \"C\" not null,"
+        " primary key (bucket, location)) with (fillfactor = 50)"},
+    {3, "create index msgstore_recent on msgstore_location (era)"},
+    {3, "create index msgstore_name on msgstore_location (location)"},
+    {3, "insert into msgstore_location select g.n, coalesce(g.first, 0),"
+        " coalesce(g.newest, 0), a.time, z.time, coalesce(g.least, 0),"
+        " coalesce(g.most, 0), g.place, coalesce(g.newest, 0) >> 26, g.bucket, g.location"
+        " from (select bucket, location, count(*) filter (where " MS__PG_SHOWN ") as n,"
+        " min(seq) filter (where " MS__PG_SHOWN ") as first,"
+        " max(seq) filter (where " MS__PG_SHOWN ") as newest,"
+        " min(seq) filter (where kind = 1) as least,"
+        " max(seq) filter (where kind = 1) as most,"
+        " max(place) as place from msgstore_record group by bucket, location) as g"
+        " left join msgstore_record a on a.bucket = g.bucket and a.seq = g.first"
+        " and a.kind in (1, 3) and a.until is null"
+        " left join msgstore_record z on z.bucket = g.bucket and z.seq = g.newest"
+        " and z.kind in (1, 3) and z.until is null"},
+    {3, "update msgstore_bucket b set newest = g.newest from (select bucket, max(most)"
+        " as newest from msgstore_location group by bucket) as g"
+        " where b.bucket = g.bucket"},
+    {3, "insert into msgstore_schema values (3)"},
 };
 
 static const char ms__pg_create_record[] =
@@ -442,11 +500,29 @@ static const char ms__pg_create_record[] =
     " location text not null, agent text, turn text, key bytea, body bytea not null,"
     " primary key (seq, kind, place, bucket))";
 
+/* Enters in the table of locations: n new messages, the number and time of the first and
+ * of the last of them. Numbers of a location rise, so the last one is the newest. */
+#define MS__PG_ENTER                                                                  \
+    "insert into msgstore_location as l (n, first, newest, first_time, last_time,"    \
+    " least, most, place, era, bucket, location) "
+#define MS__PG_MERGE                                                                  \
+    " on conflict (bucket, location) do update set n = l.n + excluded.n,"             \
+    " newest = greatest(l.newest, excluded.newest),"                                  \
+    " most = greatest(l.most, excluded.most), place = excluded.place,"                \
+    " era = greatest(l.era, excluded.era), last_time = case when excluded.n > 0 then" \
+    " excluded.last_time else l.last_time end,"                                       \
+    " first = case when l.n = 0 then excluded.first else l.first end,"                \
+    " first_time = case when l.n = 0 then excluded.first_time else l.first_time end," \
+    " least = case when l.least = 0 then excluded.least else l.least end"
+
 /* Appends one message. Where `where` does not hold, no row comes back. */
 #define MS__PG_APPEND(where)                                                          \
     "with c as (update msgstore_bucket b set last = greatest(b.last + 1, $2::bigint),"\
-    " messages = messages + 1, bytes = bytes + $3::bigint where bucket = $1::int"     \
-    where " returning b.last * 1024 + $1::int as seq)"                                \
+    " newest = greatest(b.last + 1, $2::bigint) * 1024 + $1::int,"                    \
+    " stored = stored + 1, bytes = bytes + $3::bigint where bucket = $1::int"         \
+    where " returning b.last * 1024 + $1::int as seq), e as (" MS__PG_ENTER           \
+    "select 1, seq, seq, $4::bigint, $4::bigint, seq, seq, seq, seq >> 26, $1::int,"  \
+    " $6::text from c" MS__PG_MERGE ")"                                               \
     " insert into msgstore_record (seq, place, time, bucket, kind, type, location,"   \
     " agent, turn, key, body) select seq, seq, $4::bigint, $1::int, 1, $5::smallint," \
     " $6::text, $7::text, $8::text, $9::bytea, $10::bytea from c returning seq"
@@ -460,36 +536,57 @@ static const char ms__pg_append_keyed[] =
  * the lock. */
 static const char ms__pg_append_expected[] =
     MS__PG_APPEND(" and last = (select last from msgstore_bucket where bucket = $1::int)"
-                  " and $11::bigint = coalesce((select max(seq) from msgstore_record"
-                  " where bucket = $1::int and location = $6::text and " MS__PG_SHOWN
-                  "), 0)");
+                  " and $11::bigint = coalesce((select newest from msgstore_location"
+                  " where bucket = $1::int and location = $6::text), 0)");
 
 /* Stores $2 records and updates the counters of their buckets. Records without a place
- * get the ticks of the counter (those of one bucket only). The last tick comes back. */
-static const char ms__pg_append_many[] =
-    "with c as (update msgstore_bucket b set last = greatest(b.last + $2::bigint,"
-    " $1::bigint + $2::bigint - 1, $3::bigint), messages = b.messages + u.messages,"
-    " bytes = b.bytes + u.bytes, changes = b.changes + $4::bigint,"
-    " hidden = b.hidden + $5::bigint from unnest($6::int[], $7::bigint[], $8::bigint[])"
-    " as u (bucket, messages, bytes) where b.bucket = u.bucket returning b.last),"
-    " r as (insert into msgstore_record (bucket, seq, place, time, upto, kind, type,"
-    " location, agent, turn, key, body, source) select u.bucket, coalesce(u.seq, u.place,"
-    " (m.last - $2::bigint + u.i) * 1024 + u.bucket), coalesce(u.place,"
-    " (m.last - $2::bigint + u.i) * 1024 + u.bucket), u.time, u.upto, u.kind, u.type,"
-    " u.location, u.agent, u.turn, u.key, u.body, $22::bytea"
-    " from (select max(last) as last from c)"
-    " as m, unnest($9::bigint[], $10::int[], $11::bigint[], $12::bigint[],"
-    " $13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[], $17::text[],"
-    " $18::text[], $19::text[], $20::bytea[], $21::bytea[]) as u (i, bucket, seq, place,"
-    " time, upto, kind, type, location, agent, turn, key, body)"
-    " where m.last is not null) select max(last) from c";
+ * get the ticks of the counter (those of one bucket only). The last tick comes back.
+ * route, bucket: of one bucket the condition that names it, and its number. */
+#define MS__PG_MANY(route, bucket)                                                      \
+    "with c as (update msgstore_bucket b set last = greatest(b.last + $2::bigint,"      \
+    " $1::bigint + $2::bigint - 1, $3::bigint), stored = b.stored + u.stored,"          \
+    " newest = greatest(b.newest, coalesce(u.newest, greatest(b.last + $2::bigint,"     \
+    " $1::bigint + $2::bigint - 1) * 1024 + u.bucket)),"                                \
+    " bytes = b.bytes + u.bytes, changes = b.changes + $4::bigint,"                     \
+    " hidden = b.hidden + $5::bigint from unnest($6::int[], $7::bigint[], $8::bigint[],"\
+    " $23::bigint[]) as u (bucket, stored, bytes, newest) where b.bucket = u.bucket"    \
+    route " returning b.last),"                                                         \
+    " r as (insert into msgstore_record (bucket, seq, place, time, upto, kind, type,"   \
+    " location, agent, turn, key, body, source) select " bucket ","                     \
+    " coalesce(u.seq, u.place, (m.last - $2::bigint + u.i) * 1024 + u.bucket),"         \
+    " coalesce(u.place, (m.last - $2::bigint + u.i) * 1024 + u.bucket), u.time, u.upto,"\
+    " u.kind, u.type, u.location, u.agent, u.turn, u.key, u.body, $22::bytea"           \
+    " from (select max(last) as last from c)"                                           \
+    " as m, unnest($9::bigint[], $10::int[], $11::bigint[], $12::bigint[],"             \
+    " $13::bigint[], $14::bigint[], $15::smallint[], $16::smallint[], $17::text[],"     \
+    " $18::text[], $19::text[], $20::bytea[], $21::bytea[]) as u (i, bucket, seq,"      \
+    " place, time, upto, kind, type, location, agent, turn, key, body)"                 \
+    " where m.last is not null), e as (" MS__PG_ENTER                                   \
+    "select u.n, u.first, u.newest, u.first_time, u.last_time, u.first, u.newest,"      \
+    " u.place, u.newest >> 26, " bucket ", u.location from (select v.n, v.first_time,"  \
+    " coalesce(v.first, (m.last - $2::bigint + 1) * 1024 + v.bucket) as first,"         \
+    " coalesce(v.newest, m.last * 1024 + v.bucket) as newest,"                          \
+    " coalesce(v.place, m.last * 1024 + v.bucket) as place, v.last_time, v.bucket,"     \
+    " v.location from (select max(last) as last from c) as m, unnest($24::int[],"       \
+    " $25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[],"         \
+    " $30::bigint[], $31::bigint[]) as v (bucket, location, n, first, newest, place,"   \
+    " first_time, last_time) where m.last is not null) as u" MS__PG_MERGE               \
+    ") select max(last) from c"
 
-static const char ms__pg_known_keys[] =
-    "select k.i, r.seq, r.place, r.kind, r.body, r.source, (select a.body from"
-    " msgstore_record a where a.bucket = r.bucket and a.seq = r.seq and a.kind = 3"
-    " order by a.place desc limit 1) from unnest($1::int[], $2::bigint[],"
-    " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"
-    " on r.bucket = k.bucket and r.location = k.location and r.key = k.key";
+static const char ms__pg_append_many[] =
+    MS__PG_MANY(" and b.bucket = $32::int", "$32::int");
+static const char ms__pg_append_spread[] = MS__PG_MANY("", "u.bucket");
+
+/* Selects the rows that have the keys. */
+#define MS__PG_KNOWN(r_bucket, a_bucket)                                                \
+    "select k.i, r.seq, r.place, r.kind, r.body, r.source, (select a.body from"         \
+    " msgstore_record a where a.bucket = " a_bucket " and a.seq = r.seq and a.kind = 3" \
+    " order by a.place desc limit 1) from unnest($1::int[], $2::bigint[],"              \
+    " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"  \
+    " on r.bucket = " r_bucket " and r.location = k.location and r.key = k.key"
+
+static const char ms__pg_known_keys[] = MS__PG_KNOWN("$5::int", "$5::int");
+static const char ms__pg_known_spread[] = MS__PG_KNOWN("k.bucket", "r.bucket");
 
 /* Selects the first version of a message, and the last AMEND. The later one is shown,
  * if it has not ended. */
@@ -502,14 +599,12 @@ static const char ms__pg_known_keys[] =
 static const char ms__pg_versions[] = MS__PG_VERSIONS("");
 static const char ms__pg_versions_routed[] = MS__PG_VERSIONS(" and bucket = $2::int");
 
-static const char ms__pg_newest[] =
-    "select max(seq) from msgstore_record where kind = 1";
+static const char ms__pg_newest[] = "select max(newest) from msgstore_bucket";
 
 static const char ms__pg_totals[] =
-    "select coalesce(sum(messages), 0)::bigint, coalesce(sum(hidden), 0)::bigint,"
+    "select coalesce(sum(stored), 0)::bigint, coalesce(sum(hidden), 0)::bigint,"
     " coalesce(sum(changes), 0)::bigint, coalesce(sum(bytes), 0)::bigint,"
-    " (select max(seq) from msgstore_record where kind = 1), coalesce(max(last), 0)"
-    " from msgstore_bucket";
+    " coalesce(max(newest), 0), coalesce(max(last), 0) from msgstore_bucket";
 
 /* ---- A statement: its text, and its parameters in binary. */
 
@@ -519,7 +614,7 @@ enum {
     MS__PG_TEXTS = 1009, MS__PG_BYTEAS = 1001
 };
 
-#define MS__PG_PARAMS 32
+#define MS__PG_PARAMS 40
 #define MS__PG_SQL 2600
 
 typedef struct ms__pg_stmt {
@@ -734,16 +829,20 @@ static ms_str ms__pg_str(const PGresult *r, int row, int column)
 
 #define MS__PG_PREPARED 256
 #define MS__PG_IDLE_MS  5000 /* amid a transaction, until the server ends it */
+#define MS__PG_LOCK_MS  8000 /* for a lock, at most; a frozen client keeps it for less */
 
 typedef struct ms__pg_line {
     PGconn *conn;             /* NULL: not connected */
     bool busy;                /* a call uses it */
     int64_t deadline;         /* of that call */
     bool lost, again;
+    bool locked;              /* another client has kept a lock for too long */
     bool stale;               /* another connection of its age is dead */
     bool used;                /* it was connected before this call */
     bool sent;                /* the call has sent a statement */
     bool noisy;               /* results that no call waits for are to come */
+    bool routed;              /* as of the store: the server has nodes of its own, */
+    bool no_prepare;          /* statements are not prepared */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
 } ms__pg_line;
@@ -804,34 +903,38 @@ typedef struct ms__pg_state {
     const char *state;        /* SQLSTATE, or the beginning of it */
     ms_result code;
     bool again;
+    const char *what;         /* NULL: "the server refused" */
 } ms__pg_state;
 
 /* The result for an error of the server; the first row that fits. */
 static const ms__pg_state ms__pg_states[] = {
-    {"08P01", MS_E_IO, false},         /* the two sides do not understand each other */
-    {"08", MS_E_UNREACHABLE, true},    /* connection trouble */
-    {"25006", MS_E_UNREACHABLE, true}, /* read-only: a standby that may be promoted */
-    {"25001", MS_E_UNREACHABLE, true}, {"25P01", MS_E_UNREACHABLE, true},
-    {"25P02", MS_E_UNREACHABLE, true},
-    {"25P03", MS_E_UNREACHABLE, true}, /* idle amid a transaction for too long */
-    {"26", MS_E_UNREACHABLE, true},    /* the prepared statement is gone: a pooler */
-    {"0A000", MS_E_UNSUPPORTED, false},
-    {"40", MS_E_BUSY, true},           /* serialization failure, deadlock */
-    {"55P03", MS_E_BUSY, true},        /* a lock */
-    {"57014", MS_E_BUSY, false},       /* statement timeout */
-    {"57", MS_E_UNREACHABLE, true},    /* shutting down, starting */
-    {"53100", MS_E_FULL, false},       /* disk full */
-    {"53200", MS_E_NO_MEMORY, false},
-    {"53", MS_E_UNREACHABLE, true},    /* too many connections */
-    {"42501", MS_E_READ_ONLY, false},  /* no privilege */
-    {"42P01", MS_E_NOT_FOUND, false},  /* no table */
-    {"3F", MS_E_NOT_FOUND, false},     /* no schema */
-    {"3D", MS_E_NOT_FOUND, false},     /* no database */
-    {"42", MS_E_FOREIGN, false},       /* other columns */
-    {"23505", MS_E_CONFLICT, true},    /* a key, or a number: see [pg-append] */
-    {"22", MS_E_ARGUMENT, false},      /* a value that the server refuses */
-    {"28", MS_E_UNREACHABLE, false},   /* password */
-    {"XX001", MS_E_DAMAGED, false}, {"XX002", MS_E_DAMAGED, false},
+    {"08P01", MS_E_IO, false, NULL}, /* the two sides do not understand each other */
+    {"08", MS_E_UNREACHABLE, true, NULL},    /* connection trouble */
+    {"25006", MS_E_UNREACHABLE, true, NULL}, /* a standby, that may be promoted */
+    {"25001", MS_E_UNREACHABLE, true, NULL}, {"25P01", MS_E_UNREACHABLE, true, NULL},
+    {"25P02", MS_E_UNREACHABLE, true, NULL},
+    {"25P03", MS_E_UNREACHABLE, true, NULL}, /* idle amid a transaction for too long */
+    {"26", MS_E_UNREACHABLE, true, NULL}, /* the prepared statement is gone: a pooler */
+    {"0A000", MS_E_UNSUPPORTED, false, NULL},
+    {"40", MS_E_BUSY, true, NULL},           /* serialization failure, deadlock */
+    {"55P03", MS_E_BUSY, true,
+     "another client has held the lock of the location's bucket for too long"},
+    {"57014", MS_E_BUSY, false, NULL},       /* statement timeout */
+    {"57", MS_E_UNREACHABLE, true, NULL},    /* shutting down, starting */
+    {"53100", MS_E_FULL, false, NULL},       /* disk full */
+    {"53200", MS_E_NO_MEMORY, false, NULL},
+    {"53", MS_E_UNREACHABLE, true, NULL},    /* too many connections */
+    {"42501", MS_E_READ_ONLY, false, NULL},  /* no privilege */
+    {"42P05", MS_E_UNSUPPORTED, false,
+     "the statement was prepared by another client: a pooler without desc.no_prepare"},
+    {"42P01", MS_E_NOT_FOUND, false, NULL},  /* no table */
+    {"3F", MS_E_NOT_FOUND, false, NULL},     /* no schema */
+    {"3D", MS_E_NOT_FOUND, false, NULL},     /* no database */
+    {"42", MS_E_FOREIGN, false, NULL},       /* other columns */
+    {"23505", MS_E_CONFLICT, true, NULL},    /* a key, or a number: see [pg-append] */
+    {"22", MS_E_ARGUMENT, false, NULL},      /* a value that the server refuses */
+    {"28", MS_E_UNREACHABLE, false, NULL},   /* password */
+    {"XX001", MS_E_DAMAGED, false, NULL}, {"XX002", MS_E_DAMAGED, false, NULL},
 };
 
 /* Fills err from a failed result. */
@@ -845,8 +948,15 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
         const ms__pg_state *s = &ms__pg_states[i];
         if (strncmp(state, s->state, strlen(s->state)) != 0) continue;
         line->again = s->again;
+        line->locked = s->what != NULL && s->code == MS_E_BUSY;
         line->lost = s->again && s->code == MS_E_UNREACHABLE;
-        return ms__pg_fail(err, s->code, "the server refused", text);
+        return ms__pg_fail(err, s->code, s->what ? s->what : "the server refused", text);
+    }
+    /* Citus passes an error of a node on without its state (XX000), also when the node is
+     * gone or has the key; a broken COPY to a node is 58030. The statement may be stored. */
+    if (line->routed && (strcmp(state, "XX000") == 0 || strcmp(state, "58030") == 0)) {
+        line->again = line->lost = true;
+        return ms__pg_fail(err, MS_E_UNREACHABLE, "a node failed", text);
     }
     return ms__pg_fail(err, MS_E_IO, "the server failed", text);
 }
@@ -912,8 +1022,8 @@ static ms_result ms__pg_prepare(ms__pg_line *line, const ms__pg_stmt *q, char na
 }
 
 /* Runs a statement. *out (may be NULL) receives the rows, to be cleared. All statements
- * are prepared, and planned once: planning the newest 20 of a location for its values
- * takes three times as long as reading them. */
+ * are prepared. The server plans the first five for their values, then decides whether
+ * one plan for all values is as good. */
 static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult **out,
                              ms_error *err)
 {
@@ -923,11 +1033,14 @@ static ms_result ms__pg_exec(ms__pg_line *line, const ms__pg_stmt *q, PGresult *
         return ms_error_set(err, q->bad, "a value has a gigabyte or more");
     if (q->bad != MS_OK) return ms__pg_no_memory(err);
     MS__PG_TRY(ms__pg_quiet(line, err));
-    MS__PG_TRY(ms__pg_prepare(line, q, name, err));
+    if (!line->no_prepare) MS__PG_TRY(ms__pg_prepare(line, q, name, err));
     line->sent = true;
-    if (!PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths, q->formats,
-                             1))
-        return ms__pg_lost(line, ms__pg_was_lost, err);
+    int sent = line->no_prepare
+                   ? PQsendQueryParams(line->conn, q->sql, q->n, q->types, q->values,
+                                       q->lengths, q->formats, 1)
+                   : PQsendQueryPrepared(line->conn, name, q->n, q->values, q->lengths,
+                                         q->formats, 1);
+    if (!sent) return ms__pg_lost(line, ms__pg_was_lost, err);
     return ms__pg_answer(line, out, err);
 }
 
@@ -966,17 +1079,25 @@ static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
     return want == PGRES_POLLING_OK ? MS_OK : ms__pg_cannot(line, err);
 }
 
+/* Returns for how long a statement waits for a lock: less than the time of an attempt. */
+static int ms__pg_lock_ms(const ms_pg_desc *desc)
+{
+    uint32_t ms = desc->timeout_ms / 4 + 1;
+    return ms < MS__PG_LOCK_MS ? (int)ms : MS__PG_LOCK_MS;
+}
+
 /* Connects. The connection string overrides the defaults before it. If a host does not
  * answer in three seconds, libpq tries the next one, if there is time. */
-static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_only,
-                                uint32_t statement_ms, ms_error *err)
+static ms_result ms__pg_connect(ms__pg_line *line, const char *url,
+                                const ms_pg_desc *desc, ms_error *err)
 {
     const char *names[16], *values[16];
     char seconds[24], dead[24], set[160];
     int n = 0;
     int64_t deadline = line->deadline, left = deadline - ms__pg_now();
     snprintf(seconds, sizeof seconds, "%ld", left > 6000 ? (long)(left / 3000) : 2L);
-    names[n] = "target_session_attrs", values[n++] = read_only ? "any" : "read-write";
+    names[n] = "target_session_attrs";
+    values[n++] = desc->read_only ? "any" : "read-write";
     names[n] = "fallback_application_name", values[n++] = "msgstore";
     names[n] = "connect_timeout", values[n++] = seconds;
     /* a connection whose other side does not answer any more ends after a third */
@@ -1006,15 +1127,18 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url, bool read_on
     PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL);
     if (PQsetnonblocking(line->conn, 1) != 0)
         return ms__pg_lost(line, "cannot connect", err);
-    snprintf(set, sizeof set, "set statement_timeout = %lu", (unsigned long)statement_ms);
+    snprintf(set, sizeof set, "set statement_timeout = %lu",
+             (unsigned long)desc->statement_ms);
     MS__PG_TRY(ms__pg_simple(line, set, err));
-    /* Some engines lack these settings. Statements are planned once. A server that no
-     * longer hears from a client holds its locks until it gives up; so it does if the
-     * client's machine answers, and the client is stopped. */
+    /* Some engines lack these settings. A server that no longer hears from a client holds
+     * its locks until it gives up; so it does if the client's machine answers, and the
+     * client is stopped. Pages of a location are near each other in its index. */
     snprintf(set, sizeof set, "set idle_in_transaction_session_timeout = %d",
              MS__PG_IDLE_MS);
     (void)ms__pg_simple(line, set, NULL);
-    (void)ms__pg_simple(line, "set plan_cache_mode = force_generic_plan", NULL);
+    snprintf(set, sizeof set, "set lock_timeout = %d", ms__pg_lock_ms(desc));
+    (void)ms__pg_simple(line, set, NULL);
+    (void)ms__pg_simple(line, "set random_page_cost = 1.1", NULL);
     (void)ms__pg_simple(line, "set tcp_keepalives_idle = 4; set tcp_keepalives_interval ="
                         " 2; set tcp_keepalives_count = 3", NULL);
     line->again = line->lost;
@@ -1046,11 +1170,13 @@ typedef struct ms__pg {
     long process;
     ms__pg_lock lock;         /* of everything below */
     ms__pg_cond given;        /* a line was returned */
+    bool routed;              /* a statement that writes is for one bucket */
     int64_t seen;             /* the largest tick known to this handle */
     int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
     unsigned char client[12]; /* random part of them */
     int64_t notified;         /* when, see [pg-wait] */
+    uint32_t changed[MS_PG_BUCKETS / 32]; /* buckets, since then */
     ms__pg_line listener;
     uint64_t repeats;         /* attempts after the first one */
     uint64_t resolved;       /* appends that were stored although their answer was lost */
@@ -1138,12 +1264,13 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
         return ms_error_set(err, MS_E_UNREACHABLE, "all connections were busy for all of "
                                                    "the time");
     line->deadline = deadline;
-    line->lost = line->again = line->sent = false;
+    line->lost = line->again = line->sent = line->locked = false;
+    line->routed = s->routed;
+    line->no_prepare = s->desc.no_prepare;
     line->used = line->conn && !line->stale;
     if (line->used) return MS_OK;
     ms__pg_line_drop(line);
-    MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, s->desc.read_only,
-                              s->desc.statement_ms, err));
+    MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, &s->desc, err));
     return ms__pg_clock(s, line, err);
 }
 
@@ -1161,7 +1288,8 @@ static void ms__pg_distrust(ms__pg *s, size_t server)
 static void ms__pg_give(ms__pg *s, ms__pg_line *line)
 {
     if (!line) return;
-    if (line->lost || (line->conn && PQtransactionStatus(line->conn) != PQTRANS_IDLE &&
+    if (s->desc.release && !line->lost) (void)ms__pg_quiet(line, NULL);
+    if (line->lost || s->desc.release || (line->conn && PQtransactionStatus(line->conn) != PQTRANS_IDLE &&
                        !line->noisy))
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
@@ -1201,8 +1329,9 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         if (code == MS_OK) code = step(s, line, ctx, err);
         if (line && line->used && line->lost) ms__pg_distrust(s, server);
         bool again = code != MS_OK && line && line->again;
+        bool locked = line && line->locked;
         ms__pg_give(s, line);
-        bool late = ms__pg_now() >= deadline;
+        bool late = ms__pg_now() + (locked ? ms__pg_lock_ms(&s->desc) : 0) >= deadline;
         if (late && attempt && code == MS_E_UNREACHABLE) *err = before, err->code = code;
         if (!again || late) return code;
         before = *err;
@@ -1580,11 +1709,13 @@ typedef struct ms__pg_locked {
     int64_t shown_kind, shown_place; /* the shown version of the message that a change
                                       * is about */
     int64_t changes;
+    int64_t ticks;            /* new records of all buckets, a tick each */
 } ms__pg_locked;
 
 typedef struct ms__pg_total {
     bool here;                /* the batch has rows of this bucket */
     int64_t messages, bytes;
+    int64_t newest;           /* of its new messages; 0: none, or not known yet */
 } ms__pg_total;
 
 /* Returns the totals of each bucket; NULL: no memory. */
@@ -1599,6 +1730,7 @@ static ms__pg_total *ms__pg_totals_of(ms__pg_batch *b)
         t[row->bucket].here = true;
         if (row->known || row->kind != MS_KIND_MESSAGE) continue;
         t[row->bucket].messages++;
+        if (row->seq) t[row->bucket].newest = ms__pg_signed(row->seq);
         t[row->bucket].bytes += (int64_t)ms_size(row->msg);
     }
     return t;
@@ -1632,70 +1764,187 @@ static void ms__pg_push_row(ms__pg_array *a, const ms__pg_row *row, size_t i)
     ms__pg_push(&a[12], ms__pg_bytes(row->msg));
 }
 
-/* Stores the new rows. *last: the tick of the last one; 0: the bucket is missing. */
-static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line,
-                                  const ms__pg_locked *l, int64_t *last, ms_error *err)
+/* Orders pointers to rows by location, then place in the batch. */
+static int ms__pg_location_order(const void *a, const void *b)
+{
+    const ms__pg_row *x = *(const ms__pg_row *const *)a;
+    const ms__pg_row *y = *(const ms__pg_row *const *)b;
+    int order = ms__pg_str_order(x->location, y->location);
+    return order ? order : x < y ? -1 : x > y;
+}
+
+enum { MS__PG_ENTRY = 8 };
+
+/* Adds the entry of a location: of its n new rows. Without a place their numbers are not
+ * known yet, and they are all rows of the batch. */
+static void ms__pg_push_entry(ms__pg_array a[MS__PG_ENTRY], ms__pg_row *const *rows,
+                              size_t n)
+{
+    const ms__pg_row *first = NULL, *last = NULL;
+    bool placed = rows[0]->place != 0;
+    int64_t messages = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i]->kind != MS_KIND_MESSAGE) continue;
+        if (!first) first = rows[i];
+        last = rows[i];
+        messages++;
+    }
+    ms__pg_push_number(&a[0], rows[0]->bucket);
+    ms__pg_push(&a[1], rows[0]->location);
+    ms__pg_push_number(&a[2], messages);
+    ms__pg_push_some(&a[3], placed || !first, first ? ms__pg_signed(first->seq) : 0);
+    ms__pg_push_some(&a[4], placed || !last, last ? ms__pg_signed(last->seq) : 0);
+    ms__pg_push_some(&a[5], placed, (int64_t)rows[n - 1]->place);
+    ms__pg_push_some(&a[6], first && first->has_time, first ? first->time : 0);
+    ms__pg_push_some(&a[7], last && last->has_time, last ? last->time : 0);
+}
+
+/* Adds the entries of the locations of new rows, of one bucket or (bucket < 0) all, as
+ * parameters. */
+static ms_result ms__pg_entries(ms__pg_batch *b, int bucket, ms__pg_stmt *q,
+                                ms_error *err)
+{
+    ms__pg_array a[MS__PG_ENTRY];
+    size_t n = 0;
+    ms__pg_row **rows = (ms__pg_row **)ms_arena_alloc(&b->scratch, b->n * sizeof *rows);
+    if (!rows) return ms__pg_no_memory(err);
+    for (size_t i = 0; i < MS__PG_ENTRY; i++)
+        a[i] = ms__pg_array_of(&b->scratch, i == 0   ? MS__PG_INT4
+                                            : i == 1 ? MS__PG_TEXT
+                                                     : MS__PG_INT8);
+    for (size_t i = 0; i < b->n; i++)
+        if (!b->rows[i].known && (bucket < 0 || (int)b->rows[i].bucket == bucket))
+            rows[n++] = &b->rows[i];
+    if (b->spread) qsort(rows, n, sizeof *rows, ms__pg_location_order);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n; end++)
+            if (b->spread && !ms_str_equal(rows[end]->location, rows[i]->location)) break;
+        ms__pg_push_entry(a, rows + i, end - i);
+    }
+    for (size_t i = 0; i < MS__PG_ENTRY; i++) ms__pg_array_param(q, &a[i]);
+    return MS_OK;
+}
+
+/* Adds the totals of a bucket, or (bucket < 0) all of them, as parameters. */
+static void ms__pg_push_totals(ms__pg_batch *b, const ms__pg_total *t, int bucket,
+                               ms__pg_array total[4])
+{
+    for (size_t i = 0; i < 4; i++)
+        total[i] = ms__pg_array_of(&b->scratch, i ? MS__PG_INT8 : MS__PG_INT4);
+    for (int k = 0; k < MS_PG_BUCKETS; k++) {
+        if (!t[k].here || (bucket >= 0 && k != bucket)) continue;
+        ms__pg_push_number(&total[0], k);
+        ms__pg_push_number(&total[1], t[k].messages);
+        ms__pg_push_number(&total[2], t[k].bytes);
+        ms__pg_push_some(&total[3], t[k].newest || !t[k].messages, t[k].newest);
+    }
+}
+
+/* Returns the only bucket of a batch, or -1. */
+static int ms__pg_only_bucket(const ms__pg_total *t)
+{
+    int found = -1;
+    for (int k = 0; k < MS_PG_BUCKETS; k++) {
+        if (!t[k].here) continue;
+        if (found >= 0) return -1;
+        found = k;
+    }
+    return found;
+}
+
+/* Stores the new rows of a bucket, or (bucket < 0) all. *last: the tick of the last one;
+ * 0: the bucket is missing. */
+static ms_result ms__pg_send_rows(ms__pg_batch *b, ms__pg_line *line,
+                                  const ms__pg_locked *l, const ms__pg_total *t,
+                                  int bucket, int64_t *last, ms_error *err)
 {
     static const Oid types[MS__PG_COLUMNS] = {
         MS__PG_INT8, MS__PG_INT4, MS__PG_INT8, MS__PG_INT8, MS__PG_INT8,
         MS__PG_INT8, MS__PG_INT2, MS__PG_INT2, MS__PG_TEXT, MS__PG_TEXT,
         MS__PG_TEXT, MS__PG_BYTEA, MS__PG_BYTEA};
-    ms__pg_array a[MS__PG_COLUMNS], total[3];
+    ms__pg_array a[MS__PG_COLUMNS], total[4];
     ms__pg_stmt q;
     PGresult *r;
-    const ms__pg_total *t = ms__pg_totals_of(b);
-    if (!t) return ms__pg_no_memory(err);
-    for (size_t i = 0; i < 3; i++)
-        total[i] = ms__pg_array_of(&b->scratch, i ? MS__PG_INT8 : MS__PG_INT4);
-    for (unsigned k = 0; k < MS_PG_BUCKETS; k++) {
-        if (!t[k].here) continue;
-        ms__pg_push_number(&total[0], k);
-        ms__pg_push_number(&total[1], t[k].messages);
-        ms__pg_push_number(&total[2], t[k].bytes);
-    }
+    ms__pg_push_totals(b, t, bucket, total);
     for (size_t i = 0; i < MS__PG_COLUMNS; i++)
         a[i] = ms__pg_array_of(&b->scratch, types[i]);
     for (size_t i = 0; i < b->n; i++)
-        if (!b->rows[i].known) ms__pg_push_row(a, &b->rows[i], a[0].n + 1);
-    ms__pg_start(&q, ms__pg_append_many);
+        if (!b->rows[i].known && (bucket < 0 || (int)b->rows[i].bucket == bucket))
+            ms__pg_push_row(a, &b->rows[i], a[0].n + 1);
+    ms__pg_start(&q, bucket < 0 ? ms__pg_append_spread : ms__pg_append_many);
     ms__pg_number(&q, MS__PG_INT8, l->tick ? l->tick : ms__pg_tick(b->s));
-    ms__pg_number(&q, MS__PG_INT8, (int64_t)a[0].n);
+    ms__pg_number(&q, MS__PG_INT8, l->tick ? l->ticks : (int64_t)a[0].n);
     ms__pg_number(&q, MS__PG_INT8, l->end);
     ms__pg_number(&q, MS__PG_INT8, l->changes);
     ms__pg_number(&q, MS__PG_INT8, (int64_t)b->hidden);
     for (size_t i = 0; i < 3; i++) ms__pg_array_param(&q, &total[i]);
     for (size_t i = 0; i < MS__PG_COLUMNS; i++) ms__pg_array_param(&q, &a[i]);
     ms__pg_bytea(&q, b->source);
+    ms__pg_array_param(&q, &total[3]);
+    MS__PG_TRY(ms__pg_entries(b, bucket, &q, err));
+    if (bucket >= 0) ms__pg_number(&q, MS__PG_INT4, bucket);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     *last = ms__pg_int(r, 0, 0);
     PQclear(r);
     return MS_OK;
 }
 
+/* Stores the new rows. A statement is for one bucket where the engine is distributed. */
+static ms_result ms__pg_send_many(ms__pg_batch *b, ms__pg_line *line,
+                                  const ms__pg_locked *l, int64_t *last, ms_error *err)
+{
+    const ms__pg_total *t = ms__pg_totals_of(b);
+    if (!t) return ms__pg_no_memory(err);
+    int only = ms__pg_only_bucket(t);
+    if (only >= 0 || !b->s->routed)
+        return ms__pg_send_rows(b, line, l, t, only, last, err);
+    for (int k = 0; k < MS_PG_BUCKETS; k++)
+        if (t[k].here) MS__PG_TRY(ms__pg_send_rows(b, line, l, t, k, last, err));
+    return MS_OK;
+}
+
 /* ---- The transaction. */
 
-/* Locks the counter rows and finds the first tick. */
-static ms_result ms__pg_lock_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
+/* Locks counter rows of a bucket, or (bucket < 0) of all in t, in order of the buckets.
+ * l->tick is larger than each of them. */
+static ms_result ms__pg_lock_some(ms__pg_batch *b, ms__pg_line *line,
+                                  const ms__pg_total *t, int bucket, ms__pg_locked *l,
                                   ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
     ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
-    const ms__pg_total *t = ms__pg_totals_of(b);
-    if (!t) return ms__pg_no_memory(err);
-    for (unsigned k = 0; k < MS_PG_BUCKETS; k++)
-        if (t[k].here) ms__pg_push_number(&buckets, k);
-    ms__pg_start(&q, "select last from msgstore_bucket where bucket = any($1::int[])"
-                     " order by bucket for update");
-    ms__pg_array_param(&q, &buckets);
+    ms__pg_start(&q, bucket < 0
+                         ? "select last from msgstore_bucket where bucket ="
+                           " any($1::int[]) order by bucket for update"
+                         : "select last from msgstore_bucket where bucket = $1::int"
+                           " for update");
+    for (int k = 0; k < MS_PG_BUCKETS; k++)
+        if (t[k].here && (bucket < 0 || k == bucket)) ms__pg_push_number(&buckets, k);
+    if (bucket < 0) ms__pg_array_param(&q, &buckets);
+    else ms__pg_number(&q, MS__PG_INT4, bucket);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     int n = PQntuples(r);
-    l->tick = ms__pg_tick(b->s);
     for (int i = 0; i < n; i++)
         if (ms__pg_int(r, i, 0) >= l->tick) l->tick = ms__pg_int(r, i, 0) + 1;
     PQclear(r);
     if (n == (int)buckets.n) return MS_OK;
     return ms_error_set(err, MS_E_FOREIGN, "a bucket is not on this server");
+}
+
+/* Locks the counter rows and finds the first tick. */
+static ms_result ms__pg_lock_rows(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
+                                  ms_error *err)
+{
+    const ms__pg_total *t = ms__pg_totals_of(b);
+    if (!t) return ms__pg_no_memory(err);
+    l->tick = ms__pg_tick(b->s);
+    int only = ms__pg_only_bucket(t);
+    if (only >= 0 || !b->s->routed)
+        return ms__pg_lock_some(b, line, t, only, l, err);
+    for (int k = 0; k < MS_PG_BUCKETS; k++)
+        if (t[k].here) MS__PG_TRY(ms__pg_lock_some(b, line, t, k, l, err));
+    return MS_OK;
 }
 
 /* Copies a row's body as a record into the arena. */
@@ -1796,9 +2045,9 @@ static ms_result ms__pg_found(ms__pg_batch *b, ms__pg_line *line, const PGresult
     return MS_OK;
 }
 
-/* Looks for all keys of the batch. */
-static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
-                             ms_error *err)
+/* Looks for the keys of the rows of a bucket, or (bucket < 0) of all. */
+static ms_result ms__pg_look_some(ms__pg_batch *b, ms__pg_line *line, int bucket,
+                                  ms__pg_locked *l, ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
@@ -1808,23 +2057,39 @@ static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     ms__pg_array keys = ms__pg_array_of(&b->scratch, MS__PG_BYTEA);
     ms_result code = MS_OK;
     for (size_t i = 0; i < b->n; i++) {
-        b->rows[i].known = 0;
-        if (!b->rows[i].key.ptr) continue;
+        if (!b->rows[i].key.ptr || (bucket >= 0 && (int)b->rows[i].bucket != bucket))
+            continue;
         ms__pg_push_number(&buckets, b->rows[i].bucket);
         ms__pg_push_number(&at, (int64_t)i);
         ms__pg_push(&locations, b->rows[i].location);
         ms__pg_push(&keys, b->rows[i].key);
     }
-    ms__pg_start(&q, ms__pg_known_keys);
+    if (at.n == 0) return MS_OK;
+    ms__pg_start(&q, bucket < 0 ? ms__pg_known_spread : ms__pg_known_keys);
     ms__pg_array_param(&q, &buckets);
     ms__pg_array_param(&q, &at);
     ms__pg_array_param(&q, &locations);
     ms__pg_array_param(&q, &keys);
+    if (bucket >= 0) ms__pg_number(&q, MS__PG_INT4, bucket);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     for (int k = 0; k < PQntuples(r) && code == MS_OK; k++)
         code = ms__pg_found(b, line, r, k, (size_t)ms__pg_int(r, k, 0), l, err);
     PQclear(r);
     return code;
+}
+
+/* Looks for all keys of the batch. */
+static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
+                             ms_error *err)
+{
+    for (size_t i = 0; i < b->n; i++) b->rows[i].known = 0;
+    const ms__pg_total *t = ms__pg_totals_of(b);
+    if (!t) return ms__pg_no_memory(err);
+    int only = ms__pg_only_bucket(t);
+    if (only >= 0 || !b->s->routed) return ms__pg_look_some(b, line, only, l, err);
+    for (int k = 0; k < MS_PG_BUCKETS; k++)
+        if (t[k].here) MS__PG_TRY(ms__pg_look_some(b, line, k, l, err));
+    return MS_OK;
 }
 
 /* Compares the last visible message of the location with the expected one. */
@@ -1834,10 +2099,10 @@ static ms_result ms__pg_expect(ms__pg_batch *b, ms__pg_line *line, ms_error *err
     PGresult *r;
     char text[128];
     ms__pg_start(&q, NULL);
-    ms__pg_say(&q, "select max(seq) from msgstore_record where " MS__PG_SHOWN);
+    ms__pg_say(&q, "select newest from msgstore_location where true");
     ms__pg_say_bucket(&q, b->opts->location);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
-    uint64_t last = (uint64_t)ms__pg_int(r, 0, 0);
+    uint64_t last = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
     PQclear(r);
     if (last == b->opts->expect_seq) return MS_OK;
     snprintf(text, sizeof text, "the last message is %llu, %llu was expected",
@@ -1922,6 +2187,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     if (l->made) return MS_OK;
     for (size_t i = 0; i < b->n; i++) fresh += b->rows[i].known == 0;
     if (fresh == 0) return MS_OK;
+    l->ticks = (int64_t)fresh;
     if (b->opts->expect) MS__PG_TRY(ms__pg_expect(b, line, err));
     MS__PG_TRY(ms__pg_place(b, line, l, err));
     *some = true;
@@ -1955,7 +2221,7 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
 
 /* ---- One attempt. */
 
-static void ms__pg_notify(ms__pg *s, ms__pg_line *line);
+static void ms__pg_notify(ms__pg *s, ms__pg_line *line, const ms__pg_batch *b);
 
 static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
                                     ms_error *err)
@@ -1983,7 +2249,7 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
     if (line->sent) b->uncertain = true;
     if (code == MS_OK && !stored) code = ms__pg_transaction(b, line, err);
     if (line->sent && line->lost) b->unanswered = true;
-    if (code == MS_OK) ms__pg_notify(s, line);
+    if (code == MS_OK) ms__pg_notify(s, line, b);
     return code;
 }
 
@@ -2107,6 +2373,40 @@ static ms_result ms__pg_amend(ms__pg_line *line, const ms__pg_row *row,
     ms__pg_number(&q, MS__PG_INT2, l->shown_kind);
     ms__pg_number(&q, MS__PG_INT8, l->shown_place);
     ms__pg_number(&q, MS__PG_INT8, (int64_t)row->place);
+    MS__PG_TRY(ms__pg_exec(line, &q, NULL, err));
+    ms__pg_start(&q, "update msgstore_location set last_time = case when newest ="
+                     " $3::bigint then $4::bigint else last_time end, first_time = case"
+                     " when first = $3::bigint then $4::bigint else first_time end where"
+                     " bucket = $1::int and location = $2::text and (newest = $3::bigint"
+                     " or first = $3::bigint)");
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    ms__pg_text(&q, row->location);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(row->seq));
+    ms__pg_number(&q, MS__PG_INT8, row->time);
+    if (!row->has_time) q.values[q.n - 1] = NULL;
+    return ms__pg_exec(line, &q, NULL, err);
+}
+
+/* Enters in the table of locations that messages of a location were hidden. */
+static ms_result ms__pg_hide_enter(ms__pg_line *line, const ms__pg_row *row,
+                                   uint64_t hidden, ms_error *err)
+{
+    ms__pg_stmt q;
+    ms__pg_start(&q, "with a as (select seq, time from msgstore_record where bucket ="
+                     " $1::int and location = $2::text and " MS__PG_SHOWN " and seq >="
+                     " (select first from msgstore_location where bucket = $1::int and"
+                     " location = $2::text) order by seq limit 1), z as (select seq, time"
+                     " from msgstore_record where bucket = $1::int and location ="
+                     " $2::text and " MS__PG_SHOWN " and seq <= (select newest from"
+                     " msgstore_location where bucket = $1::int and location = $2::text)"
+                     " order by seq desc limit 1) update msgstore_location set n = n -"
+                     " $3::bigint, first = coalesce((select seq from a), 0), first_time ="
+                     " (select time from a), newest = coalesce((select seq from z), 0),"
+                     " last_time = (select time from z), era = coalesce((select seq from"
+                     " z), 0) >> 26 where bucket = $1::int and location = $2::text");
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    ms__pg_text(&q, row->location);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)hidden);
     return ms__pg_exec(line, &q, NULL, err);
 }
 
@@ -2132,6 +2432,7 @@ static ms_result ms__pg_hide(ms__pg_batch *b, ms__pg_line *line, ms__pg_row *row
     PQclear(r);
     *some = b->hidden > 0;
     if (!*some) return MS_OK;
+    MS__PG_TRY(ms__pg_hide_enter(line, row, b->hidden, err));
     snprintf(text, sizeof text, "{\"first\":%llu,\"last\":%llu,\"messages\":%llu}",
              (unsigned long long)row->seq, (unsigned long long)row->upto,
              (unsigned long long)b->hidden);
@@ -2562,14 +2863,16 @@ static void ms__pg_say_filters(ms__pg_stmt *q, const ms_query *of)
 static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
 {
     static const char *const kinds[] = {"1", "3", "4", "5", "6", "10"};
-    const char *before = " and kind in (";
-    for (unsigned i = 0; i < 6; i++) {
+    bool both = (of->raw & 1) && (of->raw & 62);
+    const char *before = both ? " and (kind = 1 or kind > 1 and kind in ("
+                              : " and kind in (";
+    for (unsigned i = both ? 1 : 0; i < 6; i++) {
         if (!(of->raw >> i & 1)) continue;
         ms__pg_say(q, before);
         ms__pg_say(q, kinds[i]);
         before = ", ";
     }
-    ms__pg_say(q, ")");
+    ms__pg_say(q, both ? "))" : ")");
     if (of->about_seq && !(of->raw & MS_RAW_HIDES)) {
         ms__pg_say_number(q, " and seq = ", ms__pg_signed(of->about_seq));
     } else if (of->about_seq) {
@@ -2583,23 +2886,42 @@ static void ms__pg_say_raw(ms__pg_stmt *q, const ms_query *of)
     ms__pg_say(q, "))");
 }
 
-/* Adds the unread rows of a part: raw records, or filtered versions of messages in the
- * views that were valid at its place. */
-static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part)
+/* Adds the number of the first or (down) the last message that a location has ever had.
+ * The planner may choose the order of the primary key for a location that has many of the
+ * rows: then reading begins where the location does. */
+static void ms__pg_say_bound(ms__pg_stmt *q, ms_str location, bool down)
+{
+    ms__pg_say(q, down ? " and seq <= (select most from msgstore_location where true"
+                       : " and seq >= (select least from msgstore_location where true");
+    ms__pg_say_bucket(q, location);
+    ms__pg_say(q, ")");
+}
+
+/* Adds the unread rows of a part, in that direction: raw records, or filtered versions of
+ * messages in the views that were valid at its place. A bound that bounds nothing is left
+ * out: for two of them the planner would expect few rows. */
+static void ms__pg_say_rows(ms__pg_cursor *c, const ms__pg_part *part, bool down)
 {
     ms__pg_stmt *q = &c->q;
     const ms_query *of = c->query;
-    ms__pg_say_number(q, " from msgstore_record where place < ",
-                      ms__pg_signed(part->as_of));
-    ms__pg_say_number(q, of->raw ? " and place > " : " and seq > ", part->after);
-    ms__pg_say_number(q, of->raw ? " and place < " : " and seq < ", part->before);
+    bool after = part->after > 0, before = part->before < INT64_MAX;
+    ms__pg_say(q, " from msgstore_record where true");
+    if (part->as_of < (uint64_t)INT64_MAX)
+        ms__pg_say_number(q, " and place < ", ms__pg_signed(part->as_of));
+    if (after)
+        ms__pg_say_number(q, of->raw ? " and place > " : " and seq > ", part->after);
+    if (before)
+        ms__pg_say_number(q, of->raw ? " and place < " : " and seq < ", part->before);
     if (of->location.len) ms__pg_say_bucket(q, of->location);
     if (of->raw) {
         ms__pg_say_raw(q, of);
         return;
     }
-    ms__pg_say_number(q, " and kind in (1, 3) and (until is null or until >= ",
-                      ms__pg_signed(part->as_of));
+    if (of->location.len && !(down ? before : after))
+        ms__pg_say_bound(q, of->location, down);
+    ms__pg_say(q, " and kind in (1, 3) and (until is null");
+    if (part->as_of < (uint64_t)INT64_MAX)
+        ms__pg_say_number(q, " or until >= ", ms__pg_signed(part->as_of));
     ms__pg_say(q, ")");
     ms__pg_say_filters(q, of);
     ms__pg_say_views(q, of, &c->scratch);
@@ -2667,7 +2989,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     if (!known) ms__pg_say(&c->q, ", ");
     if (!known) ms__pg_say_end(c);
     if (window && !small) ms__pg_say(&c->q, " from (select seq, place, body");
-    ms__pg_say_rows(c, part);
+    ms__pg_say_rows(c, part, window && !small ? !of->reverse : down);
     if (window && !small) {
         ms__pg_say_order(c, !of->reverse, of->limit);
         ms__pg_say(&c->q, ") as w");
@@ -2722,7 +3044,7 @@ static ms_result ms__pg_count_skip(ms__pg_cursor *c, ms_error *err)
     for (size_t i = 0; i < c->n_parts; i++) {
         PGresult *r;
         ms__pg_begin(c, "select count(*) from (select 1");
-        ms__pg_say_rows(c, &c->parts[i]);
+        ms__pg_say_rows(c, &c->parts[i], !c->query->reverse);
         ms__pg_say_order(c, !c->query->reverse, c->query->limit);
         ms__pg_say(&c->q, ") as w");
         MS__PG_TRY(ms__pg_ask(c->s, c->parts[i].server, &c->q, &r, err));
@@ -2753,7 +3075,7 @@ static ms_result ms__pg_keys(ms__pg_cursor *c, size_t part, ms_error *err)
 {
     PGresult *r;
     ms__pg_begin(c, "select seq, place, time");
-    ms__pg_say_rows(c, &c->parts[part]);
+    ms__pg_say_rows(c, &c->parts[part], true);
     MS__PG_TRY(ms__pg_ask(c->s, c->parts[part].server, &c->q, &r, err));
     size_t n = (size_t)PQntuples(r), size = (c->n_keys + n) * sizeof *c->keys;
     ms__pg_key *keys = (ms__pg_key *)ms_arena_alloc(&c->arena, size);
@@ -2806,8 +3128,10 @@ static ms__pg_part *ms__pg_key_next(ms__pg_cursor *c, ms_result *code, ms_error 
     while (c->at < c->n_keys && !(part && ms__pg_has_row(part))) {
         uint32_t at = c->keys[c->at].part;
         ms__pg_begin(c, "select r.seq, r.place, r.body from unnest($1::bigint[],"
-                        " $2::bigint[], $3::bigint[]) as k (i, seq, place) join"
-                        " msgstore_record r on r.seq = k.seq and r.place = k.place");
+                        " $2::bigint[], $3::bigint[], $4::int[]) as k (i, seq, place,"
+                        " bucket) join msgstore_record r on r.bucket = k.bucket and"
+                        " r.seq = k.seq and r.place = k.place where true");
+        ms__pg_array buckets = ms__pg_array_of(&c->scratch, MS__PG_INT4);
         ms__pg_array seqs = ms__pg_array_of(&c->scratch, MS__PG_INT8);
         ms__pg_array places = ms__pg_array_of(&c->scratch, MS__PG_INT8);
         ms__pg_array numbers = ms__pg_array_of(&c->scratch, MS__PG_INT8);
@@ -2816,12 +3140,17 @@ static ms__pg_part *ms__pg_key_next(ms__pg_cursor *c, ms_result *code, ms_error 
             ms__pg_push_number(&numbers, (int64_t)c->at);
             ms__pg_push_number(&seqs, c->keys[c->at].seq);
             ms__pg_push_number(&places, c->keys[c->at].place);
+            ms__pg_push_number(&buckets, c->keys[c->at].place % MS_PG_BUCKETS);
         }
         part = &c->parts[at];
         ms__pg_array_param(&c->q, &numbers);
         ms__pg_array_param(&c->q, &seqs);
         ms__pg_array_param(&c->q, &places);
-        if (c->query->location.len) ms__pg_say_bucket(&c->q, c->query->location);
+        ms__pg_array_param(&c->q, &buckets);
+        if (c->query->location.len) {
+            ms__pg_say_param(&c->q, " and r.bucket = ", "int");
+            ms__pg_number(&c->q, MS__PG_INT4, ms_pg_bucket(c->query->location));
+        }
         ms__pg_say(&c->q, " order by k.i");
         PQclear(part->rows);
         part->rows = NULL;
@@ -2883,9 +3212,19 @@ static ms_result ms__pg_find_place(ms__pg_cursor *c, uint64_t seq, int64_t *plac
                                    bool *exact, ms_error *err)
 {
     int64_t least = INT64_MAX;
+    PGresult *r;
     *place = INT64_MAX;
+    unsigned bucket = (unsigned)(seq % MS_PG_BUCKETS);
+    ms__pg_begin(c, "select place from msgstore_record where kind = 1");
+    ms__pg_say_number(&c->q, " and seq = ", ms__pg_signed(seq));
+    ms__pg_say_param(&c->q, " and bucket = ", "int");
+    ms__pg_number(&c->q, MS__PG_INT4, bucket);
+    MS__PG_TRY(ms__pg_ask(c->s, c->s->owner[bucket], &c->q, &r, err));
+    *exact = PQntuples(r) > 0;
+    if (*exact) *place = ms__pg_int(r, 0, 0);
+    PQclear(r);
+    if (*exact) return MS_OK;
     for (size_t i = 0; i < c->s->n_servers; i++) {
-        PGresult *r;
         ms__pg_begin(c, "select seq, place from msgstore_record where kind = 1");
         ms__pg_say_number(&c->q, " and seq >= ", ms__pg_signed(seq));
         ms__pg_say(&c->q, " order by seq limit 1");
@@ -2926,7 +3265,7 @@ static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
     for (size_t i = 0; i < c->n_parts; i++) {
         ms__pg_part *part = &c->parts[i];
         PGresult *r;
-        if (part->ended || (c->n_parts == 1 && !c->query->by_time)) continue;
+        if (part->ended || (c->query->location.len && !c->query->by_time)) continue;
         ms__pg_begin(c, "select ");
         ms__pg_say_end(c);
         MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &r, err));
@@ -3053,32 +3392,83 @@ static ms_result ms__pg_get(ms_store *store, uint64_t seq, ms_arena *arena,
 
 /* ---- Listings. */
 
-static void ms__pg_list_text(ms__pg_stmt *q, const ms_list_query *of)
+/* Returns the text after all that begin with a prefix, in the arena; absent: there is
+ * none, or no memory. UTF-8 is in the order of its code points. */
+static ms_str ms__pg_after_prefix(ms_str prefix, ms_arena *arena)
 {
-    const char *column = of->agents ? "agent" : "location";
-    ms__pg_start(q, NULL);
-    ms__pg_say(q, "select g.location, g.agent, g.n, g.first, g.last,"
-                  " (select time from msgstore_record f where f.bucket = g.bucket and"
-                  " f.seq = g.first and f.kind in (1, 3) and f.until is null),"
-                  " (select time from msgstore_record f where f.bucket = g.bucket and"
-                  " f.seq = g.last and f.kind in (1, 3) and f.until is null)"
-                  " from (select bucket, location, ");
-    ms__pg_say(q, of->agents ? "agent" : "null::text");
-    ms__pg_say(q, " as agent, count(*) as n, min(seq) as first, max(seq) as last"
-                  " from msgstore_record where " MS__PG_SHOWN);
-    if (of->agents) ms__pg_say(q, " and agent is not null");
-    if (of->agents && of->location.len) ms__pg_say_bucket(q, of->location);
+    unsigned char *p = (unsigned char *)ms_arena_alloc(arena, prefix.len + 4);
+    size_t n = prefix.len;
+    if (!p) return ms_str_n(NULL, 0);
+    memcpy(p, prefix.ptr, n);
+    while (n > 0) {
+        size_t end = n;
+        uint32_t c;
+        do n--;
+        while (n > 0 && (p[n] & 0xC0) == 0x80);
+        c = p[n] < 0x80 ? p[n] : p[n] & (0x3Fu >> (end - n - 1));
+        for (size_t i = n + 1; i < end; i++) c = c << 6 | (p[i] & 0x3Fu);
+        c = c == 0xD7FF ? 0xE000 : c + 1;
+        if (c > 0x10FFFF) continue;
+        unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        static const unsigned char marks[] = {0, 0xC0, 0xE0, 0xF0};
+        for (unsigned i = more; i > 0; i--, c >>= 6)
+            p[n + i] = (unsigned char)(0x80 | (c & 0x3F));
+        p[n] = (unsigned char)(marks[more] | c);
+        return ms_str_n((const char *)p, n + more + 1);
+    }
+    return ms_str_n(NULL, 0);
+}
+
+/* A listing of locations reads their table. */
+static void ms__pg_list_locations(ms__pg_stmt *q, const ms_list_query *of,
+                                  ms_arena *arena)
+{
+    ms__pg_say(q, "select location, null::text, n, first, newest, first_time, last_time"
+                  " from msgstore_location where n > 0");
     if (of->prefix.len) {
-        ms__pg_say(q, " and left(");
-        ms__pg_say(q, column);
-        ms__pg_say_text(q, ", length(", of->prefix);
+        ms_str end = ms__pg_after_prefix(of->prefix, arena);
+        ms__pg_say_text(q, " and location >= ", of->prefix);
+        if (end.ptr) ms__pg_say_text(q, " and location < ", end);
+        ms__pg_say_text(q, " and left(location, length(", of->prefix);
         ms__pg_say_text(q, ")) = ", of->prefix);
     }
-    ms__pg_say(q, of->agents ? " group by bucket, location, agent"
-                             : " group by bucket, location");
-    ms__pg_say_number(q, " order by max(seq) desc limit ",
-                      of->limit ? ms__pg_signed(of->limit) : INT64_MAX);
-    ms__pg_say(q, ") as g order by g.last desc");
+    ms__pg_say(q, " order by era desc, newest desc");
+}
+
+/* A listing of agents reads their rows: of a location, or all. */
+static void ms__pg_list_agents(ms__pg_stmt *q, const ms_list_query *of)
+{
+    ms__pg_say(q, "select g.location, g.agent, g.n, g.first, g.last, a.time, z.time from"
+                  " (select bucket, location, agent, count(*) as n, min(seq) as first,"
+                  " max(seq) as last from msgstore_record where " MS__PG_SHOWN
+                  " and agent is not null");
+    if (of->location.len) ms__pg_say_bucket(q, of->location);
+    if (of->prefix.len) {
+        ms__pg_say_text(q, " and left(agent, length(", of->prefix);
+        ms__pg_say_text(q, ")) = ", of->prefix);
+    }
+    ms__pg_say(q, " group by bucket, location, agent) as g join msgstore_record a on"
+                  " a.bucket = g.bucket and a.seq = g.first and a.kind in (1, 3) and"
+                  " a.until is null join msgstore_record z on z.bucket = g.bucket and"
+                  " z.seq = g.last and z.kind in (1, 3) and z.until is null");
+    if (of->location.len) {
+        ms__pg_say_param(q, " where a.bucket = ", "int");
+        ms__pg_number(q, MS__PG_INT4, ms_pg_bucket(of->location));
+        ms__pg_say_param(q, " and z.bucket = ", "int");
+        ms__pg_number(q, MS__PG_INT4, ms_pg_bucket(of->location));
+    }
+    ms__pg_say(q, " order by g.last desc");
+}
+
+static void ms__pg_list_text(ms__pg_stmt *q, const ms_list_query *of, ms_arena *arena)
+{
+    char text[40];
+    ms__pg_start(q, NULL);
+    if (of->agents) ms__pg_list_agents(q, of);
+    else ms__pg_list_locations(q, of, arena);
+    if (!of->limit) return;
+    snprintf(text, sizeof text, " limit %lld", (long long)ms__pg_signed(of->limit));
+    ms__pg_say(q, text);
 }
 
 static ms_str ms__pg_kept_text(const PGresult *r, int row, int column, ms_arena *arena,
@@ -3145,14 +3535,18 @@ static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena 
     bool one = of->agents && of->location.len;
     size_t first = one ? s->owner[ms_pg_bucket(of->location)] : 0;
     size_t end = one ? first + 1 : s->n_servers;
-    ms__pg_list_text(&q, of);
-    for (size_t i = first; i < end; i++) {
+    ms_arena scratch = ms__pg_arena(s);
+    ms_result code = MS_OK;
+    ms__pg_list_text(&q, of, &scratch);
+    for (size_t i = first; i < end && code == MS_OK; i++) {
         PGresult *r;
-        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
-        ms_result code = ms__pg_list_add(r, of, arena, out, err);
+        code = ms__pg_ask(s, i, &q, &r, err);
+        if (code != MS_OK) break;
+        code = ms__pg_list_add(r, of, arena, out, err);
         PQclear(r);
-        if (code != MS_OK) return code;
     }
+    ms_arena_deinit(&scratch);
+    MS__PG_TRY(code);
     if (end - first > 1) qsort(out->items, out->count, sizeof *out->items, ms__pg_newer);
     if (of->limit && out->count > of->limit) out->count = of->limit;
     if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
@@ -3200,28 +3594,71 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
 }
 
 /* ==== [pg-wait] ======================================================================
- * Waiting is asking for the totals, at once after a notification. A waiter that listens
- * asks 50 ms after one, and then ever more seldom, up to once a second; others, every 50
- * ms. A waiter listens on a connection of its own. The notification is a statement after
- * the append's own, at most one every 10 ms for each handle, and its answer is not waited
- * for. NOTIFY inside of the append would make all commits wait for each other (0.26 of
- * the throughput with eight clients). A lost notification costs 50 ms to a second. A new
- * message may have a smaller number than the newest, so a waiter compares the numbers of
- * messages, too.
+ * A waiter asks at once after a notification, then 50 ms after it, and then ever more
+ * seldom. For a location it asks for one row of the table of locations, down to twice a
+ * second; for the store it asks for the totals, down to once a second. It
+ * listens on a connection of its own, to the channel of its location's bucket
+ * ("msgstore_7"), or to that of all ("msgstore"). Where it cannot listen it only asks.
+ *
+ * The notification is a statement after the append's own, whose answer is not waited for:
+ * NOTIFY inside of the append would make all commits wait for each other (0.26 of the
+ * throughput with eight clients). A handle sends one every MS__PG_NOTIFY_MS at most. It
+ * names all buckets that have changed since the one before; those of the last changes
+ * before a pause of the handle are not named, and the waiter asks by itself.
+ *
+ * The server wakes all sessions that listen, whatever they listen to, for each
+ * notification. So none is sent where nobody waits: a session that listens shares an
+ * advisory lock of its channel, and a notification is sent if that lock cannot be had
+ * alone. The waiter takes it before it looks, the appender tries after its commit.
+ *
+ * A new message may have a smaller number than the newest of the store, so a waiter of
+ * the store compares the numbers of messages, too.
  * ================================================================================== */
 
-static void ms__pg_notify(ms__pg *s, ms__pg_line *line)
+#define MS__PG_NOTIFY_MS   10
+#define MS__PG_NOTIFY_MOST 32 /* buckets that one notification names */
+#define MS__PG_LISTENED    "621783612" /* advisory locks; 1024: who waits for all */
+
+/* Takes buckets that have changed, for a notification that is due. Returns how many. */
+static unsigned ms__pg_changed(ms__pg *s, const ms__pg_batch *b,
+                               unsigned changed[MS__PG_NOTIFY_MOST])
 {
+    unsigned n = 0;
     int64_t now = ms__pg_now();
     ms__pg_lock_take(&s->lock);
-    bool due = !s->desc.no_notify && now - s->notified >= 10;
+    for (size_t i = 0; i < b->n; i++) {
+        unsigned k = b->rows[i].bucket;
+        s->changed[k / 32] |= (uint32_t)1 << k % 32;
+    }
+    bool due = !s->desc.no_notify && now - s->notified >= MS__PG_NOTIFY_MS;
     if (due) s->notified = now;
+    for (unsigned k = 0; k < MS_PG_BUCKETS && due && n < MS__PG_NOTIFY_MOST; k++) {
+        if (!s->changed[k / 32]) k += 31 - k % 32;
+        else if (s->changed[k / 32] >> k % 32 & 1) {
+            s->changed[k / 32] &= ~((uint32_t)1 << k % 32);
+            changed[n++] = k;
+        }
+    }
     ms__pg_lock_give(&s->lock);
-    if (!due || line->lost || PQtransactionStatus(line->conn) != PQTRANS_IDLE) return;
+    return n;
+}
+
+static void ms__pg_notify(ms__pg *s, ms__pg_line *line, const ms__pg_batch *b)
+{
+    unsigned changed[MS__PG_NOTIFY_MOST];
+    char sql[320 + 6 * MS__PG_NOTIFY_MOST];
+    if (line->lost || PQtransactionStatus(line->conn) != PQTRANS_IDLE) return;
+    unsigned n = ms__pg_changed(s, b, changed);
+    if (n == 0) return;
     /* The append does not wait for this commit, which stores nothing. */
-    if (PQsendQuery(line->conn, "begin; set local synchronous_commit = off;"
-                                " notify msgstore; commit"))
-        line->noisy = true;
+    int len = snprintf(sql, sizeof sql, "begin; set local synchronous_commit = off;"
+                       " select pg_notify(case when b < 1024 then 'msgstore_' || b else"
+                       " 'msgstore' end, '') from unnest(array[1024");
+    for (unsigned i = 0; i < n; i++)
+        len += snprintf(sql + len, sizeof sql - (size_t)len, ",%u", changed[i]);
+    snprintf(sql + len, sizeof sql - (size_t)len, "]) as b where not"
+             " pg_try_advisory_xact_lock(" MS__PG_LISTENED ", b); commit");
+    if (PQsendQuery(line->conn, sql)) line->noisy = true;
     else line->lost = true;
     if (line->noisy) (void)PQflush(line->conn);
 }
@@ -3231,28 +3668,36 @@ static void ms__pg_unlisten(ms__pg *s)
 {
     ms__pg_line *line = &s->listener;
     line->deadline = ms__pg_now() + 1000;
-    if (!line->conn || line->lost || ms__pg_simple(line, "unlisten *", NULL) != MS_OK)
+    if (!line->conn || line->lost ||
+        ms__pg_simple(line, "unlisten *; select pg_advisory_unlock_all()", NULL) != MS_OK)
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
     line->busy = false;
     ms__pg_lock_give(&s->lock);
 }
 
-/* Returns whether this thread listens: one thread of the handle does, others ask. */
-static bool ms__pg_listen(ms__pg *s, int64_t deadline)
+/* Returns whether this thread listens: one thread of the handle does, others ask.
+ * bucket < 0: to all. */
+static bool ms__pg_listen(ms__pg *s, int bucket, int64_t deadline)
 {
+    char sql[120];
     ms__pg_line *line = &s->listener;
     ms__pg_lock_take(&s->lock);
     bool mine = !line->busy && !s->desc.no_notify;
     if (mine) line->busy = true;
     ms__pg_lock_give(&s->lock);
     if (!mine) return false;
+    if (bucket >= 0) snprintf(sql, sizeof sql, "listen msgstore_%d", bucket);
+    else snprintf(sql, sizeof sql, "listen msgstore");
     line->deadline = deadline;
     line->lost = false;
-    if ((line->conn || ms__pg_connect(line, s->servers[0].url, s->desc.read_only,
-                                      s->desc.statement_ms, NULL) == MS_OK) &&
-        ms__pg_simple(line, "listen msgstore", NULL) == MS_OK)
-        return true;
+    if ((line->conn ||
+         ms__pg_connect(line, s->servers[0].url, &s->desc, NULL) == MS_OK) &&
+        ms__pg_simple(line, sql, NULL) == MS_OK) {
+        snprintf(sql, sizeof sql, "select pg_advisory_lock_shared(" MS__PG_LISTENED
+                 ", %d)", bucket >= 0 ? bucket : MS_PG_BUCKETS);
+        if (ms__pg_simple(line, sql, NULL) == MS_OK) return true;
+    }
     line->lost = true;
     ms__pg_unlisten(s);
     return false;
@@ -3267,7 +3712,7 @@ static bool ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
     ms__pg_pollfd fd;
     if (!listens || line->lost) {
         ms__pg_nap(ms);
-        return true;
+        return false;
     }
     fd.fd = PQsocket(line->conn);
     fd.events = POLLIN;
@@ -3278,29 +3723,96 @@ static bool ms__pg_doze(ms__pg *s, bool listens, int64_t ms)
     return true;
 }
 
+/* What a waiter knows. */
+typedef struct ms__pg_waiter {
+    ms_store *store;
+    ms_str location;          /* empty: the store */
+    uint64_t after_seq;       /* of the store */
+    uint64_t place;           /* of the location */
+    ms_stat first;            /* of the store, when the call began */
+    bool begun;
+    uint64_t newest;          /* of the store */
+} ms__pg_waiter;
+
+/* Looks; *ended: there is something new. */
+static ms_result ms__pg_wait_look(ms__pg_waiter *w, bool *ended, ms_error *err)
+{
+    ms_stat now;
+    ms__pg_stmt q;
+    PGresult *r;
+    ms__pg *s = ms__pg_of(w->store);
+    if (!w->location.len) {
+        MS__PG_TRY(ms__pg_stat(w->store, &now, err));
+        if (!w->begun) w->first = now;
+        w->begun = true;
+        w->newest = now.last_seq;
+        *ended = !(now.last_seq <= w->after_seq && now.changes == w->first.changes &&
+                   now.messages + now.hidden == w->first.messages + w->first.hidden);
+        return MS_OK;
+    }
+    MS__PG_TRY(ms__pg_check(s, false, err));
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select place from msgstore_location where true");
+    ms__pg_say_bucket(&q, w->location);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(w->location)], &q, &r, err));
+    uint64_t place = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
+    PQclear(r);
+    *ended = place != w->place;
+    w->place = place;
+    return MS_OK;
+}
+
+static ms_result ms__pg_wait_for(ms__pg_waiter *w, uint32_t timeout_ms, ms_error *err)
+{
+    ms__pg *s = ms__pg_of(w->store);
+    int bucket = w->location.len ? (int)ms_pg_bucket(w->location) : -1;
+    int64_t end = ms__pg_now() + timeout_ms, pause = 50;
+    const int64_t longest = w->location.len ? 500 : 1000;
+    bool listens = false, tried = false, ended;
+    ms_result code = ms__pg_wait_look(w, &ended, err);
+    while (code == MS_OK && !ended) {
+        int64_t left = end - ms__pg_now();
+        if (left <= 0) break;
+        if (!tried && s->n_servers == 1) {
+            listens = ms__pg_listen(s, bucket, end);
+            if (listens) left = 0; /* ask once more: there may be new messages */
+        }
+        tried = true;
+        if (left > 0 && ms__pg_doze(s, listens, left < pause ? left : pause)) pause = 50;
+        else if (left > 0 && pause < (listens ? longest : 250))
+            pause = 2 * pause < longest ? 2 * pause : longest;
+        code = ms__pg_wait_look(w, &ended, err);
+    }
+    if (listens) ms__pg_unlisten(s);
+    return code;
+}
+
 static ms_result ms__pg_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                              uint64_t *last_seq, ms_error *err)
 {
-    ms__pg *s = ms__pg_of(store);
-    ms_stat first, now;
-    int64_t end = ms__pg_now() + timeout_ms, pause = 50;
-    bool listens = false;
-    ms_result code = ms__pg_stat(store, &first, err);
-    now = first;
-    while (code == MS_OK && now.last_seq <= after_seq && now.changes == first.changes &&
-           now.messages + now.hidden == first.messages + first.hidden) {
-        int64_t left = end - ms__pg_now();
-        if (left <= 0) break;
-        if (!listens && s->n_servers == 1) {
-            listens = ms__pg_listen(s, end);
-            if (listens) left = 0; /* ask once more: there may be new messages */
-        }
-        if (left > 0 && ms__pg_doze(s, listens, left < pause ? left : pause)) pause = 50;
-        else if (left > 0 && pause < 1000) pause *= 2;
-        code = ms__pg_stat(store, &now, err);
-    }
-    if (listens) ms__pg_unlisten(s);
-    if (code == MS_OK && last_seq) *last_seq = now.last_seq;
+    ms__pg_waiter w;
+    memset(&w, 0, sizeof w);
+    w.store = store;
+    w.after_seq = after_seq;
+    ms_result code = ms__pg_wait_for(&w, timeout_ms, err);
+    if (code == MS_OK && last_seq) *last_seq = w.newest;
+    return code;
+}
+
+MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
+                            uint32_t timeout_ms, ms_error *err)
+{
+    ms__pg_waiter w;
+    memset(&w, 0, sizeof w);
+    if (!ms__pg_is_store(store))
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    if (!location.len || !ms__pg_is_name(location))
+        return ms_error_set(err, MS_E_ARGUMENT, "no location has this name");
+    w.store = store;
+    w.location = location;
+    w.place = *place;
+    ms_result code = ms__pg_wait_for(&w, timeout_ms, err);
+    if (code == MS_OK) *place = w.place;
     return code;
 }
 
@@ -3383,14 +3895,20 @@ static ms_result ms__pg_create_tables(ms__pg *s, ms__pg_line *line, ms_error *er
     return MS_OK;
 }
 
+#define MS__PG_MIGRATE_MS 3600000
+
 /* Brings tables of an earlier version to this one. */
 static ms_result ms__pg_migrate(ms__pg_line *line, ms_error *err)
 {
     int64_t version;
     MS__PG_TRY(ms__pg_version(line, &version, err));
+    int64_t deadline = line->deadline;
+    if (version > 0 && version < MS__PG_VERSION) /* rows of a large store are counted */
+        line->deadline = ms__pg_now() + MS__PG_MIGRATE_MS;
     for (size_t i = 0; i < sizeof ms__pg_migrations / sizeof ms__pg_migrations[0]; i++)
         if (ms__pg_migrations[i].version > version)
             MS__PG_TRY(ms__pg_simple(line, ms__pg_migrations[i].sql, err));
+    line->deadline = deadline;
     return MS_OK;
 }
 
@@ -3428,6 +3946,16 @@ static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_erro
     ms__pg_stmt q;
     PGresult *r;
     memset(f, 0, sizeof *f);
+    if (s->n_servers == 1) { /* numbers are not listed: the server has them, or some */
+        ms__pg_start(&q, "select count(*), coalesce(max(last), 0) from msgstore_bucket"
+                         " where bucket between 0 and 1023");
+        MS__PG_TRY(ms__pg_ask(s, 0, &q, &r, err));
+        f->n = (unsigned)ms__pg_int(r, 0, 0);
+        ms__pg_saw(s, ms__pg_int(r, 0, 1));
+        PQclear(r);
+        memset(s->owner, 0, sizeof s->owner);
+        return MS_OK;
+    }
     for (size_t i = 0; i < MS_PG_BUCKETS; i++) s->owner[i] = UINT16_MAX;
     ms__pg_start(&q, "select bucket, last from msgstore_bucket");
     for (size_t server = 0; server < s->n_servers; server++) {
@@ -3445,6 +3973,22 @@ static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_erro
     return MS_OK;
 }
 
+/* Finds whether a server is distributed itself. Engines without that table are not. */
+static ms_result ms__pg_find_engine(ms__pg *s, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    s->routed = s->desc.one_bucket;
+    ms__pg_start(&q, "select count(*) from pg_catalog.pg_extension where extname ="
+                     " 'citus'");
+    for (size_t i = 0; i < s->n_servers && !s->routed; i++) {
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        s->routed = ms__pg_int(r, 0, 0) > 0;
+        PQclear(r);
+    }
+    return MS_OK;
+}
+
 /* Finds the server of each bucket. Missing buckets are distributed, unless the existing
  * ones were distributed among other servers. */
 static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
@@ -3452,6 +3996,7 @@ static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
     ms__pg_stmt q;
     ms__pg_found_buckets f;
     char text[128];
+    MS__PG_TRY(ms__pg_find_engine(s, err));
     MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
     bool make = !s->desc.no_create && !s->desc.read_only;
     if (f.n == 0 && !make)

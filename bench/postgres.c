@@ -428,7 +428,7 @@ int main(int argc, char **argv)
     sql(c, "vacuum analyze msgstore_record");
     row("newest 20 of a conversation", 3, 1);
     PGresult *r = PQexec(c, "select sum(pg_total_relation_size(c.oid)) /"
-                         " (select sum(messages) from msgstore_bucket) from pg_class c"
+                         " (select sum(stored) from msgstore_bucket) from pg_class c"
                          " where relname like 'msgstore\\_record\\__'");
     printf("\nbytes per message: %.0f in the table with its indexes, %.0f in a log\n",
            atof(PQgetvalue(r, 0, 0)), log_bytes());

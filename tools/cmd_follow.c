@@ -32,6 +32,7 @@ typedef struct follower {
     struct stat file;         /* of the open file */
     ms_stat totals;           /* of a server, before it was read the last time */
     uint64_t newest;          /* number in the store */
+    uint64_t place;           /* of the last record of the location, on a server */
     uint64_t last;            /* all messages up to here were printed */
     bool each;                /* numbers increase within a location only, */
     tally places;             /* so `count` is the last number printed of each */
@@ -244,24 +245,29 @@ static bool follow_moved(follower *f)
 static int follow_on(follower *f, ms_query *q, double left)
 {
     ms_error err;
-    bool server = is_postgres(f->job->options->files[0]);
-    uint32_t pause = left * 1e3 < FOLLOW_MS ? (uint32_t)(left * 1e3) : FOLLOW_MS;
+    const options *o = f->job->options;
+    bool server = is_postgres(o->files[0]), moved = false;
+    bool at_place = server && o->location != NULL; /* of a server's totals nothing more */
+    uint32_t most = at_place ? 5 * FOLLOW_MS : FOLLOW_MS;
+    uint32_t pause = left * 1e3 < most ? (uint32_t)(left * 1e3) : most;
     uint64_t newest = f->newest;
-    ms_result result = ms_wait(f->job->store, newest, pause, &f->newest, &err);
+    ms_result result = at_place ? wait_postgres(f->job, q->location, &f->place, pause,
+                                                &moved, &err)
+                                : ms_wait(f->job->store, newest, pause, &f->newest, &err);
     if (result == MS_E_CONFLICT && follow_replaced(f, CONFLICT) == FINE) {
         f->newest = newest;
         return FINE;
     }
     if (result != MS_OK) return complain_of("waiting", result, &err);
-    if (server && !follow_moved(f)) return FINE;
+    if (server && !(at_place ? moved : follow_moved(f))) return FINE;
     int code = follow_changes(f, q, false);
     if (code != FINE) return code;
-    if (f->each && !GIVEN(f->job->options, RAW)) return follow_each(f, q);
+    if (f->each && !GIVEN(o, RAW)) return follow_each(f, q);
     if (f->mark <= f->last) return server ? FINE : follow_file(f);
     q->after_seq = f->last;
     q->before_seq = f->mark + 1;
     f->last = f->mark;
-    return GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
+    return GIVEN(o, RAW) ? FINE : follow_query(f, q);
 }
 
 /* Finds where following begins: after the newest message of the store, or of the

@@ -121,3 +121,18 @@ int open_postgres(job *j, const char *url, bool write)
     return FAILED;
 #endif
 }
+
+ms_result wait_postgres(job *j, ms_str location, uint64_t *place, uint32_t ms,
+                        bool *moved, ms_error *err)
+{
+#ifdef BY_POINTERS
+    uint64_t before = *place;
+    ms_result result = ms_pg_wait(j->store, location, place, ms, err);
+    *moved = *place != before || result != MS_OK;
+    return result;
+#else
+    (void)j, (void)location, (void)place, (void)ms;
+    *moved = false;
+    return ms_error_set(err, MS_E_UNSUPPORTED, "this program was built without libpq");
+#endif
+}

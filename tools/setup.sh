@@ -9,6 +9,8 @@
 #   tools/setup.sh cross s390x|i386|armhf    a compiler for that machine and its emulator
 #   tools/setup.sh windows a compiler for Windows, and wine (not with BUILD_ONLY=1)
 #   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
+#   tools/setup.sh citus   also what building Citus for that server needs; pgbouncer: also
+#                 PgBouncer
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
 #   tools/setup.sh rust    cargo and rustc; go: a go; both with a C compiler and stb_ds.h
@@ -234,6 +236,38 @@ missing_for_postgres()
     command -v setpriv >/dev/null 2>&1 || echo util-linux
 }
 
+# The headers must be of the server that is installed. A newer version of them would bring
+# a newer server.
+server_headers()
+{
+    major=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -n 1 |
+        sed 's,/usr/lib/postgresql/\([0-9]*\)/.*,\1,')
+    headers=$("/usr/lib/postgresql/${major:=15}/bin/pg_config" --includedir-server 2>/dev/null)
+    [ ! -f "${headers:-/none}/postgres.h" ] || return 0
+    version=$(dpkg-query -W -f '${Version}' "postgresql-$major" 2>/dev/null)
+    if [ -n "$version" ] && apt-cache madison "postgresql-server-dev-$major" 2>/dev/null |
+        grep -qF " $version "; then
+        echo "postgresql-server-dev-$major=$version"
+    else
+        echo "postgresql-server-dev-$major"
+    fi
+}
+
+missing_for_citus()
+{
+    missing_for_postgres
+    server_headers
+    compiles "#include <gssapi/gssapi.h>\n$empty" '' $cc || echo libkrb5-dev
+    compiles "#include <openssl/ssl.h>\n$empty" '' $cc || echo libssl-dev
+    command -v git >/dev/null 2>&1 || echo git
+}
+
+missing_for_pgbouncer()
+{
+    missing_for_postgres
+    [ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null 2>&1 || echo pgbouncer
+}
+
 missing_for_board()
 {
     compiles "#include <string.h>\n$empty" '--specs=nano.specs --specs=nosys.specs' \
@@ -266,11 +300,11 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | board: | rust: | go:) ;;
+demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | citus: | pgbouncer: | board: | rust: | go:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
     echo "usage: tools/setup.sh demo|tool|test|setup|check|fuzz|controls|bench|windows|report" >&2
-    echo "       tools/setup.sh postgres|board|rust|go" >&2
+    echo "       tools/setup.sh postgres|citus|pgbouncer|board|rust|go" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
@@ -298,7 +332,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows | report | postgres | board | rust | go) asked="make test-$target" ;;
+cross | windows | report | postgres | citus | pgbouncer | board | rust | go) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

@@ -4,11 +4,12 @@
 # tool. The servers are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/platform/postgres.sh              all of it, in less than 5 minutes
-#   tests/platform/postgres.sh suites|sharded|faults|tool|fleet|example   a part
+#   tests/platform/postgres.sh suites|sharded|faults|plans|tool|fleet|example   a part
 #
 # MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
 # PG_MESSAGES=n messages to ship (20,000). PG_PERCENT=n percent of what these three are
-# by default (100); at least one round. Where no server can run the script prints "skip"
+# by default (100); at least one round. PG_ROWS=n messages of the store whose plans are
+# looked at (200,000). Where no server can run the script prints "skip"
 # and why. The last line counts: "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -121,6 +122,12 @@ faults()
     ! mountpoint -q "$folder/full" 2>/dev/null || umount "$folder/full"
 }
 
+plans()
+{
+    run 'plans, waiters' bash tests/platform/postgres/plans.sh "$folder" \
+        build/pg/plans "${PG_ROWS:-200000}"
+}
+
 tool()
 {
     run 'ship and fetch' bash tests/platform/postgres/ship.sh "$folder" \
@@ -187,7 +194,7 @@ example()
 : >"$folder/results"
 running=0
 over() { wait -n || failed=1; running=$((running - 1)); }
-for part in ${*:-sharded suites faults tool fleet example}; do
+for part in ${*:-sharded suites faults plans tool fleet example}; do
     [ $running -lt 2 ] || over
     (
         trap - EXIT

@@ -101,6 +101,8 @@ rows_of()
     tests/tables/*) echo test_project test_answer test_lint test_ffi ;;
     tests/model/*) echo :model ;;
     tests/platform/postgres*) echo :test-postgres ;;
+    tests/platform/citus*) echo :test-citus ;;
+    tests/platform/pgbouncer*) echo :test-pgbouncer ;;
     tests/platform/board*) echo :test-board ;;
     tests/platform/compile/*) echo test_compile ;;
     bindings/cpp/* | tests/platform/cpp/*) echo cpp ;;

@@ -86,7 +86,8 @@ control keys_are_looked_for 'operations_happen_once*' $store \
 '
 control number_is_the_counter 'a_follower_misses_nothing*' $store \
     'returning b.last * 1024 + $1::int as seq)' 'returning $2::bigint * 1024 + $1::int as seq)'
-control counter_is_locked 'one_append_wins*' $store ' order by bucket for update' ' order by bucket'
+control counter_is_locked 'one_append_wins*' $store 'where bucket = $1::int"
+                           " for update"' 'where bucket = $1::int"'
 control snapshot_is_compared 'one_append_wins*' $store \
     '" and last = (select last from msgstore_bucket where bucket = $1::int)"' '""'
 control bucket_is_the_same_everywhere 'locations_have*' $store \
@@ -130,7 +131,7 @@ control place_is_of_the_bucket 'a_history_ends*' $store \
     'if (part->as_of == (uint64_t)INT64_MAX) part->as_of = end;'
 control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
     ' &&
-           now.messages + now.hidden == first.messages + first.hidden' ''
+                   now.messages + now.hidden == w->first.messages + w->first.hidden' ''
 control listed_number_is_seen 'an_append_has_a_larger*' $store \
     '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
 ' ''
@@ -178,10 +179,29 @@ control connections_of_one_age_are_dropped 'no_call_fails*' $store \
     'if (!line->busy && line->conn) line->stale = true;' \
     'if (!line->busy && line->conn) line->stale = false;'
 control kinds_let_the_index_be_used 'queries_of_a_location*' $store \
-    'const char *before = " and kind in (";' 'const char *before = " and kind in (0, ";'
+    '                              : " and kind in (";' \
+    '                              : " and kind in (0, ";'
 control name_is_tried_first 'fleet a_name_is_tried_first' tools/store.c \
     'if (name.len == 0 || !is_postgres' 'if (name.len != 0 || !is_postgres'
-control idle_waiter_pauses 'an_idle_waiter*' $store 'pause *= 2;' 'pause *= 1;'
+control idle_waiter_pauses 'an_idle_waiter*' $store \
+    'pause = 2 * pause < longest ? 2 * pause : longest;' 'pause = 50;'
+control append_is_entered 'a_listing_is_by*' $store \
+    'newest = greatest(l.newest, excluded.newest),' 'newest = l.newest,'
+control hide_is_entered 'a_listing_is_by*' $store \
+    'update msgstore_location set n = n -"' 'update msgstore_location set n = n + 0 *"'
+control waiter_listens_to_its_bucket 'a_waiter_of_a_location*' $store \
+    'int bucket = w->location.len ? (int)ms_pg_bucket(w->location) : -1;' 'int bucket = -1;'
+control notifications_have_listeners 'a_notification_is_sent*' $store \
+    '"]) as b where not"' '"]) as b where true or"'
+control listener_is_known 'a_notification_is_sent*' $store \
+    'select pg_advisory_lock_shared(' 'select int4larger('
+control no_place_is_missed 'a_waiter_of_a_location*' $store \
+    '    *ended = place != w->place;' '    *ended = w->begun && place != w->place, w->begun = true;'
+control lock_is_not_awaited_for_ever 'an_append_names*' $store \
+    'set lock_timeout = %d"' 'set work_mem = %d"'
+control locations_without_messages_are_migrated 'tables_of_version_2*' $store \
+    '" max(place) as place from msgstore_record group' \
+    '" max(place) as place from msgstore_record where kind = 1 group'
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -12,6 +12,7 @@
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
 #include "store_text.h"
 #include "backends/msgstore_postgres.h"
+#include "locations.h"
 #include "proxy.h"
 
 #include <sys/stat.h>
@@ -123,8 +124,9 @@ static void nap(int ms)
 
 static void forget(const char *name)
 {
-    ask_sql(name, "truncate msgstore_record; update msgstore_bucket set last = 0,"
-                  " messages = 0, hidden = 0, changes = 0, bytes = 0");
+    ask_sql(name, "truncate msgstore_record, msgstore_location; update msgstore_bucket"
+                  " set last = 0, stored = 0, hidden = 0, changes = 0, bytes = 0,"
+                  " newest = 0");
 }
 
 
@@ -350,8 +352,10 @@ static void operations_happen_once_when_connections_are_cut(void **state)
             }
         }
     }
-    assert_int_equal(ask_sql("cut", "select sum(messages) - (select count(*) from"
+    assert_int_equal(ask_sql("cut", "select sum(stored) - (select count(*) from"
                              " msgstore_record where kind = 1) from msgstore_bucket"), 0);
+    assert_int_equal(ask_sql("cut", PG_WRONG_LOCATIONS), 0);
+    assert_int_equal(ask_sql("cut", PG_WRONG_BUCKETS), 0);
     ms_close(straight);
     proxy_close(&p);
     server_must("stop", "cut", "");
@@ -722,6 +726,89 @@ static void *append_to_job(void *arg)
     return (void *)(uintptr_t)append_x((ms_store *)arg, "job");
 }
 
+/* Another client keeps the lock of the bucket: the append is not waiting at the server for
+ * ever, and its error says for what. */
+static void an_append_names_the_lock_that_it_did_not_get(void **state)
+{
+    ms_error err;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_pg_desc desc = desc_of(url_of("one", "application_name=x"));
+    (void)state;
+    ms_store *probe = open_url(url_of("one", ""));
+    assert_int_equal(append_x(probe, "job"), MS_OK);
+    ms_close(probe);
+    desc.timeout_ms = 4000;
+    ms_store *store = open_desc(&desc);
+    PGconn *lock = lock_job();
+    int64_t start = ms__pg_now();
+    ms_result code = ms_append(store, MS_STR("job"), &m, NULL, &err);
+    int64_t end = ms__pg_now();
+    ms_result elsewhere = append_x(store, "another place");
+    PQfinish(lock);
+    assert_int_equal(code, MS_E_BUSY);
+    assert_in_range((uint64_t)(end - start), 900, 4000);
+    assert_non_null(strstr(err.message, "another client has held the lock"));
+    assert_int_equal(elsewhere, MS_OK);
+    assert_int_equal(append_x(store, "job"), MS_OK);
+    ms_close(store);
+}
+
+/* Two locations: one with amended, hidden and open messages, one with none to show. */
+static void append_of_each_kind(ms_store *store)
+{
+    ms_error err;
+    uint64_t seqs[4];
+    ms_envelope m = ms_user_message(ms_text("x"));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ms_append(store, MS_STR("kinds"), &m, &seqs[i], &err), MS_OK);
+    m.content = ms_text("amended");
+    assert_int_equal(ms_amend(store, seqs[2], &m, &err), MS_OK);
+    assert_int_equal(ms_hide(store, seqs[0], &err), MS_OK);
+    assert_int_equal(ms_hide(store, seqs[3], &err), MS_OK);
+    assert_int_equal(ms_location_set(store, MS_STR("facts"), MS_STR("{\"a\":1}"), &err),
+                     MS_OK);
+}
+
+/* Newest first, with a prefix, and a limit: as many rows of the table are read. */
+static void a_listing_is_by_the_table_of_locations(void **state)
+{
+    char name[40];
+    ms_error err;
+    ms_listing list;
+    ms_arena arena;
+    ms_list_query of;
+    uint64_t last = 0;
+    (void)state;
+    memset(&arena, 0, sizeof arena);
+    memset(&of, 0, sizeof of);
+    for (int i = 0; i < 30; i++) {
+        snprintf(name, sizeof name, "%s/%d", i % 3 ? "\xC3\xBF" : "a%_", i);
+        assert_int_equal(append_x(one, name), MS_OK);
+    }
+    append_of_each_kind(one);
+    must_ok(ms_list(one, &of, &arena, &list, &err), &err, "list");
+    assert_int_equal(list.count, 31);
+    assert_true(ms_str_equal(list.items[0].location, MS_STR("kinds")));
+    assert_int_equal(list.items[0].messages, 2);
+    for (size_t i = 0; i < list.count; i++) {
+        assert_true(i == 0 || list.items[i].last_seq < last);
+        last = list.items[i].last_seq;
+    }
+    of.limit = 4;
+    of.prefix = MS_STR("a%_/");
+    must_ok(ms_list(one, &of, &arena, &list, &err), &err, "list");
+    assert_int_equal(list.count, 4);
+    assert_true(ms_str_equal(list.items[0].location, MS_STR("a%_/27")));
+    of.limit = 0;
+    must_ok(ms_list(one, &of, &arena, &list, &err), &err, "list");
+    assert_int_equal(list.count, 10);
+    of.prefix = MS_STR("\xC3\xBF");
+    must_ok(ms_list(one, &of, &arena, &list, &err), &err, "list");
+    assert_int_equal(list.count, 20);
+    assert_int_equal(ask_sql("one", PG_WRONG_LOCATIONS), 0);
+    ms_arena_deinit(&arena);
+}
+
 /* The first attempt and a lock wait behind another lock. The answer to the attempt is cut
  * off, so the repetition waits for the second lock. */
 static void an_append_is_in_doubt_when_its_repetition_is_busy(void **state)
@@ -953,6 +1040,15 @@ static void *append_later(void *arg)
     return NULL;
 }
 
+static void *append_elsewhere(void *arg)
+{
+    for (int i = 0; i < APPENDS; i++) {
+        append_x((ms_store *)arg, "elsewhere");
+        nap(12);
+    }
+    return NULL;
+}
+
 static void a_waiter_wakes_when_another_client_appends(void **state)
 {
     ms_store *other = open_url(url_of("one", ""));
@@ -969,6 +1065,100 @@ static void a_waiter_wakes_when_another_client_appends(void **state)
     assert_int_equal(ms_wait(one, seq, 200, &seq, NULL), MS_OK);
     assert_in_range((uint64_t)(ms__pg_now() - start), 150, 10000);
     ms_close(other);
+}
+
+/* Statements that look at a location for a waiter, by sessions that have ended. */
+static long long looks(void)
+{
+    nap(300);
+    return ask_sql("one", "select coalesce(sum(idx_scan), 0)::bigint from"
+                          " pg_stat_user_tables where relname = 'msgstore_location'");
+}
+
+/* Appends elsewhere wake nobody who waits for a location: the waiter looks at one row, a
+ * few times a second. An append and a change there wake it, also those before the call. */
+static void a_waiter_of_a_location_wakes_for_it_alone(void **state)
+{
+    ms_error err;
+    pthread_t thread;
+    uint64_t place = 1, before_set;
+    ms_str job = MS_STR("job");
+    (void)state;
+    ms_store *other = open_url(url_of("one", ""));
+    ms_store *reader = open_url(url_of("one", ""));
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    assert_int_equal(place, 0);
+    int64_t start = ms__pg_now();
+    pthread_create(&thread, NULL, append_later, other);
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    pthread_join(thread, NULL);
+    assert_int_equal(place, stat_of(one).last_seq);
+    assert_in_range((uint64_t)(ms__pg_now() - start), 250, 5000);
+    before_set = place;
+    must_ok(ms_location_set(other, job, MS_STR("{\"a\":1}"), &err), &err, "set");
+    must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    assert_true(place > before_set);
+    long long before = looks();
+    ms_close(reader);
+    reader = open_url(url_of("one", ""));
+    start = ms__pg_now();
+    pthread_create(&thread, NULL, append_elsewhere, other);
+    must_ok(ms_pg_wait(reader, job, &place, 2000, &err), &err, "wait");
+    assert_in_range((uint64_t)(ms__pg_now() - start), 1900, 10000);
+    pthread_join(thread, NULL);
+    ms_close(reader);
+    ms_close(other);
+    /* each append enters its location, too */
+    long long n = looks() - before - APPENDS;
+    if (n > 40) fail_msg("%lld looks in two seconds", n);
+}
+
+static void *wait_for_job(void *arg)
+{
+    uint64_t place = 0;
+    ms_error err;
+    must_ok(ms_pg_wait((ms_store *)arg, MS_STR("job"), &place, 20000, &err), &err, "wait");
+    return NULL;
+}
+
+/* A session that listens, and does not say so as waiters do, hears nothing: notifications
+ * wake all sessions, so they are sent where somebody waits. */
+static void a_notification_is_sent_where_somebody_waits(void **state)
+{
+    char sql[60];
+    pthread_t thread;
+    PGnotify *note;
+    (void)state;
+    ms_store *reader = open_url(url_of("one", ""));
+    PGconn *ear = PQconnectdb(url_of("one", ""));
+    snprintf(sql, sizeof sql, "listen msgstore_%u", ms_pg_bucket(MS_STR("job")));
+    PQclear(PQexec(ear, sql));
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(append_x(one, "elsewhere"), MS_OK);
+        nap(20);
+    }
+    pthread_create(&thread, NULL, wait_for_job, reader);
+    nap(1000);
+    assert_int_equal(append_x(one, "elsewhere"), MS_OK);
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    assert_null(PQnotifies(ear));
+    assert_int_equal(append_x(one, "job"), MS_OK);
+    pthread_join(thread, NULL);
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    note = PQnotifies(ear);
+    assert_non_null(note);
+    PQfreemem(note);
+    for (int i = 0; i < 3; i++) { /* nobody waits any more */
+        nap(20);
+        assert_int_equal(append_x(one, "job"), MS_OK);
+    }
+    nap(200);
+    assert_int_equal(PQconsumeInput(ear), 1);
+    assert_null(PQnotifies(ear));
+    PQfinish(ear);
+    ms_close(reader);
 }
 
 /* A client that appends many messages at once is ahead of the clock: messages that others
@@ -1092,9 +1282,10 @@ static void a_client_needs_no_more_than_the_listed_privileges(void **state)
     (void)state;
     ask_sql("one", "create role writer login; create role reader login;"
                    " grant usage on schema public to writer, reader;"
-                   " grant select on msgstore_schema, msgstore_bucket, msgstore_record"
-                   " to writer, reader; grant insert on msgstore_record to writer;"
-                   " grant update on msgstore_bucket, msgstore_record to writer");
+                   " grant select on msgstore_schema, msgstore_bucket, msgstore_record,"
+                   " msgstore_location to writer, reader; grant insert on"
+                   " msgstore_record, msgstore_location to writer; grant update on"
+                   " msgstore_bucket, msgstore_record, msgstore_location to writer");
     ms_store *store = open_url(url_as("writer", ""));
     assert_int_equal(ms_append(store, MS_STR("job"), &m, &seq, &err), MS_OK);
     assert_int_equal(ms_amend(store, seq, &m, &err), MS_OK);
@@ -1312,6 +1503,36 @@ static void a_kept_number_is_refused_when_it_is_above_2_to_the_52(void **state)
     ms_close(store);
 }
 
+/* Tables as version 2 made them. A client of that version that goes on is refused, in the
+ * words of PostgreSQL: its append names a column that is gone. */
+static void tables_of_version_2_are_migrated(void **state)
+{
+    ms_error err;
+    ms_store *store = open_url(url_of("one", ""));
+    ms_pg_desc desc = desc_of(url_of("one", ""));
+    (void)state;
+    append_of_each_kind(store);
+    ms_close(store);
+    ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
+                   " newest; alter table msgstore_bucket rename column stored to"
+                   " messages; delete from msgstore_schema where version > 2");
+    desc.no_create = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "version 2, this program needs 3"));
+    PGconn *old = PQconnectdb(url_of("one", ""));
+    PQclear(PQexec(old, "prepare a as update msgstore_bucket set messages = messages + 1"
+                        " where bucket = 1"));
+    void *stores[CLIENTS];
+    each_client(open_and_append, (void *)(uintptr_t)url_of("one", ""), stores);
+    for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
+    PGresult *r = PQexec(old, "execute a");
+    assert_string_equal(PQresultErrorField(r, PG_DIAG_SQLSTATE), "42703");
+    PQclear(r);
+    PQfinish(old);
+    assert_int_equal(ask_sql("one", PG_WRONG_LOCATIONS), 0);
+    assert_int_equal(ask_sql("one", PG_WRONG_BUCKETS), 0);
+}
+
 /* Tables as version 1 made them, with a message of a source that had a key. */
 static void tables_of_version_1_are_migrated(void **state)
 {
@@ -1326,7 +1547,9 @@ static void tables_of_version_1_are_migrated(void **state)
     m.seq = 1;
     must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), &err, "ship");
     ms_close(store);
-    ask_sql("one", "alter table msgstore_record drop column source; alter table"
+    ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
+                   " newest; alter table msgstore_bucket rename column stored to"
+                   " messages; alter table msgstore_record drop column source; alter table"
                    " msgstore_source drop column mark, drop column file, drop column"
                    " left_out; delete from msgstore_schema where version > 1; insert into"
                    " msgstore_schema values (1) on conflict do nothing; delete from"
@@ -1334,14 +1557,14 @@ static void tables_of_version_1_are_migrated(void **state)
                    " update msgstore_source set bucket = 0");
     desc.read_only = true;
     assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
-    assert_non_null(strstr(err.message, "needs 2"));
+    assert_non_null(strstr(err.message, "needs 3"));
     desc.read_only = false;
     desc.no_create = true;
     assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
     void *stores[CLIENTS];
     each_client(open_and_append, (void *)(uintptr_t)url_of("one", ""), stores);
     for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
-    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 2);
+    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 3);
     store = open_url(url_of("one", ""));
     assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_OK);
     must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
@@ -1384,9 +1607,9 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
-    ask_sql("one", "insert into msgstore_schema values (3)");
+    ask_sql("one", "insert into msgstore_schema values (4)");
     must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
-    ask_sql("one", "delete from msgstore_schema where version = 3");
+    ask_sql("one", "delete from msgstore_schema where version = 4");
 }
 
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
@@ -1491,6 +1714,11 @@ int main(int argc, char **argv)
         ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
         ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
         ON_ONE(tables_of_version_1_are_migrated),
+        ON_ONE(tables_of_version_2_are_migrated),
+        ON_ONE(a_listing_is_by_the_table_of_locations),
+        ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
+        ON_ONE(a_notification_is_sent_where_somebody_waits),
+        ON_ONE(an_append_names_the_lock_that_it_did_not_get),
         ON_ONE(names_are_kept_when_they_are_as_long_as_allowed),
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         ON_ONE(a_client_needs_no_more_than_the_listed_privileges),

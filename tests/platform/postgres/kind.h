@@ -1,6 +1,7 @@
 /* PostgreSQL as a kind of store for the tests of stores.h: compiled with TEST_POSTGRES,
  * a test that is written for every kind runs over this one. MS_TEST_PG names the server;
- * with MS_TEST_PG_2 and _3 a store is spread over three.
+ * with MS_TEST_PG_2 and _3 a store is spread over three; with MS_TEST_CITUS it is the
+ * coordinator of a Citus cluster, and the tables are distributed.
  *
  * A store is a schema of the database. Schemas are used again, after their rows are
  * deleted, and so are the handles: connecting costs more than a short test.
@@ -11,6 +12,8 @@
 
 #define MSGSTORE_POSTGRES_IMPLEMENTATION
 #include "backends/msgstore_postgres.h"
+#include "locations.h"
+#include "tests/platform/citus/distribute.h"
 
 /* Tests look messages up without an arena; what they get lives until the end. */
 static inline ms_result pg_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -61,8 +64,32 @@ static inline void pg_url(unsigned server, unsigned place, char *out, size_t siz
     snprintf(out, size, "%s options='-csearch_path=t%u_%u'", url, server, place);
 }
 
+/* After each test the table of locations must be what the records amount to. */
+static inline ms_result pg_compare(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    static const char *const sql[] = {PG_WRONG_LOCATIONS, PG_WRONG_BUCKETS};
+    (void)s;
+    (void)ctx;
+    for (unsigned i = 0; i < 2; i++) {
+        ms__pg_stmt q;
+        PGresult *r;
+        ms__pg_start(&q, sql[i]);
+        MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+        if (ms__pg_int(r, 0, 0) != 0) {
+            fprintf(stderr, "ERROR: the table of %s is wrong\n",
+                    i ? "buckets" : "locations");
+            abort();
+        }
+        PQclear(r);
+    }
+    return MS_OK;
+}
+
 static inline void pg_give_back(ms_store *store)
 {
+    ms__pg *pg = ms__pg_of(store);
+    for (size_t i = 0; i < pg->n_servers; i++)
+        (void)ms__pg_call(pg, i, pg_compare, NULL, NULL);
     for (unsigned i = 0; i < PG_PLACES; i++)
         if (pg_places[i].store == store) pg_places[i].used = false;
     store->open = 0;
@@ -90,8 +117,11 @@ static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
         list[desc.n_urls++] = urls[i];
     }
     desc.urls = list;
-    desc.partitions = desc.n_urls > 1 ? 1 : 2; /* planning is quicker without */
+    bool citus = getenv("MS_TEST_CITUS") != NULL;
+    desc.partitions = desc.n_urls > 1 || citus ? 1 : 2; /* planning is quicker without */
+    desc.one_bucket = desc.n_urls > 1;
     MS__PG_TRY(ms_pg_open(&p->store, &desc, err));
+    if (citus) citus_distribute(list[0]);
     if (!registered) atexit(pg_close_all);
     registered = true;
     p->backend = *p->store->backend;
@@ -106,11 +136,13 @@ static inline ms_result pg_empty(ms__pg *s, ms__pg_line *line, void *ctx, ms_err
     static unsigned times;
     (void)s;
     (void)ctx;
-    MS__PG_TRY(ms__pg_simple(line, "delete from msgstore_record", err));
+    MS__PG_TRY(ms__pg_simple(line, "delete from msgstore_record; delete from"
+                             " msgstore_location", err));
     if (++times % 50 == 0) /* what is deleted slows everything down */
-        MS__PG_TRY(ms__pg_simple(line, "vacuum msgstore_record, msgstore_bucket", err));
+        MS__PG_TRY(ms__pg_simple(line, "vacuum msgstore_record, msgstore_bucket,"
+                                 " msgstore_location", err));
     return ms__pg_simple(line, "update msgstore_bucket set last = 0,"
-                         " messages = 0, hidden = 0, changes = 0, bytes = 0"
+                         " stored = 0, hidden = 0, changes = 0, bytes = 0, newest = 0"
                          " where last > 0", err);
 }
 

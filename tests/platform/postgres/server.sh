@@ -9,9 +9,12 @@
 #
 # It listens on a socket in its folder, and with listen_addresses=* in its own network. The
 # superuser "test" needs no password, a user "guarded" does.
+#
+# PG_BIN=FOLDER   of the programs; without it, of the newest that are installed
 set -u
 
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+bin=${PG_BIN:-}
+[ -n "$bin" ] || bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 [ -n "$bin" ] || bin=$(dirname "$(command -v postgres || echo /none/postgres)")
 owner=$(id -un)
 [ "$(id -u)" -ne 0 ] || owner=postgres

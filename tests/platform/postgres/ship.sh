@@ -58,7 +58,7 @@ asked() { "$tool" history "$1" "$2" --format openai-responses 2>&1; }
 "$tool" export "$out/a.msl" --format framework --with-location >"$out/want" 2>/dev/null
 for ((round = 1; round <= rounds; round++)); do
     sql 'drop table if exists msgstore_record, msgstore_bucket, msgstore_source,
-         msgstore_schema'
+         msgstore_location, msgstore_schema'
     kills=0
     ship
     # later and later, so that it comes to an end
@@ -96,7 +96,7 @@ for ((round = 1; round <= rounds; round++)); do
     [ "$twice" = 0 ] || fail "round $round: $twice rows twice"
     notes=$(sql "select count(*) from msgstore_record where kind = 5")
     [ "$notes" = 3 ] || fail "round $round: $notes notes"
-    totals=$(sql "select sum(messages) - (select count(*) from msgstore_record
+    totals=$(sql "select sum(stored) - (select count(*) from msgstore_record
                   where kind = 1) from msgstore_bucket")
     [ "$totals" = 0 ] || fail "round $round: totals differ by $totals"
     total_kills=$((${total_kills:-0} + kills))
@@ -122,10 +122,10 @@ done
     fail 'sessions differ'
 "$tool" ship "$out/a.msl" --to "$url" --follow >"$out/log" 2>&1 &
 shipper=$!
-before=$(sql 'select sum(messages) from msgstore_bucket')
+before=$(sql 'select sum(stored) from msgstore_bucket')
 "$tool" import "$out/a.msl" "$out/more.jsonl" >/dev/null
 for ((i = 0; i < 100; i++)); do
-    [ "$(sql 'select sum(messages) from msgstore_bucket')" = $((before + 100)) ] && break
+    [ "$(sql 'select sum(stored) from msgstore_bucket')" = $((before + 100)) ] && break
     sleep 0.1
 done
 ((i < 100)) || fail 'follow ships nothing'

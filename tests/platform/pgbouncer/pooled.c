@@ -1,0 +1,273 @@
+/* The store through PgBouncer: processes share a pool of fewer sessions.
+ *
+ *   build/pg/pooled FOLDER      (tests/platform/pgbouncer.sh runs it)
+ *
+ * FOLDER has a server, pg, and two poolers before it with 4 sessions each: session and
+ * transaction, which are the modes.
+ */
+
+#define _GNU_SOURCE
+#define MSGSTORE_POSTGRES_IMPLEMENTATION
+#include "store_text.h"
+#include "backends/msgstore_postgres.h"
+
+#include <sys/wait.h>
+
+enum { PROCESSES = 8, SESSIONS = 4, ROUNDS = 12, CODES = 64, TIMEOUT_MS = 4000 };
+
+static const char *folder;
+
+static const char *url_of(const char *name)
+{
+    static char urls[4][300];
+    static unsigned next;
+    char *url = urls[next++ % 4];
+    snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres", folder, name);
+    return url;
+}
+
+static ms_pg_desc desc_of(const char *name)
+{
+    ms_pg_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.url = url_of(name);
+    desc.connections = 1;
+    desc.partitions = 2;
+    desc.timeout_ms = TIMEOUT_MS;
+    return desc;
+}
+
+static ms_store *open_desc(const ms_pg_desc *desc)
+{
+    ms_store *store;
+    ms_error err;
+    must_ok(ms_pg_open(&store, desc, &err), &err, "open");
+    return store;
+}
+
+static void nap(int ms)
+{
+    struct timespec t = {0, 0};
+    t.tv_sec = ms / 1000;
+    t.tv_nsec = (long)(ms % 1000) * 1000000;
+    nanosleep(&t, NULL);
+}
+
+/* Appends, changes, reads and waits; then is idle for a while. */
+static ms_result work(ms_store *store, int id, int round, ms_error *err)
+{
+    char text[32], place[32];
+    ms_cursor it;
+    ms_envelope m[3];
+    ms_append_opts opts;
+    uint64_t seqs[3], last = 0;
+    size_t n = 0;
+    snprintf(place, sizeof place, "place %d", id);
+    snprintf(text, sizeof text, "%d:%d", id, round);
+    memset(&opts, 0, sizeof opts);
+    opts.location = ms_str_of(place);
+    opts.seqs = seqs;
+    for (int i = 0; i < 3; i++) m[i] = ms_user_message(ms_text(text));
+    m[1].key = ms_str_of(text); /* a transaction */
+    ms_result code = ms_append_batch(store, m, 3, &opts, err);
+    m[0] = ms_user_message(ms_text("amended"));
+    if (code == MS_OK) code = ms_amend(store, seqs[0], &m[0], err);
+    if (code == MS_OK) code = ms_hide(store, seqs[2], err);
+    if (code == MS_OK) code = ms_wait(store, seqs[2], 5, &last, err);
+    ms_query q = query_of(ms_str_of(place), 0);
+    if (code == MS_OK) code = ms_query_open(store, &q, &it, err);
+    if (code != MS_OK) return code;
+    while (ms_next(&it) != NULL) n++;
+    code = ms_cursor_close(&it, err);
+    if (code == MS_OK && n != 2 * ((size_t)round + 1))
+        code = ms_error_set(err, MS_E_DAMAGED, "messages are missing");
+    nap(30);
+    return code;
+}
+
+/* The exit status of a process is the code of what failed. */
+static int process(const ms_pg_desc *desc, int id)
+{
+    ms_store *store;
+    ms_error err;
+    ms_result code = ms_pg_open(&store, desc, &err);
+    if (code != MS_OK) {
+        fprintf(stderr, "process %d, open: %s\n", id, err.message);
+        return (int)code;
+    }
+    for (int round = 0; round < ROUNDS && code == MS_OK; round++)
+        code = work(store, id, round, &err);
+    if (code != MS_OK) fprintf(stderr, "process %d: %s\n", id, err.message);
+    else nap(TIMEOUT_MS + 1000); /* the store is open, and idle */
+    ms_close(store);
+    return (int)code;
+}
+
+static void forget(void)
+{
+    PGconn *conn = PQconnectdb(url_of("pg"));
+    PQclear(PQexec(conn, "set client_min_messages = error"));
+    PQclear(PQexec(conn, "drop schema public cascade; create schema public"));
+    PQfinish(conn);
+}
+
+/* Runs the processes. codes[code]: how many of them ended so. */
+static void run_processes(const ms_pg_desc *desc, int codes[CODES])
+{
+    ms_pg_desc straight = desc_of("pg");
+    forget();
+    ms_close(open_desc(&straight));
+    memset(codes, 0, CODES * sizeof codes[0]);
+    fflush(NULL);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t child = fork();
+        if (child == 0) _exit(process(desc, i));
+        assert_true(child > 0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_true(wait(&status) > 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) < CODES);
+        codes[WEXITSTATUS(status)]++;
+    }
+}
+
+/* What n whole processes have stored is there once. */
+static void must_have(int n)
+{
+    ms_pg_desc straight = desc_of("pg");
+    ms_store *store = open_desc(&straight);
+    ms_stat stat = stat_of(store);
+    assert_int_equal(stat.messages, n * ROUNDS * 2);
+    assert_int_equal(stat.hidden, n * ROUNDS);
+    assert_int_equal(stat.changes, n * ROUNDS * 2);
+    ms_close(store);
+}
+
+static void an_open_store_keeps_its_session_in_session_mode(void **state)
+{
+    int codes[CODES];
+    ms_pg_desc desc = desc_of("session");
+    (void)state;
+    run_processes(&desc, codes);
+    assert_int_equal(codes[MS_OK], SESSIONS);
+    assert_int_equal(codes[MS_E_UNREACHABLE], PROCESSES - SESSIONS);
+    must_have(SESSIONS);
+}
+
+/* Counts lines of a pooler's log that have a text. */
+static int logged(const char *name, const char *text)
+{
+    char path[300], line[1000];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s/log", folder, name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) n += strstr(line, text) != NULL;
+    fclose(f);
+    return n;
+}
+
+/* A client that leaves while a statement runs costs the pooler a session. */
+static void stores_share_sessions_when_they_release_them(void **state)
+{
+    int codes[CODES];
+    ms_pg_desc desc = desc_of("session");
+    (void)state;
+    desc.release = true;
+    run_processes(&desc, codes);
+    assert_int_equal(codes[MS_OK], PROCESSES);
+    assert_int_equal(logged("session", "was not ready"), 0);
+    must_have(PROCESSES);
+}
+
+static void stores_share_sessions_in_transaction_mode_when_nothing_is_prepared(void **state)
+{
+    int codes[CODES];
+    ms_pg_desc desc = desc_of("transaction");
+    (void)state;
+    desc.no_prepare = true;
+    desc.no_notify = true;
+    run_processes(&desc, codes);
+    assert_int_equal(codes[MS_OK], PROCESSES);
+    must_have(PROCESSES);
+}
+
+/* A statement that one client has prepared is there for another. */
+static void prepared_statements_are_unsupported_in_transaction_mode(void **state)
+{
+    int codes[CODES];
+    ms_pg_desc desc = desc_of("transaction");
+    (void)state;
+    run_processes(&desc, codes);
+    assert_true(codes[MS_E_UNSUPPORTED] > 0);
+    assert_int_equal(codes[MS_OK] + codes[MS_E_UNSUPPORTED] + codes[MS_E_UNREACHABLE],
+                     PROCESSES);
+}
+
+typedef struct waiting {
+    ms_store *store;
+    ms_result code;
+    int64_t ms;
+    uint64_t last;
+} waiting;
+
+static void *wait_for_one(void *arg)
+{
+    waiting *w = (waiting *)arg;
+    int64_t start = ms__pg_now();
+    w->code = ms_wait(w->store, w->last, 10000, &w->last, NULL);
+    w->ms = ms__pg_now() - start;
+    return NULL;
+}
+
+/* Waits through a pooler while another client appends 300 ms later. */
+static waiting wait_through(ms_pg_desc desc)
+{
+    ms_pg_desc straight = desc_of("pg");
+    pthread_t thread;
+    waiting w;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    forget();
+    ms_store *store = open_desc(&straight);
+    memset(&w, 0, sizeof w);
+    desc.connections = 2;
+    w.store = open_desc(&desc);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &w), 0);
+    nap(300);
+    must_ok(ms_append(store, MS_STR("place"), &m, NULL, NULL), NULL, "append");
+    pthread_join(thread, NULL);
+    ms_close(w.store);
+    ms_close(store);
+    assert_int_equal(w.code, MS_OK);
+    assert_true(w.last > 0);
+    return w;
+}
+
+/* In session mode a notification wakes the waiter. In transaction mode none comes, and no
+ * code tells it: the waiter looks by itself, at least once a second. */
+static void a_waiter_wakes_through_a_pooler(void **state)
+{
+    ms_pg_desc desc = desc_of("transaction");
+    (void)state;
+    assert_in_range(wait_through(desc_of("session")).ms, 250, 3000);
+    desc.no_prepare = true;
+    assert_in_range(wait_through(desc).ms, 250, 4000);
+    desc.no_notify = true;
+    assert_in_range(wait_through(desc).ms, 250, 3000);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_open_store_keeps_its_session_in_session_mode),
+        cmocka_unit_test(stores_share_sessions_when_they_release_them),
+        cmocka_unit_test(
+            stores_share_sessions_in_transaction_mode_when_nothing_is_prepared),
+        cmocka_unit_test(prepared_statements_are_unsupported_in_transaction_mode),
+        cmocka_unit_test(a_waiter_wakes_through_a_pooler),
+    };
+    if (argc != 2) return 2;
+    folder = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
