@@ -165,10 +165,10 @@ pub struct Usage {
     pub damaged: u64,
 }
 
-/// The result of [`verify`](crate::verify).
+/// The result of [`verify`](crate::verify) and of copies, which have all but what is damaged.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     pub damaged: bool,
-    /// The counts of `ms_log_report`.
+    /// The counts of `ms_log_report`, or of `ms_copy_report`.
     pub counts: BTreeMap<String, u64>,
 }
