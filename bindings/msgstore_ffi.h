@@ -971,8 +971,8 @@ static ms_result ms_ffi__messages(ms_ffi__state *f)
     seqs.arena = &f->arena;
     ms_result code = ms_ffi__put_messages(f, &seqs);
     uint64_t seq, damaged = f->it.damaged;
-    bool in_log = !ms_mem_image(f->store).ptr; /* an image does not know where it is */
-    if (!in_log && ms_store_stat(f->store, &stat, NULL) == MS_OK)
+    bool image = ms_mem_image(f->store).ptr != NULL; /* it knows no places of damage */
+    if (image && ms_store_stat(f->store, &stat, NULL) == MS_OK && damaged < stat.damaged)
         damaged = stat.damaged;
     ms_result closed = ms_cursor_close(&f->it, code == MS_OK ? &f->err : NULL);
     if (code == MS_OK && closed != MS_E_DAMAGED) code = closed;

@@ -13,8 +13,7 @@ pub struct Page {
     /// `seq` is 0.
     pub messages: Vec<Message>,
     pub seqs: Vec<u64>,
-    /// Unreadable records: those of the whole store that were known when it was opened, or
-    /// those that this page met, if they are more.
+    /// Unreadable records that this page met; it may lack their messages.
     pub damaged: u64,
 }
 
