@@ -1797,12 +1797,15 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
- * location may have facts before it has messages, but is not listed then. */
+ * location may have facts before it has messages, but is not listed then. An arena store
+ * and a log write all facts with the change, where those since the last such record have
+ * as many bytes, or 2,048. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* Reads all facts of a location, as an object in the arena; "{}": no facts. The first
- * call of a handle reads each set of the location, later ones those since (a buffer, a
- * ring, a backend: each). */
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
+ * after many changes as after a few: it reads the records since the last one that has all
+ * facts (a buffer, a ring, a backend, code compiled for size: each). MS_E_DAMAGED: one of
+ * these is damaged; *facts is what the others amount to. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
@@ -1823,7 +1826,8 @@ typedef enum ms_kind {
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location, of a change or all;
+                                 ms_seq 0 */
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
@@ -6121,7 +6125,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
  *                message on its own. It tells whose a record was whose body is damaged
  *     28     4   of a HIDE: last - first, at most 2^32 - 1; of a MESSAGE of a log, see
- *                [file-format]; else 0
+ *                [file-format]; of a LOCATION, see ms__facts_left; else 0
  *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
@@ -6509,6 +6513,16 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
         return ms__foreign(err, offset, r);
     return ms__check_fields(r, offset, err);
+}
+
+/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it has all facts of its
+ * location, with null for those that it removes. More: units of 8 bytes that the changes
+ * of facts may take before one is to have all. 0: not known. */
+#define MS__FACTS_ALL 1u
+
+static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
+{
+    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
 static const unsigned char *ms__bytes(const ms_msg *msg)
@@ -7001,6 +7015,11 @@ typedef struct ms__append_run {
     uint64_t seq;    /* of the next message */
     uint32_t first_flags; /* of the first record */
     uint32_t cluster;     /* mark of all messages, see ms__cluster_of */
+#if !MS__SMALL
+    uint32_t facts_left;  /* of a LOCATION, see ms__facts_left */
+    uint64_t facts_upto;  /* MS__FACTS_ALL: MS_E_CONFLICT if facts or notes are after this
+                             place */
+#endif
 } ms__append_run;
 
 static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
@@ -7027,15 +7046,15 @@ typedef struct ms__folded {
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. `most`
  * returns the largest size of a record. `facts` copies what is remembered of the facts of
- * a location to an arena; arena NULL: it remembers *f, if it can; NULL: nothing is
- * remembered. The functions are in a table, so that programs without unions do not link
- * their code. */
+ * a location to an arena; arena NULL: it remembers *f, if it can and f->upto is not 0. It
+ * returns whether the store remembers facts; NULL: it does not. The functions are in a
+ * table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
     size_t (*most)(ms_store *store);
-    void (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
+    bool (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */
@@ -7622,6 +7641,10 @@ MS_API void ms_close(ms_store *store)
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
+ * A location's facts are what its records amount to. Now and then a record has all of
+ * them, with null for members that it removes, so that reading goes back to that one. Who
+ * reads all records finds the same.
+ *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
  * (CH2) The number, place, type, agent and key of a message never change.
@@ -7829,6 +7852,20 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     return code;
 }
 
+#if !MS__SMALL
+/* Returns whether a store remembers facts: one that keeps records in place. */
+static bool ms__folds(ms_store *store, ms_str location)
+{
+    ms__folded none;
+    const ms__hooks *hooks = store->backend->hooks;
+    memset(&none, 0, sizeof none);
+    return hooks && hooks->facts && hooks->facts(store, location, NULL, &none);
+}
+
+static ms_result ms__facts_set_in(ms_store *store, ms_str location, ms_str facts,
+                                  ms_error *err);
+#endif
+
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err)
 {
@@ -7840,6 +7877,10 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+#if !MS__SMALL
+    if (ms__folds(store, location))
+        return ms__facts_set_in(store, location, facts, err);
+#endif
     return ms__change_put(store, &change, 0, NULL, err);
 }
 
@@ -7856,6 +7897,7 @@ typedef struct ms__facts {
 #if !MS__SMALL
     size_t records; /* that were read */
     uint64_t upto;  /* the place up to which they were */
+    bool keep_null; /* write removed members, too */
 #endif
 } ms__facts;
 
@@ -7908,8 +7950,7 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of the records of a location that are not remembered, oldest
- * first. */
+/* Adds the members of all records of a location, oldest first. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -7918,16 +7959,9 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
-#if !MS__SMALL
-    q.as_from = f->upto;
-#endif
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);
-#if !MS__SMALL
-    f->upto = it->now;
-    f->records = (size_t)it->returned;
-#endif
     return ms__cursor_end(it, code, err);
 }
 
@@ -7944,7 +7978,17 @@ static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out
     return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
 }
 
-/* Writes the object without members whose value is null. */
+static bool ms__facts_keep_null(const ms__facts *f)
+{
+#if MS__SMALL
+    (void)f;
+    return false;
+#else
+    return f->keep_null;
+#endif
+}
+
+/* Writes the object, by default without members whose value is null. */
 static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
                                              ms_error *err)
 {
@@ -7955,7 +7999,8 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (size_t i = 0; i < f->count; i++) {
-        if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
+        if (!ms__facts_keep_null(f) && ms_json_kind_of(f->items[i].value) == MS_JSON_NULL)
+            continue;
         ms_json_key(&w, f->items[i].key);
         ms_json_put_raw(&w, f->items[i].value);
     }
@@ -7965,17 +8010,55 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 #if !MS__SMALL
 #define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered */
 
-/* Begins with what the store remembers of the facts of a location. */
-static MS__NOINLINE ms_result ms__facts_begin(ms_store *store, ms_str location,
-                                              ms__facts *f, ms_error *err)
+/* Opens a cursor over records of facts, newest first, from a place on. */
+static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
+                                             uint64_t from, ms_arena *arena,
+                                             ms_cursor **it, ms_error *err)
 {
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_LOCATIONS;
+    q.reverse = true;
+    q.as_from = from;
+    return ms__cursor_open(store, &q, arena, it, err);
+}
+
+/* Adds the members of records that were read backward, oldest first. */
+static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
+                                ms_error *err)
+{
+    while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
+    return MS_OK;
+}
+
+/* As ms__facts_read, in a store that remembers facts: back to what it remembers, or to a
+ * record that has all facts. */
+static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str location,
+                                                  ms__facts *f, ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
     ms__folded known;
-    const ms__hooks *hooks = store->backend->hooks;
-    if (!hooks || !hooks->facts || !f->arena) return MS_OK;
+    ms_str *texts = NULL;
+    size_t n = 0, cap = 0;
+    bool all = false;
+    if (!f->arena) return ms__no_arena(err, NULL, sizeof *it);
     memset(&known, 0, sizeof known);
-    hooks->facts(store, location, f->arena, &known);
-    f->upto = known.upto;
-    return ms__facts_add(f, known.text, err);
+    (void)store->backend->hooks->facts(store, location, f->arena, &known);
+    MS__TRY(ms__facts_open(store, location, known.upto, f->arena, &it, err));
+    while (!all && (msg = ms_next(it)) != NULL) {
+        void *room = ms__list_room(f->arena, texts, n, &cap, sizeof *texts);
+        if (!room) break;
+        texts = (ms_str *)room;
+        texts[n++] = ms_content(msg).text;
+        all = ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
+    }
+    ms_result code = MS_OK;
+    if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
+    else if (!all) code = ms__facts_add(f, known.text, err);
+    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    f->upto = it->now;
+    f->records = n;
+    return ms__cursor_end(it, code, err);
 }
 
 /* Lets the store remember facts, if many records were read for them. */
@@ -7984,10 +8067,10 @@ static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
 {
     ms__folded known;
     const ms__hooks *hooks = store->backend->hooks;
-    if (!hooks || !hooks->facts || f->records < MS__FACTS_READ) return;
+    if (f->records < MS__FACTS_READ) return;
     known.text = text;
     known.upto = f->upto;
-    hooks->facts(store, location, NULL, &known);
+    (void)hooks->facts(store, location, NULL, &known);
 }
 #endif
 
@@ -8000,19 +8083,133 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
     ms__facts f;
     memset(&f, 0, sizeof f);
     f.arena = arena;
-#if !MS__SMALL
-    MS__TRY(ms__facts_begin(store, location, &f, err));
-#endif
+#if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
+#else
+    bool folds = ms__folds(store, location);
+    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
+                           : ms__facts_read(store, location, &f, err);
+#endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
+
+#if !MS__SMALL
+/* ---- Records that have all facts of a location. ms_location_set writes one where the
+ * records after the newest of these have as many bytes as it has, or MS__FACTS_BUDGET. A
+ * reader goes back to the newest one. So a file grows to twice the bytes at most, and a
+ * reader reads twice those of the facts at most, and MS__FACTS_BUDGET.
+ *
+ * The facts are read without the lock. Under it the store refuses the record if facts
+ * were set meanwhile (ms__facts_check); then the change is written as it is. What is read
+ * beside damage is not written as all facts.
+ *
+ * The bytes left are in each record, so that no handle has to count. Old records, forks
+ * and what a union writes do not have them: then the next change writes all facts. */
+
+#define MS__FACTS_BUDGET 2048u /* bytes */
+#define MS__FACTS_LATER (1u << 17) /* units; then it tries again */
+
+/* A change of facts that is being written. */
+typedef struct ms__facts_set {
+    ms_store *store;
+    ms_str location, facts;
+    uint32_t left; /* for ms__append_run, of the change as it is */
+    uint64_t upto; /* for ms__append_run, of a record with all facts */
+    bool first;    /* there are no facts yet */
+} ms__facts_set;
+
+static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts,
+                                            uint32_t left, uint64_t upto, ms_error *err)
+{
+    ms_record change;
+    ms_append_opts opts;
+    ms__append_run run;
+    memset(&opts, 0, sizeof opts);
+    memset(&run, 0, sizeof run);
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
+    e->location = x->location;
+    e->content = ms_json(facts);
+    run.location = x->location;
+    run.records = &change;
+    run.n = 1;
+    run.opts = &opts;
+    run.facts_left = left;
+    run.facts_upto = upto;
+    return x->store->backend->hooks->append_run(x->store, &run, err);
+}
+
+/* Finds the newest record of the facts, which may be after many notes, and what is left
+ * of its budget after the change. Returns whether all facts are due. */
+static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
+{
+    ms_cursor *it;
+    uint64_t left = 0;
+    uint64_t used = ((uint64_t)x->facts.len + x->location.len + MS__HEADER) / 8 + 2;
+    if (ms__facts_open(x->store, x->location, 0, arena, &it, NULL) != MS_OK) return false;
+    const ms_msg *msg = ms_next(it);
+    x->first = !msg;
+    x->upto = it->now;
+    if (msg) left = ms__facts_left(ms__bytes(msg));
+    if (left == MS__FACTS_ALL) {
+        left = ms_size(msg) > MS__FACTS_BUDGET ? ms_size(msg) / 8 : MS__FACTS_BUDGET / 8;
+    }
+    if (ms_cursor_close(it, NULL) != MS_OK) return false;
+    if (left > used + MS__FACTS_ALL) x->left = (uint32_t)(left - used);
+    return x->left == 0;
+}
+
+/* Makes an object of all facts, with a change. */
+static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
+                                            ms_str *all)
+{
+    ms__facts f;
+    memset(&f, 0, sizeof f);
+    f.arena = arena;
+    MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));
+    x->upto = f.upto;
+    ms__facts_fold(&f);
+    MS__TRY(ms__facts_text(&f, all, NULL));
+    f.count = 0;
+    MS__TRY(ms__facts_add(&f, *all, NULL));
+    MS__TRY(ms__facts_add(&f, x->facts, NULL));
+    ms__facts_fold(&f);
+    f.keep_null = true; /* for those who read all records */
+    return ms__facts_text(&f, all, NULL);
+}
+
+/* Sets facts in a store that remembers them. */
+static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
+                                               ms_str facts, ms_error *err)
+{
+    ms_arena own;
+    ms__facts_set x;
+    ms_str all = facts;
+    ms_result code = MS_E_CONFLICT;
+    memset(&own, 0, sizeof own);
+    memset(&x, 0, sizeof x);
+    x.store = store;
+    x.location = location;
+    x.facts = facts;
+    bool due = ms__facts_budget(&x, &own);
+    if (due && !x.first && ms__facts_all(&x, &own, &all) != MS_OK) {
+        x.left = MS__FACTS_LATER;
+    } else if (due) {
+        code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, err);
+        if (code == MS_E_TOO_LARGE || code == MS_E_FULL) x.left = MS__FACTS_LATER;
+    }
+    ms_arena_deinit(&own);
+    if (code != MS_E_CONFLICT && x.left != MS__FACTS_LATER && code != MS_E_NO_MEMORY)
+        return code;
+    return ms__facts_put(&x, facts, x.left, 0, err);
+}
+#endif
 
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err)
@@ -12277,8 +12474,9 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
  *               in up to four times its bytes
  *
  * So one look at each of n messages takes n steps, and a look after each of n changes of
- * a fact, too. Nothing of it is in a file: a new handle reads a location once. A buffer
- * has no memory for it, and code compiled for size no code: they read the list.
+ * a fact, too. Nothing of it is in a file: a new handle reads the notes of a location
+ * once, and its facts back to the newest record that has all of them (see [change]). A
+ * buffer has no memory for it, and code compiled for size no code: they read the list.
  *
  * Damage in the list is reported by each query that meets it. So what was read beside
  * damage is not remembered, and all readers go on to read the list.
@@ -12389,28 +12587,32 @@ static MS__UNUSED MS__NOINLINE bool ms__notes_read(ms__core *core, ms__reading *
 }
 
 /* Copies the facts that are remembered of a location to an arena; NULL: remembers newer
- * ones. Without memory it does nothing. Under the lock. */
-static MS__UNUSED void ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
+ * ones. Without memory it does nothing. Returns whether facts are remembered here. Under
+ * the lock. */
+static MS__UNUSED bool ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
                                        ms__folded *f)
 {
     ms__tail_names *names = core->edits;
-    ms__related *x = ms__related_of(core, location, !arena && !names->buffer);
-    if (!x) return;
+    if (names->buffer) return false;
+    if (!arena && f->upto == 0) return true;
+    ms__related *x = ms__related_of(core, location, !arena);
+    if (!x) return true;
     if (arena) {
         ms__folded known = x->folded;
         if (ms__keep_copy(arena, &known.text)) *f = known;
-        return;
+        return true;
     }
-    if (f->upto <= x->folded.upto) return;
+    if (f->upto <= x->folded.upto) return true;
     if (f->text.len > x->cap) {
         char *room = (char *)ms__tail_names_alloc(names, 2 * f->text.len);
-        if (!room) return;
+        if (!room) return true;
         x->facts = room;
         x->cap = 2 * f->text.len;
     }
     memcpy(x->facts, f->text.ptr, f->text.len);
     x->folded.text = ms_str_n(x->facts, f->text.len);
     x->folded.upto = f->upto;
+    return true;
 }
 
 /* ==== [append] appends and changes =====================================================
@@ -12514,6 +12716,27 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     return MS_OK;
 }
 
+#if !MS__SMALL
+/* Refuses a record with all facts of a location if a note or facts came, or records were
+ * lost, after the place up to which these were read. In a new segment that is not
+ * known. */
+static MS__NOINLINE ms_result ms__facts_check(ms__core *core, uint64_t upto,
+                                              ms_str location, ms_error *err)
+{
+    const ms__tail *t = core->tail;
+    const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
+    const ms__edits *c = loc ? (const ms__edits *)loc->edits : NULL;
+    uint32_t n = c ? c->facts.count : 0;
+    bool late = upto < ms__place(t->segment, 0);
+    if (n > 0 && ms__place(t->segment, ms__postings_entry(&c->facts, n - 1)) >= upto)
+        late = true;
+    for (uint32_t i = 0; i < t->n_holes; i++)
+        if (ms__place(t->segment, t->holes[i].unit) >= upto) late = true;
+    if (!late) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "other facts were set meanwhile");
+}
+#endif
+
 /* Checks a change against its message, and sets its span. */
 static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
                                                const ms_record *change, ms_str location,
@@ -12527,6 +12750,10 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     c->kind = (unsigned)change->kind;
     ms__span *span = &c->span;
     span->first = span->last = e->seq;
+#if !MS__SMALL
+    if (run->facts_left == MS__FACTS_ALL)
+        return ms__facts_check(core, run->facts_upto, location, err);
+#endif
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
     if (c->kind == MS__KIND_HIDE) {
         span->last = run->opts->expect_seq;
@@ -12590,6 +12817,9 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
                       e.flags & MS__COPY_FLAGS, r);
     ms__where_set(r, c->loc->name.node.hash);
     if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
+#if !MS__SMALL
+    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_REACH, run->facts_left);
+#endif
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;
@@ -13541,13 +13771,14 @@ static MS__UNUSED bool ms__mem_notes(ms__core *core, ms__reading *s)
     return known;
 }
 
-static MS__UNUSED void ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
+static MS__UNUSED bool ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
                                      ms__folded *f)
 {
     ms__mem *m = ms__mem_of(store);
     ms__lock_acquire(&m->lock);
-    ms__facts_known(&m->core, location, arena, f);
+    bool folds = ms__facts_known(&m->core, location, arena, f);
     ms__lock_release(&m->lock);
+    return folds;
 }
 
 static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
@@ -22551,14 +22782,15 @@ static MS__UNUSED bool ms__log_notes(ms__core *core, ms__reading *s)
 }
 
 /* A child of fork may not wait for the lock. */
-static MS__UNUSED void ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
+static MS__UNUSED bool ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
                                      ms__folded *f)
 {
     ms__log *log = ms__log_of(store);
-    if (ms__log_ready(log, NULL) != MS_OK) return;
+    if (ms__log_ready(log, NULL) != MS_OK) return false;
     ms__lock_acquire(&log->lock);
-    ms__facts_known(&log->core, location, arena, f);
+    bool folds = ms__facts_known(&log->core, location, arena, f);
     ms__lock_release(&log->lock);
+    return folds;
 }
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,

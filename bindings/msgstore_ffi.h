@@ -99,8 +99,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               reverse, by_time, format -> messages, seqs, damaged. Without views,
  *               agent_key or agent_keys select by writer; with views, they need "agent"
  *               or "team". An empty list of views, types or agent_keys selects nothing.
- *               damaged counts unreadable records: those of the whole store that were
- *               known when it was opened, or those that this page met, if they are more.
+ *               damaged counts unreadable records that this page may lack: those that
+ *               it met; in a store with `attach` those of the whole image.
  *               If the format joins messages into one item, there are more numbers than
  *               items.
  *               In "framework" a message has the members location and agent_key
@@ -155,6 +155,17 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
  *               unreadable records, which may have been notes
  *   sync        makes everything durable -> durable_seq
  *   wait        waits for a message after after_seq, at most timeout_ms -> last_seq
+ *   backup      writes the store to a new log at to_path*, and goes on as it is. newest,
+ *               newest_bytes, since, whole_turns, locations: a list; dry_run, as ms_keep
+ *               explains them -> the members of ms_copy_report. Damage is MS_E_DAMAGED
+ *               with that result: the new log has all else
+ *   copy        appends the messages of the log at from_path*, with notes and facts, in
+ *               their present form and with their numbers, which must be larger than
+ *               those of the store; and the selection of backup -> as for backup
+ *   rewrite     without a store: replaces the log at path* by one without what is hidden
+ *               and replaced, and without what the selection of backup leaves out.
+ *               lock_wait_ms. No other writer may have it open; a reader's next call is
+ *               MS_E_CONFLICT, once -> as for backup
  *   verify      checks every byte of the log at path*, without a store -> the members of
  *               ms_log_report. Damage is MS_E_DAMAGED with that result
  */
@@ -206,7 +217,7 @@ typedef struct ms_ffi__list {
     size_t n;
 } ms_ffi__list;
 
-#define MS_FFI__ROWS_MAX 80
+#define MS_FFI__ROWS_MAX 96
 #define MS_FFI__SMALL 2560 /* bytes; an error, and the result of a change, fit */
 
 /* The state of one call. */
@@ -215,13 +226,14 @@ typedef struct ms_ffi__state {
     ms_str body;              /* messages, or an answer */
     /* Arguments. */
     bool given[MS_FFI__ROWS_MAX];
-    const char *path;
+    const char *path, *to_path, *from_path;
     unsigned mode, sync, scope, cache;
     uint32_t sync_ms, lock_wait_ms, timeout_ms;
     uint64_t buffer_at, seq;
     bool shared, keep_unset_times, attach, lenient, by_time;
     ms_str location, agent_key, message, note_kind, value, to;
-    ms_ffi__list agent_keys, subordinates;
+    ms_ffi__list agent_keys, subordinates, locations;
+    ms_keep kept;
     size_t limit;
     const ms_format *format;
     ms_mem_desc mem;
@@ -357,6 +369,12 @@ static const ms_ffi__row ms_ffi__rows[] = {
     MS_FFI__ARG("agents", BOOL, list.agents),
     MS_FFI__ARG("prefix", TEXT, list.prefix),
     MS_FFI__ARG("timeout_ms", U32, timeout_ms),
+    MS_FFI__ARG("to_path", PATH, to_path),
+    MS_FFI__ARG("from_path", PATH, from_path),
+    MS_FFI__ARG("locations", LIST, locations),
+    MS_FFI__ARG("newest_bytes", U64, kept.newest_bytes),
+    MS_FFI__ARG("whole_turns", BOOL, kept.whole_turns),
+    MS_FFI__ARG("dry_run", BOOL, kept.dry_run),
 };
 #undef MS_FFI__ARG
 
@@ -807,6 +825,86 @@ static ms_result ms_ffi__verify(ms_ffi__state *f)
     if (code == MS_OK || f->whole) MS_FFI__COUNTS(f, &report, rows);
     return code;
 }
+
+/* Returns what a copy selects. An empty list of locations selects nothing, which no copy
+ * does. */
+static ms_result ms_ffi__keep(ms_ffi__state *f)
+{
+    ms_keep *keep = &f->kept;
+    keep->newest = f->ask.opts.newest;
+    keep->has_since = ms_ffi__given(f, "since");
+    keep->since_ns = f->query.since_ns;
+    keep->locations = f->locations.items;
+    keep->n_locations = f->locations.n;
+    if (!ms_ffi__given(f, "locations") || keep->n_locations > 0) return MS_OK;
+    return ms_ffi__refuse(f, MS_E_ARGUMENT, "locations", "the list is empty");
+}
+
+/* Writes the report of a copy. Damage is its result, too: the copy has all else. */
+static ms_result ms_ffi__copied(ms_ffi__state *f, ms_result code,
+                                const ms_copy_report *report)
+{
+    static const ms_ffi__count rows[] = {
+        MS_FFI__COUNT(ms_copy_report, copied), MS_FFI__COUNT(ms_copy_report, dropped),
+        MS_FFI__COUNT(ms_copy_report, bytes), MS_FFI__COUNT(ms_copy_report, damaged),
+        MS_FFI__COUNT(ms_copy_report, notes), MS_FFI__COUNT(ms_copy_report, left_out),
+        MS_FFI__COUNT(ms_copy_report, unplaced)};
+    f->whole = code == MS_E_DAMAGED;
+    if (code == MS_OK || f->whole) MS_FFI__COUNTS(f, report, rows);
+    return code;
+}
+
+static ms_result ms_ffi__backup(ms_ffi__state *f)
+{
+    ms_log_desc to;
+    ms_copy_report report;
+    memset(&to, 0, sizeof to);
+    memset(&report, 0, sizeof report);
+    to.path = f->to_path;
+    MS_FFI__TRY(ms_ffi__keep(f));
+    ms_result code = ms_log_rewrite(f->store, &to, false, &f->kept, &report, &f->err);
+    return ms_ffi__copied(f, code, &report);
+}
+
+/* Opens the log at a path, as its writer or to read it. The caller closes it. */
+static ms_result ms_ffi__open_other(ms_ffi__state *f, const char *path, bool write,
+                                    ms_store **store)
+{
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = path;
+    desc.mode = write ? MS_LOG_WRITE : MS_LOG_READ;
+    desc.lock_wait_ms = f->lock_wait_ms;
+    return ms_log_open(store, &desc, &f->err);
+}
+
+static ms_result ms_ffi__rewrite(ms_ffi__state *f)
+{
+    ms_log_desc to;
+    ms_copy_report report;
+    ms_store *store = NULL;
+    memset(&to, 0, sizeof to);
+    memset(&report, 0, sizeof report);
+    to.path = f->path;
+    to.lock_wait_ms = f->lock_wait_ms;
+    MS_FFI__TRY(ms_ffi__keep(f));
+    MS_FFI__TRY(ms_ffi__open_other(f, f->path, true, &store));
+    ms_result code = ms_log_rewrite(store, &to, true, &f->kept, &report, &f->err);
+    ms_close(store);
+    return ms_ffi__copied(f, code, &report);
+}
+
+static ms_result ms_ffi__copy(ms_ffi__state *f)
+{
+    ms_copy_report report;
+    ms_store *source = NULL;
+    memset(&report, 0, sizeof report);
+    MS_FFI__TRY(ms_ffi__keep(f));
+    MS_FFI__TRY(ms_ffi__open_other(f, f->from_path, false, &source));
+    ms_result code = ms_copy(f->store, source, &f->kept, NULL, &report, &f->err);
+    ms_close(source);
+    return ms_ffi__copied(f, code, &report);
+}
 #else
 static ms_result ms_ffi__verify(ms_ffi__state *f)
 {
@@ -814,6 +912,9 @@ static ms_result ms_ffi__verify(ms_ffi__state *f)
 }
 
 static ms_result ms_ffi__open_log(ms_ffi__state *f) { return ms_ffi__verify(f); }
+static ms_result ms_ffi__backup(ms_ffi__state *f) { return ms_ffi__verify(f); }
+static ms_result ms_ffi__rewrite(ms_ffi__state *f) { return ms_ffi__verify(f); }
+static ms_result ms_ffi__copy(ms_ffi__state *f) { return ms_ffi__verify(f); }
 #endif
 
 static ms_result ms_ffi__open(ms_ffi__state *f)
@@ -871,8 +972,9 @@ static ms_result ms_ffi__messages(ms_ffi__state *f)
     seqs.arena = &f->arena;
     ms_result code = ms_ffi__put_messages(f, &seqs);
     uint64_t seq, damaged = f->it.damaged;
-    if (ms_store_stat(f->store, &stat, NULL) == MS_OK && damaged < stat.damaged)
-        damaged = stat.damaged; /* damage is not known by location */
+    bool image = ms_mem_image(f->store).ptr != NULL; /* it knows no places of damage */
+    if (image && ms_store_stat(f->store, &stat, NULL) == MS_OK && damaged < stat.damaged)
+        damaged = stat.damaged;
     ms_result closed = ms_cursor_close(&f->it, code == MS_OK ? &f->err : NULL);
     if (code == MS_OK && closed != MS_E_DAMAGED) code = closed;
     ms_ffi__begin_list(f, "seqs");
@@ -1279,6 +1381,8 @@ static ms_result ms_ffi__wait(ms_ffi__state *f)
     "provider* location* agent_key subordinates model system tools extra newest " \
     "budget thinking text_type compact_at full cache cache_key previous "
 
+#define MS_FFI__KEEP "newest newest_bytes since whole_turns locations dry_run"
+
 /* The functions, each with its arguments; a star marks those that it needs. */
 typedef struct ms_ffi__function {
     const char *name;
@@ -1319,6 +1423,9 @@ static const ms_ffi__function ms_ffi__functions[] = {
     {"usage", ms_ffi__usage, "location"},
     {"sync", ms_ffi__sync, ""},
     {"wait", ms_ffi__wait, "after_seq timeout_ms"},
+    {"backup", ms_ffi__backup, "to_path* " MS_FFI__KEEP},
+    {"copy", ms_ffi__copy, "from_path* " MS_FFI__KEEP},
+    {"rewrite", ms_ffi__rewrite, "path* lock_wait_ms " MS_FFI__KEEP},
 };
 
 /* ==== [ffi-call] a function by its name ============================================ */
@@ -1350,7 +1457,9 @@ static ms_result ms_ffi__run(ms_ffi__state *f, const ms_ffi__function *function,
     if (!function)
         return ms_ffi__refuse(f, MS_E_ARGUMENT, NULL, "there is no such function");
     MS_FFI__TRY(ms_ffi__parse(f, function->known, args));
-    if (!f->store && function->run != ms_ffi__open && function->run != ms_ffi__verify)
+    bool by_path = function->run == ms_ffi__open || function->run == ms_ffi__verify ||
+                   function->run == ms_ffi__rewrite;
+    if (!f->store && !by_path)
         return ms_ffi__refuse(f, MS_E_CLOSED, NULL, "there is no store");
     ms_json_init(&f->w, ms_ffi__write, f, false);
     ms_json_begin(&f->w, MS_JSON_OBJECT);

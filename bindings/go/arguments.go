@@ -33,6 +33,16 @@ type Options struct {
 	KeepUnsetTimes bool   `json:"keep_unset_times,omitempty"`
 }
 
+// Keep is what a copy has. The zero value is everything; the limits are of each location.
+type Keep struct {
+	Newest      uint64   `json:"newest,omitempty"`
+	NewestBytes uint64   `json:"newest_bytes,omitempty"`
+	Since       *float64 `json:"since,omitempty"` // messages without a time stay, too
+	WholeTurns  bool     `json:"whole_turns,omitempty"`
+	Locations   []string `json:"locations"`         // nil: all
+	DryRun      bool     `json:"dry_run,omitempty"` // only counts
+}
+
 // AppendOptions say what AppendWith does with a list.
 type AppendOptions struct {
 	Location  string  `json:"location,omitempty"` // "": each message has its own

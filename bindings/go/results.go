@@ -7,8 +7,7 @@ type Page struct {
 	// Where a format joins messages there are fewer of them than Seqs, and their Seq is 0.
 	Messages []Message `json:"messages"`
 	Seqs     []uint64  `json:"seqs"`
-	// Unreadable records: those of the whole store that were known when it was opened, or
-	// those that this page met, if they are more.
+	// Unreadable records that this page met; it may lack their messages.
 	Damaged uint64 `json:"damaged"`
 }
 

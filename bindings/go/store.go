@@ -223,12 +223,52 @@ func valid(v reflect.Value) error {
 // Verify checks every byte of a log, without a store. It returns the counts of
 // ms_log_report; with damage, these and ErrDamaged.
 func Verify(path string) (map[string]uint64, error) {
-	args, err := encode(map[string]string{"path": path})
+	return counted(flat.Store{}, "verify", map[string]string{"path": path})
+}
+
+// Rewrite replaces a log by one without what is hidden or replaced, and without what keep
+// leaves out. ErrBusy: a writer has it open. A reader's next call is ErrConflict, once. It
+// returns the counts of ms_copy_report; with damage, these and ErrDamaged: then the new log
+// has all that is readable.
+func Rewrite(path string, keep Keep) (map[string]uint64, error) {
+	return counted(flat.Store{}, "rewrite", struct {
+		Keep
+		Path string `json:"path"`
+	}{keep, path})
+}
+
+// Backup writes the store to a new log, and goes on as it is. The result is that of Rewrite.
+func (s *Store) Backup(path string, keep Keep) (map[string]uint64, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	return counted(s.flat, "backup", struct {
+		Keep
+		Path string `json:"to_path"`
+	}{keep, path})
+}
+
+// Copy appends the messages of a log, with notes and facts. They keep their numbers, which
+// must be larger than those of this store. The result is that of Rewrite.
+func (s *Store) Copy(path string, keep Keep) (map[string]uint64, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	return counted(s.flat, "copy", struct {
+		Keep
+		Path string `json:"from_path"`
+	}{keep, path})
+}
+
+func counted(store flat.Store, name string, args any) (map[string]uint64, error) {
+	text, err := encode(args)
 	if err != nil {
 		return nil, err
 	}
 	var counts map[string]uint64
-	err = flat.Store{}.Call("verify", args, nil, func(code int, text []byte) error {
+	err = store.Call(name, text, nil, func(code int, text []byte) error {
 		if code == flat.Damaged && json.Unmarshal(text, &counts) == nil {
 			return &Error{Code: ErrDamaged, Message: "the log has damaged records"}
 		}

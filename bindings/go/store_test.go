@@ -173,6 +173,33 @@ func TestDamageEndsAnIteration(t *testing.T) {
 	is(t, err, ErrNotFound)
 }
 
+func TestCopiesHaveWhatIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.msl")
+	other := path + ".copy"
+	s, err := Open(path)
+	must(t, err)
+	fill(t, s, "l", 20)
+	must(t, s.Hide(3))
+	_, err = Rewrite(path, Keep{})
+	is(t, err, ErrBusy)
+	counts, err := s.Backup(other, Keep{Newest: 4, Locations: []string{"l"}})
+	must(t, err)
+	equal(t, counts["copied"], uint64(4))
+	fill(t, s, "l", 1)
+	must(t, s.Close())
+	counts, err = Rewrite(path, Keep{})
+	must(t, err)
+	equal(t, counts["copied"], uint64(20))
+	into := memory(t)
+	_, err = into.Copy(other, Keep{})
+	must(t, err)
+	p, err := into.Query(Query{})
+	must(t, err)
+	equal(t, p.Seqs, []uint64{17, 18, 19, 20})
+	_, err = into.Copy(path+".none", Keep{})
+	is(t, err, ErrNotFound)
+}
+
 func TestErrorsHaveCodeTextFieldAndByte(t *testing.T) {
 	s := memory(t)
 	_, err := s.Append("l", User("x"), map[string]any{"type": "action"})

@@ -68,12 +68,15 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
- * location may have facts before it has messages, but is not listed then. */
+ * location may have facts before it has messages, but is not listed then. An arena store
+ * and a log write all facts with the change, where those since the last such record have
+ * as many bytes, or 2,048. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
-/* Reads all facts of a location, as an object in the arena; "{}": no facts. The first
- * call of a handle reads each set of the location, later ones those since (a buffer, a
- * ring, a backend: each). */
+/* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
+ * after many changes as after a few: it reads the records since the last one that has all
+ * facts (a buffer, a ring, a backend, code compiled for size: each). MS_E_DAMAGED: one of
+ * these is damaged; *facts is what the others amount to. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
@@ -94,7 +97,8 @@ typedef enum ms_kind {
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location; ms_seq 0 */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location, of a change or all;
+                                 ms_seq 0 */
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */

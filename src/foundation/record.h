@@ -17,7 +17,7 @@
  *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
  *                message on its own. It tells whose a record was whose body is damaged
  *     28     4   of a HIDE: last - first, at most 2^32 - 1; of a MESSAGE of a log, see
- *                [file-format]; else 0
+ *                [file-format]; of a LOCATION, see ms__facts_left; else 0
  *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
@@ -405,6 +405,16 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
         return ms__foreign(err, offset, r);
     return ms__check_fields(r, offset, err);
+}
+
+/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it has all facts of its
+ * location, with null for those that it removes. More: units of 8 bytes that the changes
+ * of facts may take before one is to have all. 0: not known. */
+#define MS__FACTS_ALL 1u
+
+static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
+{
+    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
 static const unsigned char *ms__bytes(const ms_msg *msg)

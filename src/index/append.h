@@ -100,6 +100,27 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     return MS_OK;
 }
 
+#if !MS__SMALL
+/* Refuses a record with all facts of a location if a note or facts came, or records were
+ * lost, after the place up to which these were read. In a new segment that is not
+ * known. */
+static MS__NOINLINE ms_result ms__facts_check(ms__core *core, uint64_t upto,
+                                              ms_str location, ms_error *err)
+{
+    const ms__tail *t = core->tail;
+    const ms__loc *loc = ms__loc_get(&core->tail->names, location, false);
+    const ms__edits *c = loc ? (const ms__edits *)loc->edits : NULL;
+    uint32_t n = c ? c->facts.count : 0;
+    bool late = upto < ms__place(t->segment, 0);
+    if (n > 0 && ms__place(t->segment, ms__postings_entry(&c->facts, n - 1)) >= upto)
+        late = true;
+    for (uint32_t i = 0; i < t->n_holes; i++)
+        if (ms__place(t->segment, t->holes[i].unit) >= upto) late = true;
+    if (!late) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "other facts were set meanwhile");
+}
+#endif
+
 /* Checks a change against its message, and sets its span. */
 static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_run *run,
                                                const ms_record *change, ms_str location,
@@ -113,6 +134,10 @@ static MS__NOINLINE ms_result ms__change_begin(ms__core *core, const ms__append_
     c->kind = (unsigned)change->kind;
     ms__span *span = &c->span;
     span->first = span->last = e->seq;
+#if !MS__SMALL
+    if (run->facts_left == MS__FACTS_ALL)
+        return ms__facts_check(core, run->facts_upto, location, err);
+#endif
     if (c->kind == MS__KIND_LOCATION) return MS_OK;
     if (c->kind == MS__KIND_HIDE) {
         span->last = run->opts->expect_seq;
@@ -176,6 +201,9 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
                       e.flags & MS__COPY_FLAGS, r);
     ms__where_set(r, c->loc->name.node.hash);
     if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
+#if !MS__SMALL
+    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_REACH, run->facts_left);
+#endif
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
     return MS_OK;

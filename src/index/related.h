@@ -11,8 +11,9 @@
  *               in up to four times its bytes
  *
  * So one look at each of n messages takes n steps, and a look after each of n changes of
- * a fact, too. Nothing of it is in a file: a new handle reads a location once. A buffer
- * has no memory for it, and code compiled for size no code: they read the list.
+ * a fact, too. Nothing of it is in a file: a new handle reads the notes of a location
+ * once, and its facts back to the newest record that has all of them (see [change]). A
+ * buffer has no memory for it, and code compiled for size no code: they read the list.
  *
  * Damage in the list is reported by each query that meets it. So what was read beside
  * damage is not remembered, and all readers go on to read the list.
@@ -123,26 +124,30 @@ static MS__UNUSED MS__NOINLINE bool ms__notes_read(ms__core *core, ms__reading *
 }
 
 /* Copies the facts that are remembered of a location to an arena; NULL: remembers newer
- * ones. Without memory it does nothing. Under the lock. */
-static MS__UNUSED void ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
+ * ones. Without memory it does nothing. Returns whether facts are remembered here. Under
+ * the lock. */
+static MS__UNUSED bool ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
                                        ms__folded *f)
 {
     ms__tail_names *names = core->edits;
-    ms__related *x = ms__related_of(core, location, !arena && !names->buffer);
-    if (!x) return;
+    if (names->buffer) return false;
+    if (!arena && f->upto == 0) return true;
+    ms__related *x = ms__related_of(core, location, !arena);
+    if (!x) return true;
     if (arena) {
         ms__folded known = x->folded;
         if (ms__keep_copy(arena, &known.text)) *f = known;
-        return;
+        return true;
     }
-    if (f->upto <= x->folded.upto) return;
+    if (f->upto <= x->folded.upto) return true;
     if (f->text.len > x->cap) {
         char *room = (char *)ms__tail_names_alloc(names, 2 * f->text.len);
-        if (!room) return;
+        if (!room) return true;
         x->facts = room;
         x->cap = 2 * f->text.len;
     }
     memcpy(x->facts, f->text.ptr, f->text.len);
     x->folded.text = ms_str_n(x->facts, f->text.len);
     x->folded.upto = f->upto;
+    return true;
 }

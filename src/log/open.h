@@ -386,14 +386,15 @@ static MS__UNUSED bool ms__log_notes(ms__core *core, ms__reading *s)
 }
 
 /* A child of fork may not wait for the lock. */
-static MS__UNUSED void ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
+static MS__UNUSED bool ms__log_facts(ms_store *store, ms_str location, ms_arena *arena,
                                      ms__folded *f)
 {
     ms__log *log = ms__log_of(store);
-    if (ms__log_ready(log, NULL) != MS_OK) return;
+    if (ms__log_ready(log, NULL) != MS_OK) return false;
     ms__lock_acquire(&log->lock);
-    ms__facts_known(&log->core, location, arena, f);
+    bool folds = ms__facts_known(&log->core, location, arena, f);
     ms__lock_release(&log->lock);
+    return folds;
 }
 
 static const ms__home ms__log_home = {ms__log_at_core, ms__log_room,    ms__log_written,

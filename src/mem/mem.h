@@ -406,13 +406,14 @@ static MS__UNUSED bool ms__mem_notes(ms__core *core, ms__reading *s)
     return known;
 }
 
-static MS__UNUSED void ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
+static MS__UNUSED bool ms__mem_facts(ms_store *store, ms_str location, ms_arena *arena,
                                      ms__folded *f)
 {
     ms__mem *m = ms__mem_of(store);
     ms__lock_acquire(&m->lock);
-    ms__facts_known(&m->core, location, arena, f);
+    bool folds = ms__facts_known(&m->core, location, arena, f);
     ms__lock_release(&m->lock);
+    return folds;
 }
 
 static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,

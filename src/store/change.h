@@ -25,6 +25,10 @@
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
+ * A location's facts are what its records amount to. Now and then a record has all of
+ * them, with null for members that it removes, so that reading goes back to that one. Who
+ * reads all records finds the same.
+ *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
  * (CH2) The number, place, type, agent and key of a message never change.
@@ -232,6 +236,20 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     return code;
 }
 
+#if !MS__SMALL
+/* Returns whether a store remembers facts: one that keeps records in place. */
+static bool ms__folds(ms_store *store, ms_str location)
+{
+    ms__folded none;
+    const ms__hooks *hooks = store->backend->hooks;
+    memset(&none, 0, sizeof none);
+    return hooks && hooks->facts && hooks->facts(store, location, NULL, &none);
+}
+
+static ms_result ms__facts_set_in(ms_store *store, ms_str location, ms_str facts,
+                                  ms_error *err);
+#endif
+
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err)
 {
@@ -243,6 +261,10 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+#if !MS__SMALL
+    if (ms__folds(store, location))
+        return ms__facts_set_in(store, location, facts, err);
+#endif
     return ms__change_put(store, &change, 0, NULL, err);
 }
 
@@ -259,6 +281,7 @@ typedef struct ms__facts {
 #if !MS__SMALL
     size_t records; /* that were read */
     uint64_t upto;  /* the place up to which they were */
+    bool keep_null; /* write removed members, too */
 #endif
 } ms__facts;
 
@@ -311,8 +334,7 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of the records of a location that are not remembered, oldest
- * first. */
+/* Adds the members of all records of a location, oldest first. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -321,16 +343,9 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
-#if !MS__SMALL
-    q.as_from = f->upto;
-#endif
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);
-#if !MS__SMALL
-    f->upto = it->now;
-    f->records = (size_t)it->returned;
-#endif
     return ms__cursor_end(it, code, err);
 }
 
@@ -347,7 +362,17 @@ static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out
     return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
 }
 
-/* Writes the object without members whose value is null. */
+static bool ms__facts_keep_null(const ms__facts *f)
+{
+#if MS__SMALL
+    (void)f;
+    return false;
+#else
+    return f->keep_null;
+#endif
+}
+
+/* Writes the object, by default without members whose value is null. */
 static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
                                              ms_error *err)
 {
@@ -358,7 +383,8 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (size_t i = 0; i < f->count; i++) {
-        if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
+        if (!ms__facts_keep_null(f) && ms_json_kind_of(f->items[i].value) == MS_JSON_NULL)
+            continue;
         ms_json_key(&w, f->items[i].key);
         ms_json_put_raw(&w, f->items[i].value);
     }
@@ -368,17 +394,55 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 #if !MS__SMALL
 #define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered */
 
-/* Begins with what the store remembers of the facts of a location. */
-static MS__NOINLINE ms_result ms__facts_begin(ms_store *store, ms_str location,
-                                              ms__facts *f, ms_error *err)
+/* Opens a cursor over records of facts, newest first, from a place on. */
+static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
+                                             uint64_t from, ms_arena *arena,
+                                             ms_cursor **it, ms_error *err)
 {
+    ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
+    q.raw = MS_RAW_LOCATIONS;
+    q.reverse = true;
+    q.as_from = from;
+    return ms__cursor_open(store, &q, arena, it, err);
+}
+
+/* Adds the members of records that were read backward, oldest first. */
+static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
+                                ms_error *err)
+{
+    while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
+    return MS_OK;
+}
+
+/* As ms__facts_read, in a store that remembers facts: back to what it remembers, or to a
+ * record that has all facts. */
+static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str location,
+                                                  ms__facts *f, ms_error *err)
+{
+    ms_cursor *it;
+    const ms_msg *msg;
     ms__folded known;
-    const ms__hooks *hooks = store->backend->hooks;
-    if (!hooks || !hooks->facts || !f->arena) return MS_OK;
+    ms_str *texts = NULL;
+    size_t n = 0, cap = 0;
+    bool all = false;
+    if (!f->arena) return ms__no_arena(err, NULL, sizeof *it);
     memset(&known, 0, sizeof known);
-    hooks->facts(store, location, f->arena, &known);
-    f->upto = known.upto;
-    return ms__facts_add(f, known.text, err);
+    (void)store->backend->hooks->facts(store, location, f->arena, &known);
+    MS__TRY(ms__facts_open(store, location, known.upto, f->arena, &it, err));
+    while (!all && (msg = ms_next(it)) != NULL) {
+        void *room = ms__list_room(f->arena, texts, n, &cap, sizeof *texts);
+        if (!room) break;
+        texts = (ms_str *)room;
+        texts[n++] = ms_content(msg).text;
+        all = ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
+    }
+    ms_result code = MS_OK;
+    if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
+    else if (!all) code = ms__facts_add(f, known.text, err);
+    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    f->upto = it->now;
+    f->records = n;
+    return ms__cursor_end(it, code, err);
 }
 
 /* Lets the store remember facts, if many records were read for them. */
@@ -387,10 +451,10 @@ static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
 {
     ms__folded known;
     const ms__hooks *hooks = store->backend->hooks;
-    if (!hooks || !hooks->facts || f->records < MS__FACTS_READ) return;
+    if (f->records < MS__FACTS_READ) return;
     known.text = text;
     known.upto = f->upto;
-    hooks->facts(store, location, NULL, &known);
+    (void)hooks->facts(store, location, NULL, &known);
 }
 #endif
 
@@ -403,19 +467,133 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
     ms__facts f;
     memset(&f, 0, sizeof f);
     f.arena = arena;
-#if !MS__SMALL
-    MS__TRY(ms__facts_begin(store, location, &f, err));
-#endif
+#if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
+#else
+    bool folds = ms__folds(store, location);
+    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
+                           : ms__facts_read(store, location, &f, err);
+#endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
+
+#if !MS__SMALL
+/* ---- Records that have all facts of a location. ms_location_set writes one where the
+ * records after the newest of these have as many bytes as it has, or MS__FACTS_BUDGET. A
+ * reader goes back to the newest one. So a file grows to twice the bytes at most, and a
+ * reader reads twice those of the facts at most, and MS__FACTS_BUDGET.
+ *
+ * The facts are read without the lock. Under it the store refuses the record if facts
+ * were set meanwhile (ms__facts_check); then the change is written as it is. What is read
+ * beside damage is not written as all facts.
+ *
+ * The bytes left are in each record, so that no handle has to count. Old records, forks
+ * and what a union writes do not have them: then the next change writes all facts. */
+
+#define MS__FACTS_BUDGET 2048u /* bytes */
+#define MS__FACTS_LATER (1u << 17) /* units; then it tries again */
+
+/* A change of facts that is being written. */
+typedef struct ms__facts_set {
+    ms_store *store;
+    ms_str location, facts;
+    uint32_t left; /* for ms__append_run, of the change as it is */
+    uint64_t upto; /* for ms__append_run, of a record with all facts */
+    bool first;    /* there are no facts yet */
+} ms__facts_set;
+
+static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts,
+                                            uint32_t left, uint64_t upto, ms_error *err)
+{
+    ms_record change;
+    ms_append_opts opts;
+    ms__append_run run;
+    memset(&opts, 0, sizeof opts);
+    memset(&run, 0, sizeof run);
+    ms_envelope *e = ms__record_begin(&change, MS_KIND_LOCATION);
+    e->location = x->location;
+    e->content = ms_json(facts);
+    run.location = x->location;
+    run.records = &change;
+    run.n = 1;
+    run.opts = &opts;
+    run.facts_left = left;
+    run.facts_upto = upto;
+    return x->store->backend->hooks->append_run(x->store, &run, err);
+}
+
+/* Finds the newest record of the facts, which may be after many notes, and what is left
+ * of its budget after the change. Returns whether all facts are due. */
+static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
+{
+    ms_cursor *it;
+    uint64_t left = 0;
+    uint64_t used = ((uint64_t)x->facts.len + x->location.len + MS__HEADER) / 8 + 2;
+    if (ms__facts_open(x->store, x->location, 0, arena, &it, NULL) != MS_OK) return false;
+    const ms_msg *msg = ms_next(it);
+    x->first = !msg;
+    x->upto = it->now;
+    if (msg) left = ms__facts_left(ms__bytes(msg));
+    if (left == MS__FACTS_ALL) {
+        left = ms_size(msg) > MS__FACTS_BUDGET ? ms_size(msg) / 8 : MS__FACTS_BUDGET / 8;
+    }
+    if (ms_cursor_close(it, NULL) != MS_OK) return false;
+    if (left > used + MS__FACTS_ALL) x->left = (uint32_t)(left - used);
+    return x->left == 0;
+}
+
+/* Makes an object of all facts, with a change. */
+static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
+                                            ms_str *all)
+{
+    ms__facts f;
+    memset(&f, 0, sizeof f);
+    f.arena = arena;
+    MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));
+    x->upto = f.upto;
+    ms__facts_fold(&f);
+    MS__TRY(ms__facts_text(&f, all, NULL));
+    f.count = 0;
+    MS__TRY(ms__facts_add(&f, *all, NULL));
+    MS__TRY(ms__facts_add(&f, x->facts, NULL));
+    ms__facts_fold(&f);
+    f.keep_null = true; /* for those who read all records */
+    return ms__facts_text(&f, all, NULL);
+}
+
+/* Sets facts in a store that remembers them. */
+static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
+                                               ms_str facts, ms_error *err)
+{
+    ms_arena own;
+    ms__facts_set x;
+    ms_str all = facts;
+    ms_result code = MS_E_CONFLICT;
+    memset(&own, 0, sizeof own);
+    memset(&x, 0, sizeof x);
+    x.store = store;
+    x.location = location;
+    x.facts = facts;
+    bool due = ms__facts_budget(&x, &own);
+    if (due && !x.first && ms__facts_all(&x, &own, &all) != MS_OK) {
+        x.left = MS__FACTS_LATER;
+    } else if (due) {
+        code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, err);
+        if (code == MS_E_TOO_LARGE || code == MS_E_FULL) x.left = MS__FACTS_LATER;
+    }
+    ms_arena_deinit(&own);
+    if (code != MS_E_CONFLICT && x.left != MS__FACTS_LATER && code != MS_E_NO_MEMORY)
+        return code;
+    return ms__facts_put(&x, facts, x.left, 0, err);
+}
+#endif
 
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err)

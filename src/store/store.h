@@ -33,6 +33,11 @@ typedef struct ms__append_run {
     uint64_t seq;    /* of the next message */
     uint32_t first_flags; /* of the first record */
     uint32_t cluster;     /* mark of all messages, see ms__cluster_of */
+#if !MS__SMALL
+    uint32_t facts_left;  /* of a LOCATION, see ms__facts_left */
+    uint64_t facts_upto;  /* MS__FACTS_ALL: MS_E_CONFLICT if facts or notes are after this
+                             place */
+#endif
 } ms__append_run;
 
 static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
@@ -59,15 +64,15 @@ typedef struct ms__folded {
  * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
  * whether the records that a cursor returned are where they were; NULL: always. `most`
  * returns the largest size of a record. `facts` copies what is remembered of the facts of
- * a location to an arena; arena NULL: it remembers *f, if it can; NULL: nothing is
- * remembered. The functions are in a table, so that programs without unions do not link
- * their code. */
+ * a location to an arena; arena NULL: it remembers *f, if it can and f->upto is not 0. It
+ * returns whether the store remembers facts; NULL: it does not. The functions are in a
+ * table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
     size_t (*most)(ms_store *store);
-    void (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
+    bool (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
 /* The backend's append of a store with `append_run`: without measures. */

@@ -498,13 +498,43 @@ controls()
         'w.damaged + w.reading.damaged_ranges + w.reading.damaged_records > 0' 'false'
     control facts_remembered_beside_damage gcc test_related \
         damage_is_reported_again_when_it_was_reported_before 100 ms__facts_of \
-        'if (code == MS_OK && !more.ptr)' 'if (!more.ptr)'
+        'folds && code == MS_OK && !more.ptr' 'folds && !more.ptr'
     control facts_of_a_fork_remembered gcc test_related \
         facts_are_the_last_values_when_they_are_read_between 100 ms__facts_of \
         'code == MS_OK && !more.ptr' 'code == MS_OK'
     control facts_read_from_a_later_place gcc test_related \
         facts_are_the_last_values_when_they_are_read_between 100 ms__facts_known \
         'x->folded.upto = f->upto;' 'x->folded.upto = f->upto + 64;'
+    control all_facts_written_over_others gcc test_related \
+        all_facts_are_refused_when_some_were_set_meanwhile 100 ms__facts_check \
+        'if (!late) return MS_OK;' 'return MS_OK;'
+    control all_facts_written_over_those_of_a_writer gcc test_related \
+        all_facts_are_refused_when_another_writer_set_some 100 ms__facts_check \
+        'n - 1)) >= upto)' 'n - 1)) >= upto + 1000)'
+    control all_facts_written_in_a_new_segment gcc test_related \
+        all_facts_are_refused_when_some_were_set_meanwhile 100 ms__facts_check \
+        'upto < ms__place(t->segment, 0)' 'false'
+    control all_facts_written_over_a_hole gcc test_related \
+        all_facts_are_refused_when_some_were_set_meanwhile 100 ms__facts_check \
+        't->holes[i].unit) >= upto' 't->holes[i].unit) < upto'
+    control all_facts_forget_what_they_remove gcc test_related \
+        removed_facts_stay_removed_when_all_are_written 100 ms__facts_all \
+        'f.keep_null = true;' ''
+    control all_facts_written_beside_damage gcc test_related \
+        all_facts_are_not_written_beside_damage 100 ms__facts_all \
+        'MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));' \
+        '(void)ms__facts_read_back(x->store, x->location, &f, NULL);'
+    control known_facts_added_to_all gcc test_related \
+        facts_are_the_last_values_when_they_are_read_between 100 ms__facts_read_back \
+        'else if (!all) code' 'else code'
+    control facts_read_back_to_the_first gcc test_growth \
+        'facts after many changes' 10 ms__facts_read_back \
+        '== MS__FACTS_ALL;' '== MS__FACTS_ALL && n == 0;'
+    control all_facts_never_written gcc test_growth 'facts after many changes' 10 \
+        ms__facts_budget 'return x->left == 0;' 'return x->first;'
+    control facts_lost_that_are_too_large gcc test_related \
+        facts_are_whole_when_all_are_too_large_for_a_record 100 ms__facts_set_in \
+        'if (code == MS_E_TOO_LARGE ||' 'if ('
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''

@@ -12,7 +12,7 @@ from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullEr
                    KeyReusedError, MissingFileError, MsgstoreError, NotFoundError,
                    ReadOnlyError, RefusedError, StorageError, UnsupportedError)
 from .store import (History, Message, Request, Store, action, assistant, observation, open,
-                    user, verify)
+                    rewrite, user, verify)
 
 __version__ = "0.2.0"
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "KeyReusedError", "Message", "MissingFileError", "MsgstoreError", "NotFoundError",
     "ReadOnlyError", "RefusedError", "Request",
     "StorageError", "Store", "UnsupportedError", "action", "assistant", "observation",
-    "open", "user", "verify",
+    "open", "rewrite", "user", "verify",
 ]

@@ -197,10 +197,14 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
     if code == 0:
         return _loads(text) if parse else text
     failure = json.loads(text)
-    if "code" not in failure:  # verify: damage, with the whole report
-        error = DamagedError("E_DAMAGED", "damaged ranges: {damaged} of records, "
-                             "{index_damaged} of the index, {lineage_damaged} of "
-                             "the lineage".format(**failure))
+    if "code" not in failure:  # verify or a copy: damage, with the whole report
+        text = ("damaged ranges: {damaged} of records, {index_damaged} of the index, "
+                "{lineage_damaged} of the lineage"
+                if "index_damaged" in failure else
+                "{damaged} records were unreadable; all others are copied"
+                if failure["damaged"] > 0 else
+                "the lineage is damaged: all is copied, to a log with a new one")
+        error = DamagedError("E_DAMAGED", text.format(**failure))
         error.result = failure
         raise error
     raise _ERRORS.get(failure["code"], MsgstoreError)(
@@ -343,11 +347,16 @@ def open_store(args: Dict[str, Any]) -> Handle:
     return handle
 
 
-def verify(path: str) -> Any:
+def call_file(name: str, handle: Optional[Handle], path: str, args: dict) -> Any:
+    """As call, of a function that reads the log at a path."""
     try:
-        return call("verify", None, {"path": path})
+        return call(name, handle, args)
     except NotFoundError as found:
         raise _missing(found, path) from None
+
+
+def verify(path: str) -> Any:
+    return call_file("verify", None, path, {"path": path})
 
 
 def call(name: str, handle: Optional[Handle], args: dict, body: bytes = b"",

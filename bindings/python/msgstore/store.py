@@ -39,10 +39,9 @@ class Message(Dict[str, Any]):
 
 
 class History(List[Message]):
-    """Messages in order. ``damaged`` counts unreadable records: those of the whole store
-    that were known when it was opened (a damaged record has no location), or those that
-    this page met, if they are more. ``seqs`` has the numbers of the stored messages: more
-    than items where a format joins messages."""
+    """Messages in order. ``damaged`` counts unreadable records that this page met: it may
+    lack their messages. ``seqs`` has the numbers of the stored messages: more than items
+    where a format joins messages."""
 
     damaged: int = 0
     seqs: Sequence[int] = ()
@@ -129,6 +128,13 @@ def _response(body: Any) -> bytes:
 def _given(**arguments: Any) -> Dict[str, Any]:
     return {name: value for name, value in arguments.items()
             if value is not None and value is not False}
+
+
+def _kept(newest: int, newest_bytes: int, since: Optional[float], whole_turns: bool,
+          locations: Optional[Sequence[str]], dry_run: bool) -> Dict[str, Any]:
+    return _given(newest=newest or None, newest_bytes=newest_bytes or None, since=since,
+                  whole_turns=whole_turns, dry_run=dry_run,
+                  locations=None if locations is None else list(locations))
 
 
 class Store:
@@ -489,6 +495,30 @@ class Store:
         """Makes all appended messages durable; returns the last durable number."""
         return _ffi.call("sync", self._open, {})["durable_seq"]
 
+    def backup(self, path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
+               newest_bytes: int = 0, since: Optional[float] = None,
+               whole_turns: bool = False, locations: Optional[Sequence[str]] = None,
+               dry_run: bool = False) -> Dict[str, int]:
+        """Writes the store to a new log at ``path``, without what is hidden or replaced,
+        and goes on as it is. Returns counts; :class:`DamagedError` has them in
+        ``result``: then the new log has all that is readable. By default it has
+        everything, else of each location the ``newest`` messages, or bytes, or those
+        ``since`` a time, in ``whole_turns``. ``dry_run`` only counts."""
+        name = _path(path)
+        args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
+        return _ffi.call("backup", self._open, {**args, "to_path": name})
+
+    def copy(self, path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
+             newest_bytes: int = 0, since: Optional[float] = None,
+             whole_turns: bool = False, locations: Optional[Sequence[str]] = None,
+             dry_run: bool = False) -> Dict[str, int]:
+        """Appends the messages of the log at ``path``, with notes and facts. They keep
+        their numbers, which must be larger than those of this store. Options and result
+        as of :meth:`backup`."""
+        name = _path(path)
+        args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
+        return _ffi.call_file("copy", self._open, name, {**args, "from_path": name})
+
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
         """Waits for a message after that number, also of another process. Returns the last
         number of the store; after a timeout it may be the same."""
@@ -572,3 +602,16 @@ def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
 def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
     return _ffi.verify(_path(path))
+
+
+def rewrite(path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
+            newest_bytes: int = 0, since: Optional[float] = None, whole_turns: bool = False,
+            locations: Optional[Sequence[str]] = None, dry_run: bool = False,
+            lock_wait_ms: Optional[int] = None) -> Dict[str, int]:
+    """Replaces a log by one without what is hidden or replaced, and without what the
+    options of :meth:`Store.backup` leave out. :class:`BusyError`: a writer has it open. A
+    reader's next call is a :class:`ConflictError`, once."""
+    name = _path(path)
+    args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
+    args.update(_given(lock_wait_ms=lock_wait_ms), path=name)
+    return _ffi.call_file("rewrite", None, name, args)

@@ -308,6 +308,53 @@ def test_log_keeps_messages(tmp_path):
     assert msgstore.verify(path)["messages"] == 1
 
 
+@pytest.mark.parametrize("log", [True, False])
+def test_backup_leaves_the_store_as_it_is(tmp_path, log):
+    with msgstore.open(tmp_path / "log.msl" if log else None) as store:
+        seqs = [store.append(msgstore.user(text), "l")[0] for text in ("a", "b", "c")]
+        store.hide(seqs[1])
+        store.facts("l", title="t")
+        store.note(seqs[0], "k", 1)
+        assert store.backup(tmp_path / "copy.msl", dry_run=True)["copied"] == 2
+        assert not (tmp_path / "copy.msl").exists()
+        found = store.backup(tmp_path / "copy.msl")
+        assert (found["copied"], found["notes"], found["damaged"]) == (2, 1, 0)
+        with pytest.raises(msgstore.ConflictError):
+            store.backup(tmp_path / "copy.msl")
+        assert store.backup(tmp_path / "new.msl", newest=1, locations=["l"])["dropped"] == 2
+        assert store.append(msgstore.user("d"), "l") == [4]
+    with msgstore.open(tmp_path / "copy.msl", mode="read") as copy:
+        assert [m.seq for m in copy] == [1, 3]
+        assert copy.facts("l") == {"title": "t"}
+    with msgstore.open() as other:
+        with pytest.raises(msgstore.MissingFileError) as caught:
+            other.copy(tmp_path / "none.msl")
+        assert caught.value.filename == str(tmp_path / "none.msl")
+        assert other.copy(tmp_path / "copy.msl")["copied"] == 2
+        assert [m.content for m in other] == ["a", "c"]
+
+
+def test_rewrite_replaces_a_log_that_nobody_writes(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        for n in range(20):
+            log.append(msgstore.user(f"message {n}"), "l")
+        log.rewind("l", 10)
+        with pytest.raises(msgstore.BusyError):
+            msgstore.rewrite(path)
+    assert msgstore.rewrite(path)["copied"] == 10
+    assert msgstore.rewrite(path, newest=4)["dropped"] == 6
+    with msgstore.open(path) as log:
+        assert [m.seq for m in log] == [7, 8, 9, 10]
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"message 8", b"message x"))
+    with pytest.raises(msgstore.DamagedError, match="1 records were unreadable") as caught:
+        msgstore.rewrite(path)
+    assert caught.value.result["copied"] == 3
+    with pytest.raises(msgstore.MissingFileError):
+        msgstore.rewrite(tmp_path / "none.msl")
+
+
 def test_verify_reports_damage(tmp_path):
     path = tmp_path / "log.msl"
     with msgstore.open(path) as log:

@@ -1,6 +1,7 @@
 /* Growth: four times as much of anything takes at most six times as many steps, for each
  * operation of the interface that can meet much of it. What grows with the square takes
- * sixteen times as many.
+ * sixteen times as many. What should cost the same takes at most six times as many steps
+ * at ten thousand times as much.
  *
  * Steps are counted, not timed: the compiler has each basic block of this program call a
  * function (-fsanitize-coverage=trace-pc, see tests/Makefile), and calls that move or
@@ -65,7 +66,7 @@ typedef struct world {
  * at any scale (NOT_SCALED), and in a log of one segment, too. A new key is in none of
  * them: that is counted in one segment (see ../../LIMITS.md). */
 enum { IN_MEMORY = 1, IN_SEGMENTS = 2, IN_ONE_SEGMENT = 4, NOT_SCALED = 8, IN_BOTH = 3,
-       BY_KEY = 5, BY_NAME = 15 };
+       BY_KEY = 5, IN_ANY = 7, BY_NAME = 15 };
 
 typedef struct operation {
     const char *name;
@@ -464,6 +465,91 @@ static void set_many_facts(world *w)
         must(ms_location_set(w->store, JOB, ms_str_n(one, (size_t)len), NULL));
     }
     must(ms_location_get(w->store, JOB, &w->arena, &facts, NULL));
+}
+
+/* ---- facts, whose cost is that of the facts alone ---- */
+
+static void set_read(world *w, ms_str location, size_t i)
+{
+    char one[40];
+    int len = snprintf(one, sizeof one, "{\"read\":%zu}", i);
+    must(ms_location_set(w->store, location, ms_str_n(one, (size_t)len), NULL));
+}
+
+/* A log is opened by another handle, which has read what every query reads. */
+static void begin_anew(world *w)
+{
+    if (!w->s.log.path) return;
+    ms_close(w->store);
+    must(ms_log_open(&w->store, &w->s.log, NULL));
+    ms_query q = of(MS_STR("none"));
+    (void)count_all(w->store, &q);
+}
+
+static void set_facts_anew(world *w)
+{
+    append_one(w);
+    for (size_t i = 0; i <= w->n; i++) set_read(w, JOB, i);
+    begin_anew(w);
+}
+
+static void set_facts_beside(world *w)
+{
+    append_one(w);
+    set_read(w, JOB, w->n);
+    for (size_t i = 0; i < w->n; i++) set_read(w, OTHER, i);
+    begin_anew(w);
+}
+
+static void set_facts_as_one_of_two(world *w)
+{
+    ms_log_desc desc = w->s.log;
+    ms_store *other = w->store;
+    append_one(w);
+    if (desc.path) {
+        ms_close(w->store);
+        desc.shared = true;
+        must(ms_log_open(&w->store, &desc, NULL));
+        must(ms_log_open(&other, &desc, NULL));
+    }
+    for (size_t i = 0; i <= w->n; i++) {
+        ms_store *own = w->store;
+        if (i % 2) w->store = other;
+        set_read(w, JOB, i);
+        w->store = own;
+    }
+    if (desc.path) ms_close(other);
+    begin_anew(w);
+}
+
+static void copy_facts(world *w)
+{
+    ms_copy_report report;
+    ms_keep keep;
+    append_one(w);
+    for (size_t i = 0; i < w->n; i++) set_read(w, JOB, i);
+    memset(&keep, 0, sizeof keep);
+    memset(&report, 0, sizeof report);
+    must(ms_copy(w->second, w->store, &keep, &w->arena, &report, NULL));
+    ms_store *store = w->store;
+    w->store = w->second;
+    set_read(w, JOB, w->n);
+    w->second = store;
+}
+
+static void get_facts(world *w)
+{
+    char one[40];
+    ms_str facts;
+    int len = snprintf(one, sizeof one, "{\"read\":%zu}", w->n);
+    must(ms_location_get(w->store, JOB, &w->arena, &facts, NULL));
+    assert_int_equal(facts.len, len);
+    assert_memory_equal(facts.ptr, one, facts.len);
+}
+
+static void set_one_fact(world *w)
+{
+    must(ms_location_set(w->store, JOB, MS_STR("{\"other\":1}"), NULL));
 }
 
 static void fork_all(world *w)
@@ -1123,6 +1209,16 @@ static const operation operations[] = {
     {"updates of a task", append_one, update_task, IN_BOTH},
 };
 
+/* One look. It reads at most what the budget of [change] allows after the newest record
+ * that has all facts. */
+static const operation flat[] = {
+    {"facts after many changes", set_facts_anew, get_facts, IN_ANY},
+    {"facts after many changes by two", set_facts_as_one_of_two, get_facts, IN_ANY},
+    {"facts beside those of another", set_facts_beside, get_facts, BY_KEY},
+    {"facts of a copy", copy_facts, get_facts, IN_MEMORY},
+    {"a change after many", set_facts_anew, set_one_fact, IN_ANY},
+};
+
 static int nothing_done(void *ctx, ms_file file)
 {
     (void)ctx;
@@ -1192,6 +1288,28 @@ static void grows_no_faster(void **state)
     }
 }
 
+#define FLAT_FEW 10
+#define FLAT_MANY 100000
+#define FLAT_MOST 6 /* times the steps, for 10,000 times as much */
+#define FLAT_RUN 200000 /* steps: a handle checks lists of a sealed segment once */
+
+static void stays_the_same(void **state)
+{
+    const operation *o = (const operation *)*state;
+    size_t n = test_times(FLAT_MANY) < FLAT_MANY / 10 ? FLAT_MANY / 10
+                                                      : test_times(FLAT_MANY);
+    if (n > FLAT_MANY) n = FLAT_MANY;
+    for (unsigned place = IN_MEMORY; place <= IN_ONE_SEGMENT; place *= 2) {
+        if (!(o->places & place)) continue;
+        unsigned long long few = steps_of(o, FLAT_FEW, place), many = steps_of(o, n, place);
+        printf("%s: %s: %llu steps at %d, %llu at %zu\n", o->name,
+               place == IN_MEMORY ? "in memory" : "in a log", few, FLAT_FEW, many, n);
+        if (few < 100) fail_msg("%llu steps are not all", few);
+        if (many > FLAT_MOST * few + (place == IN_ONE_SEGMENT ? FLAT_RUN : 0))
+            fail_msg("%llu steps at %d, %llu at %zu", few, FLAT_FEW, many, n);
+    }
+}
+
 /* A loop of n rounds, and moved bytes. */
 TEST(steps_are_counted)
 {
@@ -1211,5 +1329,7 @@ int main(void)
     for (size_t i = 0; i < COUNT(operations); i++)
         add_row_test(operations[i].name, grows_no_faster,
                      (void *)(uintptr_t)&operations[i]);
+    for (size_t i = 0; i < COUNT(flat); i++)
+        add_row_test(flat[i].name, stays_the_same, (void *)(uintptr_t)&flat[i]);
     return run_all_tests(NULL, NULL);
 }

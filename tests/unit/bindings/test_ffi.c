@@ -284,10 +284,113 @@ TEST(results_say_how_much_is_damaged)
            "{\"notes\":1,\"input_tokens\":5,\"output_tokens\":0,\"cached_tokens\":0,"
            "\"reasoning_tokens\":0,\"seconds\":0,\"damaged\":2}");
     expect(called_with(store, "query", "{\"location\":\"m\"}"), MS_OK, true,
-           "\"damaged\":3");
+           "\"seqs\":[4,5,6],\"damaged\":0");
+    expect(called_with(store, "query", "{\"location\":\"l\"}"), MS_OK, true,
+           "\"seqs\":[1,2],\"damaged\":1");
     expect(called_with(store, "list", "{\"agents\":true,\"location\":\"l\"}"), MS_OK, true,
            "\"damaged\":1");
     ms_close(store);
+    unlink(path);
+}
+
+static char other_path[64];
+
+/* Arguments with a path under a name, and with more. */
+static const char *path_args(const char *name, const char *of, const char *more)
+{
+    snprintf(by_path, sizeof by_path, "{\"%s\":\"%s\"%s}", name, of, more);
+    return by_path;
+}
+
+static void name_logs(void)
+{
+    name_log();
+    snprintf(other_path, sizeof other_path, "%s.other", path);
+}
+
+TEST(store_is_backed_up_and_goes_on)
+{
+    ms_store *stores[2] = {NULL, NULL}, *copy = NULL;
+    name_logs();
+    expect(opened(&stores[0], "{}"), MS_OK, false, "{}");
+    expect(opened(&stores[1], log_args("")), MS_OK, false, "{}");
+    for (int i = 0; i < 2; i++) {
+        append_conversation(stores[i]);
+        expect(called_with(stores[i], "hide", "{\"seq\":2}"), MS_OK, false, "{}");
+        expect(called_with(stores[i], "set_facts", "{\"location\":\"l\",\"value\":{\"a\":1}}"),
+               MS_OK, false, "{}");
+        expect(called_with(stores[i], "backup", path_args("to_path", other_path,
+                                                         ",\"dry_run\":true")),
+               MS_OK, true, "{\"copied\":2,\"dropped\":1,");
+        assert_int_equal(access(other_path, F_OK), -1);
+        expect(called_with(stores[i], "backup", path_args("to_path", other_path, "")), MS_OK,
+               true, "\"damaged\":0,\"notes\":0,\"left_out\":0,\"unplaced\":0}");
+        expect(called_with(stores[i], "backup", path_args("to_path", other_path, "")),
+               MS_E_CONFLICT, true, other_path);
+        expect(called(stores[i], "append", MS_STR("{\"location\":\"m\"}"),
+                      ms_str_of(conversation)), MS_OK, false, "{\"seqs\":[4,5,6]}");
+        expect(opened(&copy, path_args("path", other_path, ",\"mode\":\"read\"")), MS_OK,
+               false, "{}");
+        expect(called_with(copy, "query", NULL), MS_OK, true, "\"seqs\":[1,3]");
+        expect(called_with(copy, "facts", "{\"location\":\"l\"}"), MS_OK, false,
+               "{\"a\":1}");
+        ms_close(copy);
+        ms_close(stores[i]);
+        unlink(other_path);
+    }
+    unlink(path);
+}
+
+TEST(log_is_rewritten_when_nobody_writes_to_it)
+{
+    ms_store *store = NULL, *reader = NULL;
+    name_logs();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    expect(called_with(store, "hide", "{\"seq\":2}"), MS_OK, false, "{}");
+    expect(called_with(NULL, "rewrite", log_args("")), MS_E_BUSY, true, path);
+    ms_close(store);
+    expect(opened(&reader, log_args(",\"mode\":\"read\"")), MS_OK, false, "{}");
+    expect(called_with(reader, "query", NULL), MS_OK, true, "\"seqs\":[1,3]");
+    expect(called_with(NULL, "rewrite", log_args("")), MS_OK, true,
+           "{\"copied\":2,\"dropped\":1,");
+    expect(called_with(reader, "query", NULL), MS_E_CONFLICT, true, "\"message\":");
+    ms_close(reader);
+    expect(called_with(NULL, "rewrite", log_args(",\"newest\":1")), MS_OK, true,
+           "{\"copied\":1,\"dropped\":1,");
+    expect(called_with(NULL, "rewrite", log_args(",\"locations\":[]")), MS_E_ARGUMENT, true,
+           "\"path\":\"locations\"");
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    expect(called_with(store, "query", NULL), MS_OK, true, "\"seqs\":[3]");
+    ms_close(store);
+    unlink(path);
+    expect(called_with(NULL, "rewrite", log_args("")), MS_E_NOT_FOUND, true, path);
+}
+
+TEST(log_is_copied_into_a_store)
+{
+    ms_store *store = NULL, *into = NULL;
+    name_logs();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    expect(called_with(store, "note", "{\"seq\":1,\"kind\":\"k\",\"value\":1}"), MS_OK,
+           false, "{}");
+    expect(opened(&into, "{}"), MS_OK, false, "{}");
+    expect(called_with(into, "copy", path_args("from_path", path, ",\"locations\":[\"m\"]")),
+           MS_OK, true, "{\"copied\":0,\"dropped\":3,");
+    expect(called_with(into, "copy", path_args("from_path", path, ",\"since\":0")), MS_OK,
+           true, "\"notes\":1,");
+    expect(called_with(into, "query", NULL), MS_OK, true, "\"seqs\":[1,2,3]");
+    expect(called_with(into, "copy", path_args("from_path", path, "")), MS_E_ARGUMENT, true,
+           "follow");
+    ms_close(into);
+    ms_close(store);
+    damage_text("users, orders", 1);
+    expect(opened(&into, "{}"), MS_OK, false, "{}");
+    expect(called_with(into, "copy", path_args("from_path", path, "")), MS_E_DAMAGED, true,
+           "\"damaged\":1,");
+    expect(called_with(into, "query", NULL), MS_OK, true, "\"seqs\":[1,2]");
+    ms_close(into);
     unlink(path);
 }
 

@@ -111,6 +111,204 @@ TEST_WITH(ON_LOGS, facts_are_the_last_values_when_a_reader_follows)
     store_close(&s);
 }
 
+/* ---- records that have all facts ---- */
+
+static unsigned is_all(const ms_msg *msg)
+{
+    return ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
+}
+
+/* What a program reads that knows of no records with all facts: the last value of each
+ * member. Returns how many records have all. */
+static size_t must_have_facts_in_records(const fact_model *model, ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    unsigned now[KEYS] = {0};
+    size_t n_all = 0;
+    memset(&q, 0, sizeof q);
+    q.location = JOB;
+    q.raw = MS_RAW_LOCATIONS;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    while ((msg = ms_next(&it)) != NULL) {
+        ms_json_iter member = ms_json_iterate(ms_content(msg).text);
+        n_all += is_all(msg);
+        while (ms_json_next(&member)) {
+            unsigned key = (unsigned)(member.key.ptr[2] - '0');
+            assert_in_range(key, 0, KEYS - 1);
+            now[key] = member.value.ptr[0] == '[' ? (unsigned)atoi(member.value.ptr + 1) : 0;
+        }
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    for (unsigned key = 0; key < KEYS; key++)
+        assert_int_equal(now[key], model->value[key]);
+    return n_all;
+}
+
+static ms_store *open_again(const test_store *s, ms_log_mode mode)
+{
+    ms_log_desc desc = s->log;
+    ms_store *store;
+    desc.mode = mode;
+    assert_int_equal(ms_log_open(&store, &desc, NULL), MS_OK);
+    return store;
+}
+
+TEST_WITH(ON_LOGS, facts_are_the_last_values_for_each_new_handle)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    uint64_t rng = test_seed();
+    fact_model model;
+    memset(&model, 0, sizeof model);
+    append_to(s.store, JOB);
+    for (size_t i = 0; i < 1000; i++) {
+        set_fact(s.store, &model, (unsigned)test_below(&rng, KEYS),
+                 test_one_in(&rng, 3) ? 0 : 1 + (unsigned)i);
+        if (test_one_in(&rng, 3)) append_to(s.store, test_one_in(&rng, 2) ? JOB : OTHER);
+        if (test_one_in(&rng, 5))
+            assert_int_equal(ms_note(s.store, 1, MS_STR("k"), ms_text("v"), NULL), MS_OK);
+        if (test_one_in(&rng, 50)) store_reopen(&s);
+        if (!test_one_in(&rng, 20)) continue;
+        ms_store *reader = open_again(&s, MS_LOG_READ);
+        must_have_facts(&model, reader, JOB, 0);
+        ms_close(reader);
+    }
+    assert_true(must_have_facts_in_records(&model, s.store) > 10);
+    store_close(&s);
+}
+
+/* A removed member is in none of the records that a reader reads. */
+TEST_WITH(ON_LOGS, removed_facts_stay_removed_when_all_are_written)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    size_t n_all = 0;
+    fact_model model;
+    memset(&model, 0, sizeof model);
+    for (size_t i = 0; i < 200; i++) {
+        set_fact(s.store, &model, 0, 1 + (unsigned)i);
+        set_fact(s.store, &model, 1, 1 + (unsigned)i);
+        set_fact(s.store, &model, 0, 0);
+        ms_store *reader = open_again(&s, MS_LOG_READ);
+        must_have_facts(&model, reader, JOB, 0);
+        n_all = must_have_facts_in_records(&model, reader);
+        ms_close(reader);
+    }
+    assert_true(n_all > 10);
+    store_close(&s);
+}
+
+/* The place up to which a handle has read. */
+static uint64_t read_up_to(ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    memset(&q, 0, sizeof q);
+    q.location = JOB;
+    assert_int_equal(ms_query_open(store, &q, &it, NULL), MS_OK);
+    uint64_t now = it.now;
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    return now;
+}
+
+static ms_result put_all(ms_store *store, uint64_t upto)
+{
+    ms__facts_set x;
+    memset(&x, 0, sizeof x);
+    x.store = store;
+    x.location = JOB;
+    return ms__facts_put(&x, MS_STR("{\"k0\":[1]}"), MS__FACTS_ALL, upto, NULL);
+}
+
+TEST_WITH(ON_EVERY_STORE, all_facts_are_refused_when_some_were_set_meanwhile)
+{
+    static const ms__hole any;
+    store_kind *kind = (store_kind *)*state;
+    skip_on_a_server(state, "it keeps no records in place");
+    test_store s = store_open(kind, NULL);
+    fact_model model;
+    memset(&model, 0, sizeof model);
+    uint64_t seq = append_to(s.store, JOB), upto = read_up_to(s.store);
+    set_fact(s.store, &model, 1, 1);
+    assert_int_equal(put_all(s.store, upto), MS_E_CONFLICT);
+    must_have_facts(&model, s.store, JOB, 0);
+    upto = read_up_to(s.store);
+    assert_int_equal(ms_note(s.store, seq, MS_STR("k"), ms_text("v"), NULL), MS_OK);
+    assert_int_equal(put_all(s.store, upto), MS_E_CONFLICT);
+    upto = read_up_to(s.store);
+    assert_int_equal(ms_location_set(s.store, OTHER, MS_STR("{\"a\":1}"), NULL), MS_OK);
+    assert_int_equal(put_all(s.store, upto), MS_OK);
+    upto = read_up_to(s.store);
+    ms__tail_damage(ms__core_of(s.store)->tail, &any);
+    assert_int_equal(put_all(s.store, upto), MS_E_CONFLICT);
+    store_close(&s);
+    s = store_open(kind, NULL);
+    memset(&model, 0, sizeof model);
+    if (s.kind->log) {
+        upto = read_up_to(s.store);
+        set_fact(s.store, &model, 1, 2);
+        while (read_up_to(s.store) >> 32 == upto >> 32) append_to(s.store, OTHER);
+        assert_int_equal(put_all(s.store, upto), MS_E_CONFLICT);
+    }
+    store_close(&s);
+}
+
+/* The other handle has read nothing of it before it takes its turn. */
+TEST(all_facts_are_refused_when_another_writer_set_some)
+{
+    (void)state;
+    test_store s = store_open(&store_kinds[0] + 6, NULL);
+    assert_string_equal(s.kind->name, "shared log");
+    ms_store *other = open_again(&s, MS_LOG_CREATE);
+    fact_model model;
+    memset(&model, 0, sizeof model);
+    append_to(other, JOB);
+    uint64_t upto = read_up_to(s.store);
+    set_fact(other, &model, 1, 1);
+    assert_int_equal(put_all(s.store, upto), MS_E_CONFLICT);
+    for (unsigned i = 0; i < 400; i++) set_fact(i % 3 ? other : s.store, &model, i % KEYS, i);
+    must_have_facts(&model, s.store, JOB, 0);
+    must_have_facts(&model, other, JOB, 0);
+    ms_close(other);
+    store_close(&s);
+}
+
+/* All of them together have no place in a record. */
+TEST_WITH(ON_LOGS, facts_are_whole_when_all_are_too_large_for_a_record)
+{
+    enum { MANY = 40, LONG = 300 };
+    store_options options;
+    memset(&options, 0, sizeof options);
+    options.max_message = 4096;
+    test_store s = store_open((store_kind *)*state, &options);
+    char text[LONG + 64];
+    memset(text, 'x', sizeof text);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < MANY; i++) {
+            int n = snprintf(text, sizeof text, "{\"k%u\":\"%u", i, round);
+            text[n] = 'x';
+            memcpy(text + LONG, "\"}", 2);
+            assert_int_equal(ms_location_set(s.store, JOB, ms_str_n(text, LONG + 2), NULL),
+                             MS_OK);
+            memset(text, 'x', sizeof text);
+        }
+    ms_store *reader = open_again(&s, MS_LOG_READ);
+    ms_arena arena;
+    ms_str facts;
+    size_t members = 0;
+    memset(&arena, 0, sizeof arena);
+    assert_int_equal(ms_location_get(reader, JOB, &arena, &facts, NULL), MS_OK);
+    ms_json_iter it = ms_json_iterate(facts);
+    while (ms_json_next(&it)) {
+        assert_int_equal(it.value.ptr[1], '2');
+        members++;
+    }
+    assert_int_equal(members, MANY);
+    ms_arena_deinit(&arena);
+    ms_close(reader);
+    store_close(&s);
+}
+
 /* More is read than is remembered, and as much again. */
 TEST_WITH(ON_EVERY_STORE, long_facts_are_whole_when_they_are_remembered)
 {
@@ -290,48 +488,126 @@ static void must_report_damage(const test_store *s, unsigned kind)
         else (void)ms_cursor_close(&it, NULL);
         ms_result code = ms_location_get(store, JOB, &arena, &facts, NULL);
         if (kind == MS_KIND_LOCATION) assert_int_equal(code, MS_E_DAMAGED);
+        else assert_int_equal(code, MS_OK);
     }
     ms_arena_deinit(&arena);
     ms_close(store);
+}
+
+/* Damages the body of a record of a closed log. */
+static void damage_at(const test_store *s, uint64_t offset)
+{
+    FILE *file = fopen(s->path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, (long)offset + 41, SEEK_SET), 0);
+    assert_int_equal(fputc(0xEE, file), 0xEE);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Sets facts and makes notes, closes the log, and damages one of them: of notes the 20th
+ * one about message 2; of facts, counted from the newest one with all facts, that after
+ * (1), it itself (0), or one before (-1). */
+static void make_damage(test_store *s, unsigned kind, int which)
+{
+    uint64_t seq = append_to(s->store, JOB), other = append_to(s->store, JOB);
+    const ms_msg *msg = NULL, *last = NULL, *found = NULL;
+    ms_query q;
+    ms_cursor it;
+    assert_int_equal(seq, 1);
+    for (size_t i = 0, since = 0; i < 1500 || since < 20; i++) {
+        char text[128];
+        int n = snprintf(text, sizeof text, i ? "{\"number\":%zu}" : "{\"more\":[1,%zu]}", i);
+        assert_int_equal(ms_note(s->store, i % 2 ? seq : other, MS_STR("k"), ms_text("v"),
+                                 NULL), MS_OK);
+        assert_int_equal(ms_location_set(s->store, JOB, ms_str_n(text, (size_t)n), NULL),
+                         MS_OK);
+        memset(&q, 0, sizeof q);
+        q.location = JOB;
+        q.raw = MS_RAW_LOCATIONS;
+        q.limit = 2;
+        assert_int_equal(ms_query_open(s->store, &q, &it, NULL), MS_OK);
+        last = ms_next(&it); /* the one before the newest: that is not torn */
+        const ms_msg *newest = ms_next(&it);
+        since = newest && is_all(newest) ? 0 : since + 1;
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    }
+    memset(&q, 0, sizeof q);
+    q.location = JOB;
+    q.raw = kind == MS_KIND_NOTE ? MS_RAW_NOTES : MS_RAW_LOCATIONS;
+    q.about_seq = kind == MS_KIND_NOTE ? other : 0;
+    q.reverse = kind == MS_KIND_LOCATION;
+    assert_int_equal(ms_query_open(s->store, &q, &it, NULL), MS_OK);
+    for (size_t i = 0; kind == MS_KIND_NOTE && i < 20; i++) found = ms_next(&it);
+    while (!found && (msg = ms_next(&it)) != NULL && !is_all(msg)) {}
+    if (!found) found = which > 0 ? last : which == 0 ? msg : ms_next(&it);
+    assert_non_null(found);
+    uint64_t offset = ms__log_where(ms__log_of(s->store), ms__bytes(found));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    ms_close(s->store);
+    s->store = NULL;
+    damage_at(s, offset);
 }
 
 TEST_WITH(ON_LOGS, damage_is_reported_again_when_it_was_reported_before)
 {
     for (unsigned kind = MS_KIND_NOTE; kind <= MS_KIND_LOCATION; kind++) {
         test_store s = store_open((store_kind *)*state, NULL);
-        uint64_t seq = append_to(s.store, JOB), offset = 0;
-        uint64_t other = append_to(s.store, JOB);
-        assert_int_equal(seq, 1);
-        for (size_t i = 0; i < 1500; i++) {
-            char text[128];
-            int n = snprintf(text, sizeof text, "{\"number\":%zu,\"more\":\"%060d\"}", i, 0);
-            assert_int_equal(ms_note(s.store, i % 2 ? seq : other, MS_STR("k"),
-                                     ms_text("v"), NULL), MS_OK);
-            assert_int_equal(ms_location_set(s.store, JOB, ms_str_n(text, (size_t)n),
-                                             NULL), MS_OK);
-        }
-        ms_query q;
-        ms_cursor it;
-        memset(&q, 0, sizeof q);
-        q.location = JOB;
-        q.raw = kind == MS_KIND_NOTE ? MS_RAW_NOTES : MS_RAW_LOCATIONS;
-        q.about_seq = kind == MS_KIND_NOTE ? other : 0;
-        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
-        const ms_msg *msg = NULL;
-        for (size_t i = 0; i < 20; i++) msg = ms_next(&it);
-        assert_non_null(msg);
-        offset = ms__log_where(ms__log_of(s.store), ms__bytes(msg));
-        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-        ms_close(s.store);
-        FILE *file = fopen(s.path, "r+b");
-        assert_non_null(file);
-        assert_int_equal(fseek(file, (long)offset + 41, SEEK_SET), 0);
-        assert_int_equal(fputc(0xEE, file), 0xEE);
-        assert_int_equal(fclose(file), 0);
+        make_damage(&s, kind, 1);
         must_report_damage(&s, kind);
-        s.store = NULL;
         store_close(&s);
     }
+}
+
+TEST_WITH(ON_LOGS, damage_is_reported_when_the_record_of_all_facts_has_it)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    make_damage(&s, MS_KIND_LOCATION, 0);
+    must_report_damage(&s, MS_KIND_LOCATION);
+    store_close(&s);
+}
+
+/* Nothing of the facts is missing where only records before all of them are damaged. The
+ * next change keeps that so. */
+TEST_WITH(ON_LOGS, facts_are_whole_when_what_they_replaced_is_damaged)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    make_damage(&s, MS_KIND_LOCATION, -1);
+    for (unsigned i = 0; i < 3; i++) {
+        ms_arena arena;
+        ms_str facts, value;
+        uint64_t number;
+        memset(&arena, 0, sizeof arena);
+        ms_store *store = open_again(&s, i ? MS_LOG_WRITE : MS_LOG_READ);
+        if (i)
+            assert_int_equal(ms_location_set(store, JOB, MS_STR("{\"more\":2}"), NULL), MS_OK);
+        assert_int_equal(ms_location_get(store, JOB, &arena, &facts, NULL), MS_OK);
+        assert_true(ms_json_member(facts, MS_STR("number"), &value));
+        assert_int_equal(ms_json_u64(value, &number), MS_OK);
+        assert_in_range(number, 1499, 1600);
+        assert_true(ms_json_member(facts, MS_STR("more"), &value));
+        if (i) assert_int_equal(value.len, 1);
+        ms_arena_deinit(&arena);
+        ms_close(store);
+    }
+    store_close(&s);
+}
+
+/* What is damaged among the records since all facts is not in the next ones: a change
+ * beside it stays a change, and damage goes on to be reported. */
+TEST_WITH(ON_LOGS, all_facts_are_not_written_beside_damage)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    make_damage(&s, MS_KIND_LOCATION, 1);
+    ms_log_desc desc = s.log;
+    desc.events.event = NULL;
+    assert_int_equal(ms_log_open(&s.store, &desc, NULL), MS_OK);
+    for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(ms_location_set(s.store, JOB, MS_STR("{\"other\":[1,2,3]}"), NULL),
+                         MS_OK);
+    ms_close(s.store);
+    s.store = NULL;
+    must_report_damage(&s, MS_KIND_LOCATION);
+    store_close(&s);
 }
 
 /* ---- threads ---- */

@@ -34,6 +34,23 @@ pub struct Append<'a> {
     pub expect_seq: Option<u64>,
 }
 
+/// What a copy has; the default is everything. The limits are of each location.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Keep<'a> {
+    /// The newest so many messages.
+    pub newest: Option<u64>,
+    /// The newest of at most so many bytes together.
+    pub newest_bytes: Option<u64>,
+    /// Seconds since 1970; messages without a time stay, too.
+    pub since: Option<f64>,
+    /// A turn of which one message stays is whole.
+    pub whole_turns: bool,
+    /// Only these.
+    pub locations: Option<&'a [&'a str]>,
+    /// Only counts.
+    pub dry_run: bool,
+}
+
 macro_rules! filtered {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*

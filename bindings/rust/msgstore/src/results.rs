@@ -13,8 +13,7 @@ pub struct Page {
     /// `seq` is 0.
     pub messages: Vec<Message>,
     pub seqs: Vec<u64>,
-    /// Unreadable records: those of the whole store that were known when it was opened, or
-    /// those that this page met, if they are more.
+    /// Unreadable records that this page met; it may lack their messages.
     pub damaged: u64,
 }
 
@@ -165,10 +164,10 @@ pub struct Usage {
     pub damaged: u64,
 }
 
-/// The result of [`verify`](crate::verify).
+/// The result of [`verify`](crate::verify) and of copies, which have all but what is damaged.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     pub damaged: bool,
-    /// The counts of `ms_log_report`.
+    /// The counts of `ms_log_report`, or of `ms_copy_report`.
     pub counts: BTreeMap<String, u64>,
 }

@@ -128,7 +128,24 @@ fn text_of(path: &Path) -> Result<&str> {
 /// Checks every byte of a log, without a store.
 pub fn verify(path: impl AsRef<Path>) -> Result<Verified> {
     let args = json!({"path": text_of(path.as_ref())?});
-    let out = call(ptr::null_mut(), c"verify", &args, None)?;
+    counted(ptr::null_mut(), c"verify", &args)
+}
+
+/// Replaces a log by one without what is hidden or replaced, and without what `keep` leaves
+/// out. No writer may have it open ([`Error::Busy`]); a reader's next call is
+/// [`Error::Conflict`], once.
+pub fn rewrite(path: impl AsRef<Path>, keep: &Keep) -> Result<Verified> {
+    counted(ptr::null_mut(), c"rewrite", &with_path(keep, "path", path.as_ref())?)
+}
+
+fn with_path(keep: &Keep, name: &str, path: &Path) -> Result<Value> {
+    let mut args = serde_json::to_value(keep)?;
+    args[name] = text_of(path)?.into();
+    Ok(args)
+}
+
+fn counted(handle: *mut sys::ms_store, name: &CStr, args: &Value) -> Result<Verified> {
+    let out = call(handle, name, args, None)?;
     let counts = serde_json::from_slice(out.bytes());
     match out.check::<Value>() {
         Ok(_) => Ok(Verified { damaged: false, counts: counts? }),
@@ -339,6 +356,19 @@ impl Store {
     /// Makes everything durable; returns the last durable number.
     pub fn sync(&self) -> Result<u64> {
         self.number(c"sync", &json!({}), "durable_seq")
+    }
+
+    /// Writes the store to a new log, and goes on as it is.
+    pub fn backup(&self, path: impl AsRef<Path>, keep: &Keep) -> Result<Verified> {
+        let args = with_path(keep, "to_path", path.as_ref())?;
+        counted(self.handle.as_ptr(), c"backup", &args)
+    }
+
+    /// Appends the messages of a log, with notes and facts. They keep their numbers, which
+    /// must be larger than those of this store.
+    pub fn copy(&self, path: impl AsRef<Path>, keep: &Keep) -> Result<Verified> {
+        let args = with_path(keep, "from_path", path.as_ref())?;
+        counted(self.handle.as_ptr(), c"copy", &args)
     }
 
     fn done(&self, name: &CStr, args: &Value) -> Result<()> {

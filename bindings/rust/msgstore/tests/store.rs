@@ -92,6 +92,26 @@ fn damage_ends_an_iteration() {
 }
 
 #[test]
+fn copies_have_what_is_kept() {
+    let (log, other) = (Log::new("kept"), Log::new("copy"));
+    let store = Store::open(&log.0).unwrap();
+    store.append("l", &numbered(20)).unwrap();
+    store.hide(3).unwrap();
+    assert!(matches!(rewrite(&log.0, &Keep::default()), Err(Error::Busy(_))));
+    let keep = Keep { newest: Some(4), locations: Some(&["l"]), ..Keep::default() };
+    assert_eq!(store.backup(&other.0, &keep).unwrap().counts["copied"], 4);
+    store.append("l", &numbered(1)).unwrap();
+    store.close().unwrap();
+    let done = rewrite(&log.0, &Keep::default()).unwrap();
+    assert!(!done.damaged && done.counts["copied"] == 20);
+    let store = Store::memory().unwrap();
+    assert_eq!(store.copy(&other.0, &Keep::default()).unwrap().counts["copied"], 4);
+    assert_eq!(store.query(&Query::default()).unwrap().seqs, [17, 18, 19, 20]);
+    let none = log.0.with_extension("none");
+    assert!(matches!(store.copy(none, &Keep::default()), Err(Error::NotFound(_))));
+}
+
+#[test]
 fn errors_have_code_text_field_and_byte() {
     let store = Store::memory().unwrap();
     let wrong = [Message::user("x"), Message::default().with("type", "action")];
