@@ -53,7 +53,7 @@ while read -r name; do
         echo "not installed: $name ($(tail -n 1 build/python/pip.log))"
 done <"$package/requirements-test.txt"
 $venv/bin/pip list 2>/dev/null |
-    grep -iE '^(msgstore|openai-agents|agent-framework-core|langchain-core|pydantic-ai-slim|google-adk|pytest|mypy|sqlalchemy) '
+    grep -iE '^(msgstore|openai-agents|agent-framework-core|langchain-core|langgraph[a-z-]*|pydantic-ai-slim|google-adk|pytest|mypy|sqlalchemy) '
 
 # Away from the sources, so that the installed package is tested.
 here=$PWD
@@ -106,7 +106,7 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
     fi
     typed=$here/$package/tests/typed
     "$here/$venv/bin/python" -m mypy --strict --cache-dir="$here/build/python/mypy" \
-        "$typed/runner.py" "$typed/wrong.py" >"$out.mypy" 2>&1
+        "$typed/runner.py" "$typed/graph.py" "$typed/wrong.py" >"$out.mypy" 2>&1
     if [ "$(grep -c '^[^ ]*wrong.py:.* error: ' "$out.mypy")" = 3 ] &&
         grep -q '^Found 3 errors in 1 file' "$out.mypy"; then
         echo "1 passed (a user's program, mypy --strict)" | tee -a "$out"
@@ -115,7 +115,8 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
         echo "1 failed (a user's program, mypy --strict)" | tee -a "$out"
     fi
 fi
-if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"; fi
+if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"
+    "$here/$venv/bin/python" "$here/$package/tests/bench_langgraph.py"; fi
 count() { grep -oE "[0-9]+ $1" "$out" | awk '{ n += $1 } END { print n + 0 }'; }
 failed=$(($(count failed) + $(count error)))
 echo "$(count passed) passed, $failed failed, $(count skipped) skipped"
