@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The JavaScript package: builds its module, packs it, installs it with the SDKs that it
 # serves under build/js, runs its tests under Node, the TypeScript compiler over its
-# declarations, and the module in chromium: `make test-js`. Prints versions.
+# declarations, and the module in chromium: `make test-js`. Prints versions. Then it builds
+# the examples for esbuild and Vite and runs them, and runs the SDKs' tests with the oldest
+# versions that package.json declares.
 #
 # What cannot be had is named and skipped. The last line counts.
 set -u
@@ -36,7 +38,7 @@ mkdir -p build/js/package build/js/app
 cp -R bindings/js/. build/js/package/
 bash tools/wasm.sh build/js/package/msgstore.wasm || exit 1
 echo "node $(node --version), msgstore.wasm $(wc -c <build/js/package/msgstore.wasm) bytes"
-echo "installing into build/js/app with npm: the package, @openai/agents-core ai zod typescript @types/node"
+echo "installing into build/js/app with npm: the package, @openai/agents-core @openai/agents-openai ai zod typescript @types/node esbuild vite"
 (
     cd build/js/app || exit 1
     echo '{"name":"app","private":true,"type":"module"}' >package.json
@@ -45,14 +47,16 @@ echo "installing into build/js/app with npm: the package, @openai/agents-core ai
 ) || { cat build/js/app/npm.log; echo "0 passed, 1 failed"; exit 1; }
 (
     cd build/js/app || exit 1
-    npm install --silent --no-audit --no-fund @openai/agents-core@0.20.0 ai@7.0.173 zod \
-        typescript@5.9 @types/node@22 >npm.log 2>&1 ||
+    npm install --silent --no-audit --no-fund @openai/agents-core@0.20.0 \
+        @openai/agents-openai@0.20.0 ai@7.0.173 zod typescript@5.9 @types/node@22 \
+        esbuild@0.28 vite@8 >npm.log 2>&1 ||
         echo "not installed: $(head -n 1 npm.log)"
     npm ls --depth=0 2>/dev/null | tail -n +2
 )
 mkdir -p build/js/app/test
 cp bindings/js/test/* build/js/app/test/
 cp bindings/js/README.md build/js/app/
+examples=$PWD/bindings/js/examples
 cd build/js/app || exit 1
 node --test --test-reporter=spec test/*.test.mjs >out 2>&1
 cat out
@@ -73,6 +77,52 @@ else
     cp -R node_modules/msgstore/. .
     node test/browser.mjs
     result browser $?
+fi
+
+# The examples, in folders below, so that they find the packages.
+for example in esbuild vite; do
+    if [ ! -x node_modules/.bin/$example ]; then
+        echo "$example is not installed: its example is not built"
+        skipped=$((skipped + 1))
+        continue
+    fi
+    rm -rf $example
+    cp -R "$examples/$example" .
+    if (cd $example && PATH=$PWD/../node_modules/.bin:$PATH npm run --silent build) >out 2>&1
+    then
+        result build 0
+    else
+        tail -n 5 out
+        result build 1
+    fi
+done
+if [ -f esbuild/dist/main.js ]; then
+    found=$(cd esbuild && npm start --silent 2>&1 | tail -n 1)
+    [ "$found" = "hello again" ] ||
+        echo "FAIL the example for esbuild prints: $(echo "$found" | cut -c 1-200)"
+    [ "$found" = "hello again" ]
+    result esbuild $?
+fi
+if [ -d vite/dist ] && command -v chromium >/dev/null; then
+    node test/browser.mjs vite/dist "hello again"
+    result vite $?
+fi
+
+# The oldest SDKs that package.json declares.
+rm -rf ../oldest
+mkdir -p ../oldest/test
+cd ../oldest || exit 1
+echo '{"name":"oldest","private":true,"type":"module"}' >package.json
+cp ../app/test/sdk.test.mjs test/
+if npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz @openai/agents-core@0.12.0 \
+    @openai/agents-openai@0.12.0 ai@6.0.0 zod@4 >npm.log 2>&1; then
+    npm ls --depth=0 2>/dev/null | tail -n +2
+    node --test --test-reporter=spec test/sdk.test.mjs >out 2>&1
+    grep '^✖' out
+    passed=$((passed + $(n pass))) failed=$((failed + $(n fail))) skipped=$((skipped + $(n skipped)))
+else
+    echo "the oldest SDKs are not installed: $(head -n 1 npm.log)"
+    skipped=$((skipped + 1))
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

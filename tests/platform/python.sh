@@ -4,6 +4,9 @@
 # check there: `make test-python`. Prints versions. Nothing is installed elsewhere.
 #
 #   PYTHON=python3.12   another interpreter (3.9 or later)
+#   OLDEST=1            only the adapters' tests, with the oldest packages that are supported
+#                       (requirements-oldest.txt), in an environment of its own; without it
+#                       these are run after the others. OLDEST=0 leaves them out
 #   BENCH=1             also compares speeds with SQLAlchemy and the SDK's SQLite session
 #
 # A package that cannot be installed is named, and the tests of its adapter skip.
@@ -13,6 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=${PYTHON:-python3}
 venv=build/python/venv
 package=bindings/python
+out=$PWD/build/python/out
 skip()
 {
     echo "make test-python: $1; skipped"
@@ -46,18 +50,49 @@ then
 fi
 wheel=$(echo build/python/wheel/msgstore-*.whl)
 echo "wheel: ${wheel##*/}, from $(cd build/python/dist && echo *.tar.gz)"
+
+count() { grep -oE "[0-9]+ $1" "$out" | awk '{ n += $1 } END { print n + 0 }'; }
+tally()
+{
+    local failed=$(($(count failed) + $(count error)))
+    echo "$(count passed) passed, $failed failed, $(count skipped) skipped"
+    [ "$failed" -eq 0 ]
+}
+
+# The adapters with the oldest packages, as one set: they must fit together.
+oldest()
+{
+    local old=build/python/oldest
+    "$python" -m venv "$old" && "$old/bin/pip" --disable-pip-version-check --quiet install \
+        --force-reinstall --no-deps "$wheel" || { echo "1 failed (its wheel)"; return; }
+    if ! "$old/bin/pip" --disable-pip-version-check --quiet install \
+        -r "$package/requirements-oldest.txt" 2>build/python/pip.log; then
+        echo "1 skipped (the oldest packages: $(tail -n 1 build/python/pip.log))"
+        return
+    fi
+    echo "with the oldest packages: $(grep -v '^#' "$package/requirements-oldest.txt" | xargs)"
+    (cd build/python && PYTHONPATH='' MSGSTORE_LIBRARY='' "../../$old/bin/python" -m pytest -q \
+        -p no:cacheprovider -W ignore::DeprecationWarning \
+        "../../$package/tests/test_adapters.py" "../../$package/tests/test_langgraph.py" 2>&1)
+}
+if [ "${OLDEST:-}" = 1 ]; then
+    oldest | tee "$out"
+    tally
+    exit
+fi
+
 $pip install --force-reinstall --no-deps "$wheel" || exit 1
-while read -r name; do
-    case $name in '#'* | '') continue ;; esac
+names=$(grep -v '^#' "$package/requirements-test.txt")
+# shellcheck disable=SC2086
+$pip install $names 2>/dev/null || for name in $names; do
     $pip install "$name" 2>build/python/pip.log ||
         echo "not installed: $name ($(tail -n 1 build/python/pip.log))"
-done <"$package/requirements-test.txt"
+done
 $venv/bin/pip list 2>/dev/null |
-    grep -iE '^(msgstore|openai-agents|agent-framework-core|langchain-core|pydantic-ai-slim|google-adk|pytest|mypy|sqlalchemy) '
+    grep -iE '^(msgstore|openai-agents|agent-framework-core|langchain-core|langgraph[a-z-]*|pydantic-ai-slim|google-adk|pytest|mypy|sqlalchemy) '
 
 # Away from the sources, so that the installed package is tested.
 here=$PWD
-out=$here/build/python/out
 cd "$here/build/python" || exit 1
 export PYTHONPATH='' MSGSTORE_LIBRARY=''
 status=0
@@ -106,7 +141,7 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
     fi
     typed=$here/$package/tests/typed
     "$here/$venv/bin/python" -m mypy --strict --cache-dir="$here/build/python/mypy" \
-        "$typed/runner.py" "$typed/wrong.py" >"$out.mypy" 2>&1
+        "$typed/runner.py" "$typed/graph.py" "$typed/wrong.py" >"$out.mypy" 2>&1
     if [ "$(grep -c '^[^ ]*wrong.py:.* error: ' "$out.mypy")" = 3 ] &&
         grep -q '^Found 3 errors in 1 file' "$out.mypy"; then
         echo "1 passed (a user's program, mypy --strict)" | tee -a "$out"
@@ -115,8 +150,7 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
         echo "1 failed (a user's program, mypy --strict)" | tee -a "$out"
     fi
 fi
-if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"; fi
-count() { grep -oE "[0-9]+ $1" "$out" | awk '{ n += $1 } END { print n + 0 }'; }
-failed=$(($(count failed) + $(count error)))
-echo "$(count passed) passed, $failed failed, $(count skipped) skipped"
-[ "$failed" -eq 0 ]
+if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"
+    "$here/$venv/bin/python" "$here/$package/tests/bench_langgraph.py"; fi
+if [ "${OLDEST:-}" != 0 ]; then (cd "$here" && oldest) | tee -a "$out"; fi
+tally

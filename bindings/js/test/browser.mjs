@@ -1,14 +1,19 @@
 // Runs the module in chromium without a window: a page on loopback that loads the module,
 // works, and posts what it found. Prints "ok" or what failed.
+//
+//   browser.mjs                  the page below
+//   browser.mjs FOLDER WANTED    FOLDER/index.html: what its <output> contains
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
-const root = new URL("..", import.meta.url);
+const [built, text] = process.argv.slice(2);
+const root = built ? pathToFileURL(built + "/") : new URL("..", import.meta.url);
 const types = { js: "text/javascript", wasm: "application/wasm", html: "text/html" };
-const page = `<!doctype html><meta charset="utf-8"><title>msgstore</title>
+const own = `<!doctype html><meta charset="utf-8"><title>msgstore</title>
 <script type="module">
 import { load, user, action, observation } from "./msgstore.js";
 let found;
@@ -29,6 +34,15 @@ try {
 }
 fetch("./found", { method: "POST", body: found });
 </script>`;
+const watch = `<script>
+const output = document.querySelector("output");
+const post = (body) => fetch("./found", { method: "POST", body });
+addEventListener("error", (event) => post(event.message));
+addEventListener("unhandledrejection", (event) => post(String(event.reason)));
+new MutationObserver(() => post(output.textContent)).observe(output, { childList: true });
+</script>`;
+const page = built
+  ? readFileSync(new URL("index.html", root), "utf8").replace("</output>", "$&" + watch) : own;
 let found = "nothing", browser;
 const server = createServer((request, response) => {
   if (request.method === "POST") {
@@ -61,10 +75,10 @@ server.listen(0, "127.0.0.1", () => {
     clearTimeout(limit);
     server.close();
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
-    const wanted = JSON.stringify({ count: 203, first: "ä",
+    const wanted = text ?? JSON.stringify({ count: 203, first: "ä",
       roles: ["user", "assistant", "tool", "user"], errors: ["E_TYPE"] });
     const ok = found === wanted;
-    console.log(ok ? "ok chromium" : `FAIL chromium: wanted ${wanted}, got ${found}`);
+    console.log(ok ? `ok chromium${built ? " with " + built : ""}` : `FAIL chromium: wanted ${wanted}, got ${found}`);
     process.exitCode = ok ? 0 : 1;
   });
 });

@@ -13,6 +13,7 @@ const optional = async (name) => {
   }
 };
 const agents = await optional("@openai/agents-core");
+const compactions = await optional("msgstore/openai-agents-compaction");
 const ai = await optional("ai");
 const mocks = await optional("ai/test");
 const z = await optional("zod");
@@ -114,6 +115,69 @@ test("openai agents: a runner remembers", { skip: !agents && "@openai/agents-cor
     assert.deepEqual(store.query("chat").map((m) => m.content),
       ["one", "answer 1", "two", "answer 2"]);
   });
+
+/* OpenAI's responses.compact: a sealed item, or `output`. */
+function compacting(output) {
+  const asked = [];
+  return { asked, responses: { async compact(request) {
+    asked.push(request);
+    return { id: `resp_${asked.length}`, output: output ?? [
+      { type: "compaction", id: `cmp_${asked.length}`, encrypted_content: "SEALED" }],
+    usage: { input_tokens: 900, output_tokens: 70, total_tokens: 970 } };
+  } } };
+}
+
+const withCompactions = { skip: !compactions && "@openai/agents-openai" };
+
+test("openai agents: a runner compacts the session, and all stays in the store",
+  withCompactions, async () => {
+    const seen = [];
+    const model = {
+      async getResponse(request) {
+        seen.push(request.input);
+        return { usage: new agents.Usage(), responseId: `r${seen.length}`, output: [{
+          type: "message", role: "assistant", status: "completed", id: `m${seen.length}`,
+          content: [{ type: "output_text", text: `answer ${seen.length}` }] }] };
+      },
+    };
+    agents.setTracingDisabled(true);
+    const store = await open();
+    let saves = 0;
+    const client = compacting();
+    const session = new compactions.MsgstoreCompactionSession(store, "chat", { client,
+      onChange: () => { saves++; }, compactionMode: "input",
+      shouldTriggerCompaction: ({ compactionCandidateItems }) =>
+        compactionCandidateItems.length >= 3 });
+    const agent = new agents.Agent({ name: "a", model });
+    for (const question of ["one", "two", "three", "four"]) {
+      await agents.run(agent, question, { session });
+    }
+    assert.equal(client.asked.length, 1);
+    assert.deepEqual(client.asked[0].input.map((item) => item.role),
+      ["user", "assistant", "user", "assistant", "user", "assistant"]);
+    assert.deepEqual(seen[3].map((item) => item.type), ["compaction", "message"]);
+    assert.equal(seen[3][0].encrypted_content, "SEALED");
+    assert.deepEqual(store.query("chat").map((m) => m.content),
+      ["one", "answer 1", "two", "answer 2", "three", "answer 3", "", "four", "answer 4"]);
+    const { input_tokens, output_tokens } = store.usage("chat");
+    assert.deepEqual([input_tokens, output_tokens], [900, 70]);
+    assert.equal(saves, 6);
+    store.hide(store.query("chat", { types: ["compaction"] })[0].seq); // undoes it
+    assert.equal((await session.getItems()).length, 8);
+    await session.clearSession();
+    assert.deepEqual([await session.getItems(), store.query("chat")], [[], []]);
+  });
+
+test("openai agents: a compaction without items changes nothing", withCompactions, async () => {
+  const store = await open();
+  const session = new compactions.MsgstoreCompactionSession(store, "chat",
+    { client: compacting([]) });
+  await session.addItems(items);
+  await assert.rejects(session.runCompaction({ force: true, compactionMode: "input" }),
+    { code: "E_MISSING" });
+  assert.deepEqual(await session.getItems(), items);
+  assert.equal(store.query("chat").length, items.length);
+});
 
 test("ai sdk: documents and sounds of a user are file parts", async () => {
   const store = await open();

@@ -3,6 +3,7 @@ import { load, open, save, user, type Message, type Store } from "msgstore/node"
 import type { Session } from "@openai/agents-core";
 import { generateText, type ModelMessage } from "ai";
 import { MsgstoreSession } from "msgstore/openai-agents";
+import { MsgstoreCompactionSession } from "msgstore/openai-agents-compaction";
 import { toModelMessages } from "msgstore/ai-sdk";
 
 export async function program(): Promise<string[]> {
@@ -10,11 +11,14 @@ export async function program(): Promise<string[]> {
   const seqs: number[] = store.append(user("hi"), "l", { expectSeq: 0 });
   const page: Message[] = store.query("l", { limit: 5, views: ["conversation"] });
   const session: Session = new MsgstoreSession(store, "l");
+  const compacting: Session = new MsgstoreCompactionSession(store, "l", { model: "gpt-5" });
+  // @ts-expect-error: the session below is the store's
+  new MsgstoreCompactionSession(store, "l", { underlyingSession: session });
   const messages: ModelMessage[] = toModelMessages(store, "l");
   save(store, "chat.msi");
   await load(fetch("msgstore.wasm"));
   return [String(seqs[0]), page[0].type, await session.getSessionId(),
-    messages[0].role, typeof generateText];
+    messages[0].role, typeof generateText, await compacting.getSessionId()];
 }
 
 export function shorten(store: Store, answer: string): boolean {
