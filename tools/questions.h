@@ -3,8 +3,8 @@
  * file that took the place of the log. All texts of an answer are masked before they are
  * cut, by the classes of secrets in `asked`.
  *
- * (QU1) Nothing is written. Memory is bounded by the log's listing and the largest answer:
- * the job's arena is reset by each question. */
+ * (QU1) Nothing is written. Memory is bounded by the log's listing and the largest
+ * answer: the job's arena is reset by each question. */
 
 #ifndef QUESTIONS_H
 #define QUESTIONS_H
