@@ -1087,13 +1087,13 @@ static void emit_page(output *out, size_t from, size_t to)
 static int put_page(report *r, output *out)
 {
     ms_str title = masked(r, ms_text_n(base_name(r->options->files[0])));
-    emit_page(out, 0, REPORT_TITLE);
+    emit_page(out, 0, report_title);
     emit_escaped(out, title, false);
-    emit_page(out, REPORT_TITLE, REPORT_TYPE);
+    emit_page(out, report_title, report_type);
     emit_text(out, data_type);
-    emit_page(out, REPORT_TYPE, REPORT_DATA);
+    emit_page(out, report_type, report_data);
     int code = emit_data(out, ms_buf_text(&r->buf));
-    emit_page(out, REPORT_DATA, sizeof report_page);
+    emit_page(out, report_data, sizeof report_page);
     return code;
 }
 
