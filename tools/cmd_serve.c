@@ -7,7 +7,7 @@
  *   session    the data of a page with one session (cmd_report.c): name, or message, which
  *              is in it; limit: its newest messages; requests: with what providers would
  *              get; hash: of the data that the page has
- *   state      a text that is another one after the log has grown or was replaced
+ *   state      of the log, another text after it has grown or was replaced; its name
  *
  * An answer is {"data": ..., "warning": text}, or {"error": text}. Of a session it has the
  * hash of its data; with the hash of the page nothing but "same". */
@@ -150,6 +150,7 @@ static int answer_state(asked *a, const mcp_value *v, ms_buf *answer)
 {
     char text[100];
     ms_error err;
+    ms_json_writer w;
     uint64_t newest = 0;
     (void)v;
     int code = asked_begin(a);
@@ -157,11 +158,15 @@ static int answer_state(asked *a, const mcp_value *v, ms_buf *answer)
         ms_result result = ms_wait(a->job->store, 0, 0, &newest, &err);
         if (result != MS_OK) code = complain_of("reading the log", result, &err);
     }
-    snprintf(text, sizeof text, "\"%" PRIu64 ":%" PRIu64 ":%" PRIu64 "\"", newest,
-             a->file.mark, (uint64_t)a->file.st.st_ino);
-    if (is_read(code) && ms_buf_write(answer, text, strlen(text)) != MS_OK) {
-        code = no_memory();
-    }
+    snprintf(text, sizeof text, "%" PRIu64 ":%" PRIu64 ":%" PRIu64, newest, a->file.mark,
+             (uint64_t)a->file.st.st_ino);
+    ms_json_init(&w, ms_buf_write, answer, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    json_text(&w, "state", ms_str_of(text));
+    json_text(&w, "log", short_text(a, ms_str_of(path_name(a->base->files[0]))));
+    json_text(&w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
+    ms_json_end(&w);
+    if (is_read(code) && ms_json_finish(&w) != MS_OK) code = no_memory();
     return asked_end(a, code);
 }
 
