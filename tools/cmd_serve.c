@@ -4,13 +4,13 @@
  *   ""         the page
  *   sessions   the list, newest first: arguments and answer of mcp's list_sessions
  *   search     arguments and answer of mcp's search
- *   session    the data of a page with one session (cmd_report.c): name, or message, which
- *              is in it; limit: its newest messages; requests: with what providers would
- *              get; hash: of the data that the page has
+ *   session    the data of a page with one session (cmd_report.c): name, or message,
+ *              which is in it; limit: its newest messages; requests: with what providers
+ *              would get; hash: of the data that the page has
  *   state      of the log, another text after it has grown or was replaced; its name
  *
- * An answer is {"data": ..., "warning": text}, or {"error": text}. Of a session it has the
- * hash of its data; with the hash of the page nothing but "same". */
+ * An answer is {"data": ..., "warning": text}, or {"error": text}. Of a session the data
+ * is {"hash": h, "page": {...}}, with page null where the page has that hash. */
 
 #define _GNU_SOURCE
 #include "cmd_report.h"
@@ -250,7 +250,8 @@ static const char page_type[] = "application/x-served";
 
 static void answer_page(served *s, web_answer *to)
 {
-    static const size_t ends[] = {serve_fetch, serve_title, serve_type, sizeof serve_page};
+    static const size_t ends[] = {serve_fetch, serve_title, serve_type,
+                                  sizeof serve_page};
     static const char *const between[] = {fetch_policy, "msgstore", page_type, ""};
     size_t from = 0;
     ms_result result = MS_OK;

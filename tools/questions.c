@@ -344,16 +344,17 @@ static void put_session(asked *a, ms_json_writer *w, const session_list *l,
 }
 
 /* Writes the sessions after a place, and moves it to the last one. */
-static int put_sessions(asked *a, const session_list *l, const mcp_value *v, place *last,
+static int put_sessions(asked *a, session_list *l, const mcp_value *v, place *last,
                         ms_buf *answer)
 {
     ms_json_writer w;
     char next[CURSOR_BYTES] = "";
+    int code = FINE;
     uint64_t matched = 0, shown = 0;
     ms_json_init(&w, ms_buf_write, answer, false);
     answer_open(&w, "sessions");
     for (size_t i = 0; i < arrlenu(l->items); i++) {
-        const session *s = &l->items[i];
+        session *s = &l->items[i];
         place here = {s->info->last_time_ns, s->info->last_seq};
         matched += s->shown;
         if (!s->shown || next[0] != '\0') continue;
@@ -362,6 +363,9 @@ static int put_sessions(asked *a, const session_list *l, const mcp_value *v, pla
             cursor_text("list_sessions", v, S_LIMIT, last, next);
             continue;
         }
+        int costs = session_costs(l, s);
+        if (!is_read(costs)) return costs;
+        if (costs != FINE) code = costs;
         put_session(a, &w, l, s);
         *last = here;
         shown++;
@@ -370,7 +374,8 @@ static int put_sessions(asked *a, const session_list *l, const mcp_value *v, pla
     json_u64(&w, "matched", matched);
     if (l->undated > 0) json_u64(&w, "left_out_without_a_time", l->undated);
     if (next[0] != '\0') json_text(&w, "next_cursor", ms_str_of(next));
-    return answer_close(&w);
+    int closed = answer_close(&w);
+    return closed != FINE ? closed : code;
 }
 
 static int answer_list(asked *a, const mcp_value *v, ms_buf *answer)
@@ -385,7 +390,7 @@ static int answer_list(asked *a, const mcp_value *v, ms_buf *answer)
     if (code != FINE) return asked_end(a, code);
     a->call.only_agent = v[S_AGENT].text;
     a->call.cwd = v[S_FOLDER].text;
-    code = sessions_find(&l, a->job, a->classes);
+    code = sessions_find(&l, a->job, a->classes, false);
     if (is_read(code)) {
         int put = put_sessions(a, &l, v, &last, answer);
         if (put != FINE) code = put;

@@ -10,7 +10,8 @@
 #   tools/setup.sh windows a compiler for Windows, and wine (not with BUILD_ONLY=1)
 #   tools/setup.sh postgres what `make test-postgres` needs: libpq and a server
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
-#   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
+#   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib,
+#                          libmicrohttpd
 #   tools/setup.sh rust    cargo and rustc; go: a go; both with a C compiler and stb_ds.h
 #
 # These install nothing:
@@ -141,6 +142,7 @@ missing_for_test()
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
     library libzstd zstd '#include <zstd.h>' || echo libzstd-dev
     library libzip zip '#include <zip.h>' || echo libzip-dev
+    library libmicrohttpd microhttpd '#include <microhttpd.h>' || echo libmicrohttpd-dev
     command -v mandoc >/dev/null 2>&1 || echo mandoc
 }
 
@@ -219,6 +221,7 @@ missing_for_report()
 {
     missing_for_demo
     library zlib z '#include <zlib.h>' || echo zlib1g-dev
+    library libmicrohttpd microhttpd '#include <microhttpd.h>' || echo libmicrohttpd-dev
     command -v chromium >/dev/null 2>&1 || echo chromium
     command -v node >/dev/null 2>&1 || echo nodejs
 }

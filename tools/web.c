@@ -324,7 +324,8 @@ static int listen_on(unsigned *port)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     bool good = fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
                 setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 128) == 0 &&
+                bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
+                listen(fd, 128) == 0 &&
                 getsockname(fd, (struct sockaddr *)&at, &size) == 0;
     if (good) {
         *port = ntohs(at.sin_port);

@@ -2715,6 +2715,7 @@ function search(value) {
 
 function nextFound(step) {
   if (query === "") return;
+  if (serving && tab === "Sessions") return void served.first();
   if (tab !== "Timeline") setTab("Timeline");
   countFound();
   nextWhere((row) => row.hit, step);

@@ -241,8 +241,15 @@ const served = (() => {
     }
     hits = next ? [...hits, ...fresh] : fresh;
     found = value;
-    byId("found").textContent = hits.length === 0 ? "none" : plural(hits.length, "message") + (hitsLeft !== "" ? "+" : "");
     if (tab === "Sessions") drawList();
+    showCount();
+  }
+
+  /* Shows how many messages were found, where the rows of a session are counted, too. */
+  function showCount() {
+    if (tab !== "Sessions") return;
+    byId("find").classList.remove("on");
+    byId("found").textContent = hits === null ? "" : hits.length === 0 ? "none" : plural(hits.length, "message") + (hitsLeft !== "" ? "+" : "");
   }
 
   /* ---- A session ---- */
@@ -366,11 +373,17 @@ const served = (() => {
       byId("elsewhere").replaceChildren(...(value === "" || tab === "Sessions" ? [] : [el("button", { onclick: go }, "Search all sessions")]));
     },
 
+    /* Opens the first message that was found. */
+    first() {
+      if (hits !== null && hits.length > 0) location.hash = "#m1.1." + hits[0].message;
+    },
+
     /* The tab has changed. */
     turned() {
       byId("elsewhere").replaceChildren();
       if (tab === "Sessions") {
         drawFilters();
+        showCount();
         if (found !== byId("query").value) searchLog(byId("query").value, false);
         return;
       }
