@@ -191,6 +191,7 @@ void tally_free(tally *t);
     /* known by their values: they have no bit */                                       \
     X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
     X(METRICS, "metrics", "FILE")                                                       \
+    X(OPEN, "open", NULL) X(PORT, "port", "N")                                          \
     X(PROMPT, "prompt", "FILE") X(STATUS, "status", NULL)                               \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
     X(USER, "user", "U")
@@ -251,6 +252,8 @@ typedef struct options {
     bool status;              /* of ship */
     const char *metrics;      /* of ship: a file */
     bool install, uninstall;  /* a timer of sync */
+    bool open;                /* of serve: the browser, too */
+    unsigned port;            /* of serve; 0: a free one */
     uint32_t wait_ms;         /* for another writer */
     uint64_t max_input;       /* bytes; 0: the default */
     bool also_times, also_numbers; /* of diff: compare them, too */

@@ -3,615 +3,22 @@
  * question. */
 
 #define _GNU_SOURCE
-#include "cmd_sessions.h"
 #include "cmd_usage.h"
 #include "commands.h"
-#include "mcp.h"
 #include "postgres.h"
-#include "secrets.h"
-#include "zone.h"
+#include "questions.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* Bytes of an answer's texts, before JSON spells them; of a name, a title, a folder; of
- * one message; and characters on each side of a match. */
-enum { ANSWER_BYTES = 40000, NAME_BYTES = 300, MESSAGE_BYTES = 16000, AROUND = 160 };
-
-/* What tells a file from another one, or from an older copy: the bytes of the superblock
- * that never change, and the watermark, which only grows. */
-enum { FIXED_BYTES = 52, MARK_AT = 1024 };
-typedef struct log_file {
-    struct stat st;
-    unsigned char fixed[FIXED_BYTES];
-    uint64_t mark;
-} log_file;
-
-/* The open log, and the options of the call that is answered. */
-typedef struct asked {
-    job *job;
-    const options *base;      /* of the command */
-    options call;
-    log_file file;            /* of the open log */
-    unsigned classes;         /* of secrets */
-    ms_arena room;            /* of one message */
-} asked;
-
-
-/* ---- The log ----------------------------------------------------------------------- */
-
-/* Reads what identifies a file. A file too short for that has zeros. */
-static bool look_at(const char *path, log_file *f)
-{
-    unsigned char mark[8];
-    memset(f, 0, sizeof *f);
-    memset(mark, 0, sizeof mark);
-    if (stat(path, &f->st) != 0) return false;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return false;
-    bool whole = fread(f->fixed, 1, FIXED_BYTES, file) == FIXED_BYTES &&
-                 fseek(file, MARK_AT, SEEK_SET) == 0 && fread(mark, 1, 8, file) == 8;
-    fclose(file);
-    if (!whole) memset(mark, 0, sizeof mark);
-    for (size_t i = 8; i > 0; i--) f->mark = f->mark << 8 | mark[i - 1];
-    return true;
-}
-
-/* Returns whether the file that is there goes on where the open one was, which was whole:
- * one that ended before its watermark may be whole again. */
-static bool goes_on(const log_file *open, const log_file *now)
-{
-    return (uint64_t)open->st.st_size >= open->mark &&
-           now->st.st_ino == open->st.st_ino && now->st.st_dev == open->st.st_dev &&
-           now->st.st_size >= open->st.st_size && now->mark >= open->mark &&
-           memcmp(now->fixed, open->fixed, FIXED_BYTES) == 0;
-}
-
-/* Opens the log, or again after another file has taken its place, or its bytes. */
-static int open_asked(asked *a)
-{
-    log_file now;
-    job *j = a->job;
-    const char *path = a->base->files[0];
-    bool url = is_postgres(path);
-    if (!url && !look_at(path, &now)) {
-        complain("%s: %s; `msgstore sync` makes a log", path, strerror(errno));
-        return NOT_FOUND;
-    }
-    bool same = url || goes_on(&a->file, &now);
-    if (!url) a->file = now;
-    if (j->store != NULL && same) return FINE;
-    ms_close(j->store);
-    j->store = NULL;
-    j->n_events = j->reported = 0;
-    if (!url && !is_log(path)) {
-        complain("%s is no log; `msgstore sync %s FOLDER` makes one of transcripts", path,
-                 path);
-        return USAGE;
-    }
-    return open_to_read(j);
-}
-
-#if defined SIGBUS && !defined _WIN32
-static sigjmp_buf out_of_call;
-static volatile sig_atomic_t in_call;
-
-/* A page of the map that lies after the end of the file: another program has truncated
- * the log since the call began. */
-static void on_bus(int number)
-{
-    if (in_call) siglongjmp(out_of_call, 1);
-    signal(number, SIG_DFL);
-    raise(number);
-}
-#endif
-
-/* Runs a tool. A log that becomes shorter meanwhile is an error of the call. The handle
- * is not closed then, since it was left amid a read; the next call opens another one. */
-static int guarded(asked *a, const mcp_value *v, ms_buf *answer,
-                   int (*run)(asked *, const mcp_value *, ms_buf *))
-{
-#if defined SIGBUS && !defined _WIN32
-    if (sigsetjmp(out_of_call, 1) != 0) {
-        in_call = 0;
-        a->job->store = NULL;
-        a->job->options = a->base;
-        complain("the log became shorter while it was read: ask again");
-        return FAILED;
-    }
-    in_call = 1;
-#endif
-    int code = run(a, v, answer);
-#if defined SIGBUS && !defined _WIN32
-    in_call = 0;
-#endif
-    return code;
-}
-
-/* Begins a call: options without filters, and an open log. */
-static int call_begin(asked *a)
-{
-    a->call = *a->base;
-    a->job->options = &a->call;
-    a->job->listing_damaged = false;
-    ms_arena_reset(&a->job->arena);
-    return open_asked(a);
-}
-
-/* Ends a call: a warning if anything of the log is known to be damaged. */
-static int call_end(asked *a, int code)
-{
-    size_t n = 0;
-    job *j = a->job;
-    for (size_t i = 0; i < j->n_events; i++) n += j->events[i].kind == MS_LOG_DAMAGE;
-    if (n > 0) {
-        complain("the log is damaged in %zu place%s: messages may be missing; "
-                 "`msgstore verify` has more", n, plural(n));
-    }
-    j->options = a->base;
-    return code == FINE && n > 0 ? DAMAGED : code;
-}
-
-static int take_time(asked *a, const char *name, const mcp_value *v, bool since)
-{
-    int64_t ns;
-    if (!v->given) return FINE;
-    if (!parse_time(v->text, &ns)) {
-        complain("%s: expected 2026-03-02, 2026-03-02T09:30:00, yesterday or 2 days ago",
-                 name);
-        return USAGE;
-    }
-    ns = local_time(v->text, ns);
-    a->call.given |= since ? BIT(SINCE) : BIT(UNTIL);
-    if (since) a->call.since_ns = ns;
-    else a->call.until_ns = ns;
-    return FINE;
-}
-
-static int take_times(asked *a, const mcp_value *since, const mcp_value *until)
-{
-    int code = take_time(a, "since", since, true);
-    return code == FINE ? take_time(a, "until", until, false) : code;
-}
-
-/* A cursor is the place of the last row of an answer, and a check over that place and the
- * question: "TIME:NUMBER:CHECK". It does not depend on what the log has by now. */
-typedef struct place {
-    int64_t ns;               /* MS_TIME_NONE: the row has no time */
-    uint64_t number;          /* of a message; of rows of usage: how many came before */
-} place;
-
-enum { CURSOR_BYTES = 60 };
-
-static uint32_t check_add(uint32_t check, const char *text)
-{
-    for (; *text != '\0'; text++) check = (check ^ (unsigned char)*text) * 16777619u;
-    return (check ^ 0xffu) * 16777619u; /* the end of the text */
-}
-
-/* Writes the cursor of a place. tool: its name. n: how many of its arguments choose the
- * rows. */
-static const char *cursor_text(const char *tool, const mcp_value *v, size_t n,
-                               const place *at, char out[CURSOR_BYTES])
-{
-    uint32_t check = check_add(2166136261u, tool);
-    for (size_t i = 0; i < n; i++) {
-        check = check_add(check, v[i].text != NULL ? v[i].text : "");
-    }
-    int len = snprintf(out, CURSOR_BYTES, "%" PRId64 ":%" PRIu64, at->ns, at->number);
-    check = check_add(check, out);
-    snprintf(out + len, CURSOR_BYTES - (size_t)len, ":%08" PRIx32, check);
-    return out;
-}
-
-/* Reads the cursor that a call was given. */
-static int take_cursor(const char *tool, const mcp_value *v, size_t n, const char *text,
-                       place *at)
-{
-    char same[CURSOR_BYTES];
-    bool read = sscanf(text, "%" SCNd64 ":%" SCNu64 ":", &at->ns, &at->number) == 2;
-    if (read && strcmp(cursor_text(tool, v, n, at, same), text) == 0) return FINE;
-    complain("cursor: expected the next_cursor of an answer to the same question");
-    return USAGE;
-}
-
-/* Returns whether a row stands after a place, where newer ones come first. */
-static bool is_after(const place *at, int64_t ns, uint64_t number)
-{
-    return ns != at->ns ? ns < at->ns : number < at->number;
-}
-
-
-/* ---- What answers have in common --------------------------------------------------- */
-
-/* Cuts a text to so many bytes, at a character. */
-static ms_str clip(ms_str text, size_t most)
-{
-    if (text.len <= most) return text;
-    while (most > 0 && ((unsigned char)text.ptr[most] & 0xC0) == 0x80) most--;
-    return ms_str_n(text.ptr, most);
-}
-
-/* Returns the beginning of a text, whose secrets are masked before it is cut; of one that
- * cannot be masked nothing. */
-static ms_str short_text(asked *a, ms_str text)
-{
-    ms_value value = {text, false};
-    bool good = text.len == 0 ||
-                secrets_mask(value, a->classes, &a->job->arena, NULL, NULL, &value);
-    return good ? clip(value.text, NAME_BYTES) : ms_str_n(NULL, 0);
-}
-
-/* Finds the session that a client names, by its name or a piece of it as answers show
- * them, so that no question tells more of a secret in a name than an answer does. */
-static int choose_session(asked *a, const char *name, ms_str *location)
-{
-    ms_listing real, shown;
-    size_t found = 0;
-    job *j = a->job;
-    ms_str none = {NULL, 0}, wanted = ms_str_of(name);
-    ms_value plain = {wanted, false};
-    if (!secrets_mask(plain, a->classes, &j->arena, NULL, NULL, &plain)) {
-        return no_memory();
-    }
-    *location = wanted;
-    if (plain.text.ptr == wanted.ptr && is_on_server(j, wanted)) return FINE;
-    int code = look_up(j, false, none, none, &real);
-    if (code != FINE) return code;
-    shown.count = real.count;
-    shown.items = ms_arena_alloc(&j->arena, (real.count + 1) * sizeof *shown.items);
-    for (size_t i = 0; shown.items != NULL && i < real.count; i++) {
-        ms_value text = {real.items[i].location, false};
-        if (!secrets_mask(text, a->classes, &j->arena, NULL, NULL, &text)) {
-            return no_memory();
-        }
-        shown.items[i].location = text.text;
-    }
-    code = shown.items != NULL ? resolve(j, &shown, wanted, &wanted) : no_memory();
-    for (size_t i = 0; code == FINE && i < real.count; i++) {
-        if (!ms_str_equal(shown.items[i].location, wanted)) continue;
-        *location = real.items[i].location;
-        found++;
-    }
-    if (found < 2) return code;
-    complain("%zu sessions have the masked name %s; read takes a message's number, too",
-             found, name);
-    return USAGE;
-}
-
-/* Writes a member that is set. */
-static void put_set(asked *a, ms_json_writer *w, const char *name, ms_str text)
-{
-    if (text.len > 0) json_text(w, name, short_text(a, text));
-}
-
-static void put_time(ms_json_writer *w, const char *name, bool known, int64_t ns)
-{
-    char text[TIME_MAX];
-    if (known) json_text(w, name, ms_str_of(time_text(ns, text)));
-}
-
-static void put_list(ms_json_writer *w, const char *name)
-{
-    ms_json_begin(w, MS_JSON_OBJECT);
-    ms_json_key(w, ms_str_of(name));
-    ms_json_begin(w, MS_JSON_ARRAY);
-}
-
-static int put_end(ms_json_writer *w)
-{
-    ms_json_end(w);
-    return ms_json_finish(w) == MS_OK ? FINE : no_memory();
-}
-
-/* A text whose secrets are masked, and where they were. */
-typedef struct masked_text {
-    ms_str text;
-    secret_list found;        /* those that were masked */
-    ms_arena *arena;
-    bool failed;
-} masked_text;
-
-static void note_secret(void *ctx, const secret *found)
-{
-    masked_text *m = ctx;
-    secret_list *l = &m->found;
-    if (l->count == l->cap) {
-        size_t cap = l->cap > 0 ? 2 * l->cap : 16;
-        secret *items = ms_arena_alloc(m->arena, cap * sizeof *items);
-        if (items != NULL && l->count > 0) {
-            memcpy(items, l->items, l->count * sizeof *items);
-        }
-        m->failed = m->failed || items == NULL;
-        if (items == NULL) return;
-        l->items = items;
-        l->cap = cap;
-    }
-    l->items[l->count++] = *found;
-}
-
-static bool mask_text(asked *a, ms_value value, ms_arena *arena, masked_text *out)
-{
-    memset(out, 0, sizeof *out);
-    out->arena = arena;
-    if (value.text.ptr == NULL) return true;
-    bool good = secrets_mask(value, a->classes, arena, note_secret, out, &value);
-    out->text = value.text;
-    return good && !out->failed;
-}
-
-
-/* ---- list_sessions ----------------------------------------------------------------- */
-
-enum { S_AGENT, S_FOLDER, S_SINCE, S_UNTIL, S_LIMIT, S_CURSOR, S_COUNT };
-
-#define TIME_TEXT "2026-03-02, 2026-03-02T09:30:00, yesterday, or 2 days ago"
-#define CURSOR_TEXT "next_cursor of the answer before, to go on after it"
-
-static const mcp_arg list_args[] = {
-    {"agent", "only sessions of this program: claude-code, codex, gemini-cli, ...",
-     MCP_TEXT, false, 1, 200, 0, NULL},
-    {"folder", "only sessions that worked in this folder or below it; or a piece of its "
-               "name",
-     MCP_TEXT, false, 1, 1000, 0, NULL},
-    {"since", "only sessions that went on after this time: " TIME_TEXT,
-     MCP_TEXT, false, 1, 60, 0, NULL},
-    {"until", "only sessions that began before this time", MCP_TEXT, false, 1, 60, 0,
-     NULL},
-    {"limit", "how many sessions", MCP_INTEGER, false, 1, 100, 20, NULL},
-    {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
-};
-
-static void put_session(asked *a, ms_json_writer *w, const session_list *l,
-                        const session *s)
-{
-    const ms_info *info = s->info;
-    ms_json_begin(w, MS_JSON_OBJECT);
-    json_text(w, "session", short_text(a, info->location));
-    put_set(a, w, "title", s->title);
-    put_set(a, w, "agent", s->agent);
-    put_set(a, w, "folder", s->cwd);
-    put_set(a, w, "model", s->model);
-    put_set(a, w, "parent", s->parent);
-    put_time(w, "began", info->first_time_ns != MS_TIME_NONE, info->first_time_ns);
-    put_time(w, "ended", info->last_time_ns != MS_TIME_NONE, info->last_time_ns);
-    json_u64(w, "messages", info->messages);
-    json_u64(w, "last_message", info->last_seq);
-    json_u64(w, "tokens", s->cost.input + s->cost.output);
-    put_set(a, w, "resume", resume_text(l, s));
-    ms_json_end(w);
-}
-
-/* Writes the sessions after a place, and moves it to the last one. */
-static int put_sessions(asked *a, const session_list *l, const mcp_value *v, place *last,
-                        ms_buf *answer)
-{
-    ms_json_writer w;
-    char next[CURSOR_BYTES] = "";
-    uint64_t matched = 0, shown = 0;
-    ms_json_init(&w, ms_buf_write, answer, false);
-    put_list(&w, "sessions");
-    for (size_t i = 0; i < arrlenu(l->items); i++) {
-        const session *s = &l->items[i];
-        place here = {s->info->last_time_ns, s->info->last_seq};
-        matched += s->shown;
-        if (!s->shown || next[0] != '\0') continue;
-        if (v[S_CURSOR].given && !is_after(last, here.ns, here.number)) continue;
-        if (shown == v[S_LIMIT].number || answer->len > ANSWER_BYTES) {
-            cursor_text("list_sessions", v, S_LIMIT, last, next);
-            continue;
-        }
-        put_session(a, &w, l, s);
-        *last = here;
-        shown++;
-    }
-    ms_json_end(&w);
-    json_u64(&w, "matched", matched);
-    if (l->undated > 0) json_u64(&w, "left_out_without_a_time", l->undated);
-    if (next[0] != '\0') json_text(&w, "next_cursor", ms_str_of(next));
-    return put_end(&w);
-}
-
-static int answer_list(asked *a, const mcp_value *v, ms_buf *answer)
-{
-    session_list l;
-    place last = {0, 0};
-    int code = call_begin(a);
-    if (code == FINE) code = take_times(a, &v[S_SINCE], &v[S_UNTIL]);
-    if (code == FINE && v[S_CURSOR].given) {
-        code = take_cursor("list_sessions", v, S_LIMIT, v[S_CURSOR].text, &last);
-    }
-    if (code != FINE) return call_end(a, code);
-    a->call.only_agent = v[S_AGENT].text;
-    a->call.cwd = v[S_FOLDER].text;
-    code = sessions_find(&l, a->job, a->classes);
-    if (is_read(code)) {
-        int put = put_sessions(a, &l, v, &last, answer);
-        if (put != FINE) code = put;
-    }
-    sessions_free(&l);
-    return call_end(a, code);
-}
-
-static int run_list(void *ctx, const mcp_value *v, ms_buf *answer)
-{
-    return guarded(ctx, v, answer, answer_list);
-}
-
-
-/* ---- search ------------------------------------------------------------------------ */
-
-enum { F_QUERY, F_SESSION, F_SINCE, F_UNTIL, F_LIMIT, F_CURSOR, F_COUNT };
-
-#define SESSION_TEXT "a session's name, or a piece of it that no other has"
-
-static const mcp_arg search_args[] = {
-    {"query", "the text to find, as it is written; ASCII letters match in both cases",
-     MCP_TEXT, true, 1, 1000, 0, NULL},
-    {"session", "only here: " SESSION_TEXT, MCP_TEXT, false, 1, 1000, 0, NULL},
-    {"since", "only messages from this time on: " TIME_TEXT, MCP_TEXT, false, 1, 60, 0,
-     NULL},
-    {"until", "only messages before this time", MCP_TEXT, false, 1, 60, 0, NULL},
-    {"limit", "how many messages", MCP_INTEGER, false, 1, 100, 20, NULL},
-    {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
-};
-
-/* A search of masked texts. */
-typedef struct masked_search {
-    asked *asked;
-    uint64_t seq;             /* of the message whose field is masked here */
-    ms_field field;
-    masked_text text;
-    size_t next;              /* the first secret that does not end before the match */
-    size_t added;             /* bytes that masks have added before it; may wrap round */
-} masked_search;
-
-static size_t mask_length(const secret *found)
-{
-    return strlen("[masked ]") + strlen(found->kind);
-}
-
-/* Sets where a match is in the masked text. *shown: it is outside of all secrets. False:
- * no memory. */
-static bool place_match(masked_search *m, const ms_found *f, size_t *at, bool *shown)
-{
-    if (m->seq != ms_seq(f->msg) || m->field != f->field) {
-        m->seq = ms_seq(f->msg);
-        m->field = f->field;
-        m->next = m->added = 0;
-        ms_arena_reset(&m->asked->room);
-        if (!mask_text(m->asked, ms_get(f->msg, f->field), &m->asked->room, &m->text)) {
-            return false;
-        }
-    }
-    const secret_list *l = &m->text.found;
-    for (; m->next < l->count; m->next++) {
-        const secret *s = &l->items[m->next];
-        if (s->at + s->len > f->at) break;
-        m->added += mask_length(s) - s->len;
-    }
-    *at = f->at + m->added;
-    *shown = m->next == l->count || l->items[m->next].at >= f->at + f->length;
-    return true;
-}
-
-static void put_hit(ms_json_writer *w, masked_search *m, const ms_found *f, size_t at)
-{
-    int64_t ns;
-    const ms_msg *msg = f->msg;
-    ms_str text = m->text.text;
-    ms_str near = ms_find_snippet(text, at, f->length, AROUND);
-    ms_buf buf = {&m->asked->room, NULL, 0, 0};
-    bool timed = ms_time(msg, &ns);
-    if (near.ptr > text.ptr) json_piece(&buf, "\xe2\x80\xa6");
-    ms_buf_write(&buf, near.ptr, near.len);
-    if (near.ptr + near.len < text.ptr + text.len) json_piece(&buf, "\xe2\x80\xa6");
-    ms_json_begin(w, MS_JSON_OBJECT);
-    json_u64(w, "message", ms_seq(msg));
-    json_text(w, "session", short_text(m->asked, location_of(msg)));
-    put_time(w, "time", timed, timed ? ns : 0);
-    put_set(m->asked, w, "agent", agent_key_of(msg));
-    put_set(m->asked, w, "type", ms_type_name(msg));
-    put_set(m->asked, w, "tool", ms_get(msg, MS_F_TOOL).text);
-    const char *field = field_word(f->field);
-    if (f->field != MS_F_CONTENT) put_set(m->asked, w, "field", ms_str_of(field));
-    json_text(w, "text", ms_buf_text(&buf));
-    ms_json_end(w);
-}
-
-/* Writes the messages found after a place, and moves it to the last one. undated: how
- * many messages were not searched, since they have no time. */
-static int put_hits(masked_search *m, ms_finder *finder, const mcp_value *v, place *last,
-                    uint64_t undated, ms_buf *answer)
-{
-    ms_found f;
-    ms_json_writer w;
-    char next[CURSOR_BYTES] = "";
-    uint64_t n = 0;
-    ms_json_init(&w, ms_buf_write, answer, false);
-    put_list(&w, "messages");
-    while (next[0] == '\0' && ms_find_next(finder, &f)) {
-        size_t at;
-        bool shown;
-        place here = {MS_TIME_NONE, ms_seq(f.msg)};
-        if (!ms_time(f.msg, &here.ns)) here.ns = MS_TIME_NONE;
-        bool paged = v[F_CURSOR].given || n > 0;
-        if (paged && !is_after(last, here.ns, here.number)) continue;
-        if (!place_match(m, &f, &at, &shown)) return no_memory();
-        if (!shown) continue;
-        if (n == v[F_LIMIT].number || answer->len > ANSWER_BYTES) {
-            cursor_text("search", v, F_LIMIT, last, next);
-            continue;
-        }
-        put_hit(&w, m, &f, at);
-        *last = here;
-        n++;
-    }
-    ms_json_end(&w);
-    if (undated > 0) json_u64(&w, "left_out_without_a_time", undated);
-    if (next[0] != '\0') json_text(&w, "next_cursor", ms_str_of(next));
-    return put_end(&w);
-}
-
-/* Searches the log, newest first, messages without a time last: so each has a place that
- * no other message changes. */
-static int search_asked(asked *a, const mcp_value *v, ms_buf *answer)
-{
-    ms_error err;
-    ms_find_query q;
-    ms_finder finder;
-    masked_search m;
-    place last = {0, 0};
-    memset(&q, 0, sizeof q);
-    memset(&m, 0, sizeof m);
-    m.asked = a;
-    q.query = query_of(&a->call, &a->job->arena);
-    q.query.by_time = true;
-    q.query.untimed_first = true;
-    q.text = ms_str_of(v[F_QUERY].text);
-    q.every_match = true;
-    int code = FINE;
-    if (v[F_SESSION].given) {
-        code = choose_session(a, v[F_SESSION].text, &q.query.location);
-    }
-    if (code == FINE && v[F_CURSOR].given) {
-        code = take_cursor("search", v, F_LIMIT, v[F_CURSOR].text, &last);
-    }
-    if (code != FINE) return code;
-    uint64_t undated = count_undated(a->job, &q.query);
-    ms_result result = ms_find_open(a->job->store, &q, &finder, &err);
-    if (result != MS_OK) return complain_of("searching", result, &err);
-    code = put_hits(&m, &finder, v, &last, undated, answer);
-    result = ms_find_close(&finder, &err);
-    if (result == MS_OK || code != FINE) return code;
-    return complain_of("searching", result, &err);
-}
-
-static int answer_search(asked *a, const mcp_value *v, ms_buf *answer)
-{
-    int code = call_begin(a);
-    if (code == FINE) code = take_times(a, &v[F_SINCE], &v[F_UNTIL]);
-    if (code == FINE) code = search_asked(a, v, answer);
-    return call_end(a, code);
-}
-
-static int run_search(void *ctx, const mcp_value *v, ms_buf *answer)
-{
-    return guarded(ctx, v, answer, answer_search);
-}
-
 
 /* ---- read -------------------------------------------------------------------------- */
 
 enum { R_SESSION, R_MESSAGE, R_BEFORE, R_AFTER, R_OFFSET, R_COUNT };
-enum { WINDOW = 50 };         /* messages on each side */
+/* Messages on each side, and bytes of the text of one. */
+enum { WINDOW = 50, MESSAGE_BYTES = 16000 };
 
 static const mcp_arg read_args[] = {
     {"session", SESSION_TEXT "; without it message names the place", MCP_TEXT, false, 1,
@@ -767,7 +174,7 @@ static int put_window(const window *w, ms_buf *answer)
     size_t most = MESSAGE_BYTES;
     while (text_bytes(w, most) > ANSWER_BYTES) most = most * 3 / 4;
     ms_json_init(&out, ms_buf_write, answer, false);
-    put_list(&out, "messages");
+    answer_open(&out, "messages");
     for (size_t i = 0; i < w->n; i++) {
         bool named = w->items[i].asked;
         put_message(w->asked, &out, &w->items[i], named ? MESSAGE_BYTES : most);
@@ -776,28 +183,21 @@ static int put_window(const window *w, ms_buf *answer)
     json_text(&out, "session", short_text(w->asked, w->location));
     if (w->previous > 0) json_u64(&out, "previous_message", w->previous);
     if (w->next > 0) json_u64(&out, "next_message", w->next);
-    return put_end(&out);
+    return answer_close(&out);
 }
 
 /* Finds the message that was named, and its session. */
 static int find_named(window *w, const ms_msg **named)
 {
-    ms_error err;
-    char text[40];
-    job *j = w->asked->job;
-    ms_result result = ms_wait(j->store, 0, 0, NULL, &err);
-    if (result == MS_OK) result = get_shown(j->store, w->named, &j->arena, named, &err);
-    if (result != MS_OK) {
-        snprintf(text, sizeof text, "message %" PRIu64, w->named);
-        return complain_of(text, result, &err);
-    }
+    int code = find_message(w->asked, w->named, named);
+    if (code != FINE) return code;
     ms_str location = location_of(*named);
     if (w->location.ptr != NULL && !ms_str_equal(w->location, location)) {
         complain("message %" PRIu64 " is of another session: %.*s", w->named,
                  (int)clip(location, NAME_BYTES).len, location.ptr);
         return NOT_FOUND;
     }
-    return copy_text(&j->arena, location, &w->location) ? FINE : no_memory();
+    return copy_text(&w->asked->job->arena, location, &w->location) ? FINE : no_memory();
 }
 
 static int read_asked(asked *a, const mcp_value *v, ms_buf *answer)
@@ -834,14 +234,14 @@ static int read_asked(asked *a, const mcp_value *v, ms_buf *answer)
 
 static int answer_read(asked *a, const mcp_value *v, ms_buf *answer)
 {
-    int code = call_begin(a);
+    int code = asked_begin(a);
     if (code == FINE) code = read_asked(a, v, answer);
-    return call_end(a, code);
+    return asked_end(a, code);
 }
 
 static int run_read(void *ctx, const mcp_value *v, ms_buf *answer)
 {
-    return guarded(ctx, v, answer, answer_read);
+    return asked_guarded(ctx, v, answer, answer_read);
 }
 
 
@@ -868,7 +268,7 @@ static int put_usage(asked *a, const usage_report *u, const mcp_value *v, uint64
     ms_json_writer w;
     size_t i, n = arrlenu(u->groups), models = arrlenu(u->unpriced.rows);
     ms_json_init(&w, ms_buf_write, answer, false);
-    put_list(&w, "rows");
+    answer_open(&w, "rows");
     for (i = from < n ? (size_t)from : n; i < n && i - from < v[U_LIMIT].number; i++) {
         if (answer->len > ANSWER_BYTES) break;
         json_usage_row(&w, cost_by_word(u->by), short_text(a, u->groups[i].name),
@@ -889,7 +289,7 @@ static int put_usage(asked *a, const usage_report *u, const mcp_value *v, uint64
         json_text(&w, "next_cursor",
                   ms_str_of(cursor_text("usage", v, U_LIMIT, &at, next)));
     }
-    return put_end(&w);
+    return answer_close(&w);
 }
 
 static int answer_usage(asked *a, const mcp_value *v, ms_buf *answer)
@@ -897,15 +297,15 @@ static int answer_usage(asked *a, const mcp_value *v, ms_buf *answer)
     usage_report u;
     place at = {0, 0};
     ms_str location = {NULL, 0};
-    int code = call_begin(a);
-    if (code == FINE) code = take_times(a, &v[U_SINCE], &v[U_UNTIL]);
+    int code = asked_begin(a);
+    if (code == FINE) code = asked_times(a, &v[U_SINCE], &v[U_UNTIL]);
     if (code == FINE && v[U_CURSOR].given) {
-        code = take_cursor("usage", v, U_LIMIT, v[U_CURSOR].text, &at);
+        code = cursor_take("usage", v, U_LIMIT, v[U_CURSOR].text, &at);
     }
     if (code == FINE && v[U_SESSION].given) {
         code = choose_session(a, v[U_SESSION].text, &location);
     }
-    if (code != FINE) return call_end(a, code);
+    if (code != FINE) return asked_end(a, code);
     a->call.only_agent = v[U_AGENT].text;
     if (v[U_BY].given && cost_by_of(v[U_BY].text, &a->call.by)) a->call.given |= BIT(BY);
     code = usage_sum_up(&u, a->job, location);
@@ -914,12 +314,12 @@ static int answer_usage(asked *a, const mcp_value *v, ms_buf *answer)
         if (put != FINE) code = put;
     }
     usage_free(&u);
-    return call_end(a, code);
+    return asked_end(a, code);
 }
 
 static int run_usage(void *ctx, const mcp_value *v, ms_buf *answer)
 {
-    return guarded(ctx, v, answer, answer_usage);
+    return asked_guarded(ctx, v, answer, answer_usage);
 }
 
 
@@ -929,12 +329,12 @@ static const mcp_tool tools[] = {
     {"list_sessions", "List sessions",
      "Lists recorded sessions of coding agents, newest first: name, title, program, "
      "folder, times, messages, tokens, and the command that resumes each.",
-     list_args, S_COUNT, run_list},
+     list_args, S_COUNT, asked_list},
     {"search", "Search messages",
      "Finds the messages of all sessions that contain a text, newest first: the number "
      "and session of each, with the text around the match. read shows what is around a "
      "number.",
-     search_args, F_COUNT, run_search},
+     search_args, F_COUNT, asked_search},
     {"read", "Read messages",
      "Shows the messages of a session around a message number, in order, or the newest "
      "ones of a session. previous_message and next_message are numbers to go on with. A "
@@ -962,14 +362,12 @@ static int run_mcp(job *j)
     a.classes = GIVEN(j->options, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
     mcp_server s = {instructions, tools, COUNT_OF(tools), a.classes, &a};
     const char *path = j->options->files[0];
-    if (!is_postgres(path) && is_there(path) && !is_log(path)) return open_asked(&a);
+    if (!is_postgres(path) && is_there(path) && !is_log(path)) return asked_open(&a);
     if (isatty(STDIN_FILENO)) {
         complain("waiting for requests, a line of JSON each; a program starts this, see "
                  "`msgstore mcp -h`");
     }
-#if defined SIGBUS && !defined _WIN32
-    signal(SIGBUS, on_bus);
-#endif
+    asked_watch();
     int code = mcp_serve(&s, STDIN_FILENO, &out);
     ms_arena_deinit(&a.room);
     return output_end(&out, code);

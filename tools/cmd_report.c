@@ -26,6 +26,7 @@
  * marks off afterwards, and so knows. */
 
 #define _GNU_SOURCE
+#include "cmd_report.h"
 #include "commands.h"
 #include "costs.h"
 #include "pairs.h"
@@ -67,6 +68,7 @@ typedef struct report {
     size_t messages;
     uint64_t steps, all_steps; /* of the file: each message, in each request again */
     bool progress;            /* print how far it is */
+    bool no_requests;         /* sessions are without requests to providers */
     bool failed;              /* no memory */
 } report;
 
@@ -296,14 +298,9 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
 
 /* ---- Notes: what it cost, and others ----------------------------------------------- */
 
-/* Computes what the answers of the file cost. each: a session counts what it repeats of
- * another one, since the page does not have that. */
-static int read_costs(report *r, bool each)
+/* Applies the prices, and joins the costs of each session. code: of reading them. */
+static int index_costs(report *r, int code)
 {
-    ms_str all = {NULL, 0};
-    ms_store *store = r->job->store;
-    int code = each ? costs_of_each(store, &r->job->arena, &r->costs)
-                    : costs_of(store, all, &r->job->arena, &r->costs);
     if (is_read(code)) costs_apply(&r->prices, r->costs);
     arrsetlen(r->next_cost, arrlenu(r->costs));
     for (size_t i = arrlenu(r->costs); i > 0; i--) {
@@ -313,6 +310,17 @@ static int read_costs(report *r, bool each)
         row->count = i;
     }
     return code;
+}
+
+/* Computes what the answers of the file cost. each: a session counts what it repeats of
+ * another one, since the page does not have that. */
+static int read_costs(report *r, bool each)
+{
+    ms_str all = {NULL, 0};
+    ms_store *store = r->job->store;
+    int code = each ? costs_of_each(store, &r->job->arena, &r->costs)
+                    : costs_of(store, all, &r->job->arena, &r->costs);
+    return index_costs(r, code);
 }
 
 static void free_costs(report *r)
@@ -721,12 +729,13 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, info->location);
+    if (skip > 0) put_count(r, "skipped", skip);
     int code = put_facts(r, info->location);
     if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
     if (code == FINE) code = put_usage(r, info->location, &agents);
     put_list(r, "agents", &agents);
     if (code == FINE) code = put_notes(r, info->location);
-    if (code == FINE) code = put_requests(r, info->location, skip);
+    if (code == FINE && !r->no_requests) code = put_requests(r, info->location, skip);
     ms_json_end(&r->w);
     tally_free(&agents);
     ms_arena_reset(&r->scratch);
@@ -868,9 +877,9 @@ static void put_masked_kinds(report *r)
     ms_json_end(&r->w);
 }
 
-static int put_data(report *r, job *j)
+/* Opens the data, up to its runs. */
+static void data_open(report *r)
 {
-    int code = FINE;
     ms_json_init(&r->w, ms_buf_write, &r->buf, false);
     ms_json_begin(&r->w, MS_JSON_OBJECT);
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
@@ -879,18 +888,116 @@ static int put_data(report *r, job *j)
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    for (size_t i = 0; i < r->options->n_files; i++) {
-        int one = put_file(r, j, i);
-        if (one != FINE) code = one;
-        if (code != FINE && code != DAMAGED) break;
-    }
+}
+
+static int data_close(report *r, int code)
+{
     ms_json_end(&r->w);
     put_list(r, "words", &r->words);
     put_masked_kinds(r);
     put_list(r, "texts", &r->texts);
     ms_json_end(&r->w);
-    if (code != FINE && code != DAMAGED) return code;
+    if (!is_read(code)) return code;
     return ms_json_finish(&r->w) != MS_OK || r->failed ? no_memory() : code;
+}
+
+static int put_data(report *r, job *j)
+{
+    int code = FINE;
+    data_open(r);
+    for (size_t i = 0; i < r->options->n_files; i++) {
+        int one = put_file(r, j, i);
+        if (one != FINE) code = one;
+        if (!is_read(code)) break;
+    }
+    return data_close(r, code);
+}
+
+
+/* ---- One session of an open store -------------------------------------------------- */
+
+unsigned report_classes(const options *o)
+{
+    if (GIVEN(o, SHOW_SECRETS)) return 0;
+    return GIVEN(o, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
+}
+
+static void report_begin(report *r, job *j)
+{
+    memset(r, 0, sizeof *r);
+    r->job = j;
+    r->options = j->options;
+    r->buf.arena = &r->arena;
+    r->classes = report_classes(j->options);
+}
+
+static void report_end(report *r)
+{
+    prices_free(&r->prices);
+    tally_free(&r->texts);
+    tally_free(&r->words);
+    tally_free(&r->kinds);
+    ms_arena_deinit(&r->arena);
+    ms_arena_deinit(&r->scratch);
+    ms_arena_deinit(&r->work);
+    ms_arena_deinit(&r->reading);
+}
+
+/* Finds what the listing has of a location. */
+static int info_of(job *j, ms_str location, ms_info *info)
+{
+    ms_error err;
+    ms_listing list;
+    ms_list_query query = {0};
+    query.prefix = location;
+    ms_result result = list_names(j, &query, &j->arena, &list, &err);
+    if (result != MS_OK) return complain_of("listing the store", result, &err);
+    for (size_t i = 0; i < list.count; i++) {
+        if (!ms_str_equal(list.items[i].location, location)) continue;
+        *info = list.items[i];
+        return FINE;
+    }
+    complain("the store has no messages of this session");
+    return NOT_FOUND;
+}
+
+/* Computes what the answers of a location cost. */
+static int read_own_costs(report *r, ms_str location)
+{
+    int code = costs_of(r->job->store, location, &r->job->arena, &r->costs);
+    return index_costs(r, code);
+}
+
+int report_session(job *j, ms_str location, bool requests, const char *price_file,
+                   ms_buf *out)
+{
+    report r;
+    ms_info info;
+    uint64_t damaged = 0;
+    report_begin(&r, j);
+    r.buf = *out;
+    r.no_requests = !requests;
+    int code = info_of(j, location, &info);
+    if (code == FINE && price_file != NULL) code = prices_load(&r.prices, price_file);
+    if (code == FINE) {
+        data_open(&r);
+        int costs = read_own_costs(&r, location);
+        if (!is_read(costs)) code = costs;
+        ms_json_begin(&r.w, MS_JSON_OBJECT);
+        ms_json_key(&r.w, MS_STR("name"));
+        put_name(&r, base_name(r.options->files[0]));
+        ms_json_key(&r.w, MS_STR("sessions"));
+        ms_json_begin(&r.w, MS_JSON_ARRAY);
+        if (code == FINE) code = put_session(&r, &info, &damaged);
+        ms_json_end(&r.w);
+        put_count(&r, "damaged", damaged);
+        ms_json_end(&r.w);
+        code = data_close(&r, code);
+    }
+    *out = r.buf;
+    free_costs(&r);
+    report_end(&r);
+    return code;
 }
 
 
@@ -980,13 +1087,13 @@ static void emit_page(output *out, size_t from, size_t to)
 static int put_page(report *r, output *out)
 {
     ms_str title = masked(r, ms_text_n(base_name(r->options->files[0])));
-    emit_page(out, 0, REPORT_TITLE);
+    emit_page(out, 0, report_title);
     emit_escaped(out, title, false);
-    emit_page(out, REPORT_TITLE, REPORT_TYPE);
+    emit_page(out, report_title, report_type);
     emit_text(out, data_type);
-    emit_page(out, REPORT_TYPE, REPORT_DATA);
+    emit_page(out, report_type, report_data);
     int code = emit_data(out, ms_buf_text(&r->buf));
-    emit_page(out, REPORT_DATA, sizeof report_page);
+    emit_page(out, report_data, sizeof report_page);
     return code;
 }
 
@@ -1026,20 +1133,10 @@ static int write_page(report *r)
     return output_end(&out, FINE);
 }
 
-static unsigned masked_classes(const options *o)
-{
-    if (GIVEN(o, SHOW_SECRETS)) return 0;
-    return GIVEN(o, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
-}
-
 static int run_report(job *j)
 {
     report r;
-    memset(&r, 0, sizeof r);
-    r.job = j;
-    r.options = j->options;
-    r.buf.arena = &r.arena;
-    r.classes = masked_classes(j->options);
+    report_begin(&r, j);
     r.progress = isatty(STDERR_FILENO) != 0;
     if (j->options->output == NULL && isatty(STDOUT_FILENO)) {
         complain("report needs -o FILE, or a pipe to write to");
@@ -1053,14 +1150,7 @@ static int run_report(job *j)
         int written = write_page(&r);
         if (written != FINE) code = written;
     }
-    prices_free(&r.prices);
-    tally_free(&r.texts);
-    tally_free(&r.words);
-    tally_free(&r.kinds);
-    ms_arena_deinit(&r.arena);
-    ms_arena_deinit(&r.scratch);
-    ms_arena_deinit(&r.work);
-    ms_arena_deinit(&r.reading);
+    report_end(&r);
     return code;
 }
 

@@ -223,6 +223,15 @@ static int take_costs(session_list *l)
     return code;
 }
 
+int session_costs(session_list *l, session *s)
+{
+    cost_row *rows;
+    int code = costs_of(l->job->store, s->info->location, &l->job->arena, &rows);
+    for (size_t i = 0; i < arrlenu(rows); i++) costs_add(&s->cost, &rows[i]);
+    arrfree(rows);
+    return code;
+}
+
 /* Keeps only sessions with a message that has the text. */
 static int take_grep(session_list *l)
 {
@@ -474,7 +483,7 @@ static void print_sessions(session_list *l, output *out)
     }
 }
 
-int sessions_find(session_list *l, job *j, unsigned masked)
+int sessions_find(session_list *l, job *j, unsigned masked, bool costs)
 {
     const options *o = j->options;
     memset(l, 0, sizeof *l);
@@ -483,7 +492,7 @@ int sessions_find(session_list *l, job *j, unsigned masked)
     l->folder = o->cwd != NULL ? realpath(o->cwd, NULL) : NULL;
     if (o->cwd != NULL && l->folder == NULL) l->folder = strdup(o->cwd);
     int code = list_all(l);
-    if (code == FINE) code = take_costs(l);
+    if (code == FINE && costs) code = take_costs(l);
     if (is_read(code) && o->grep != NULL) {
         int searched = take_grep(l);
         if (searched != FINE) code = searched;
@@ -508,7 +517,7 @@ static int run_sessions(job *j)
     output out = {stdout, 0};
     int code = open_stores(j, j->options->n_files);
     if (code != FINE) return code;
-    code = sessions_find(&l, j, 0);
+    code = sessions_find(&l, j, 0, true);
     if (l.undated > 0) {
         complain("%" PRIu64 " session%s without a time left out", l.undated,
                  plural(l.undated));

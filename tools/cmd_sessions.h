@@ -26,9 +26,12 @@ typedef struct session_list {
 /* Lists the sessions of the job's store, with --since, --until, --cwd, --agent and --grep
  * of its options; texts are in its arena. Secrets of those classes are masked in the
  * first words, before these are cut, and in program and folder, before the options choose
- * by them. DAMAGED: something could not be
- * read. The list is to be freed in each case. */
-int sessions_find(session_list *l, job *j, unsigned masked);
+ * by them. costs: add up what each costs,
+ * which reads all usage of the store. DAMAGED: something could not be read. The list is
+ * to be freed in each case. */
+int sessions_find(session_list *l, job *j, unsigned masked, bool costs);
+/* Adds up what the answers of one session cost, where sessions_find did not. */
+int session_costs(session_list *l, session *s);
 void sessions_free(session_list *l);
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as

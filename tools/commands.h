@@ -76,6 +76,7 @@ extern const command lookup_command;
 extern const command check_command;
 extern const command info_command;
 extern const command report_command;
+extern const command serve_command;
 extern const command doctor_command;
 extern const command hand_over_command;
 extern const command import_command;

@@ -180,7 +180,7 @@ static const char main_end[] =
     "msgstore help COMMAND has more, msgstore -V the version.\n"
     "\n"
     "A STORE is a log. Without one sync, sessions, search, usage, view, show, history,\n"
-    "export, report and mcp take $MSGSTORE_LOG, else\n"
+    "export, report, serve and mcp take $MSGSTORE_LOG, else\n"
     "~/.local/state/msgstore/messages.log.\n"
     "In place of a log view, sessions, search, usage, history, info and others also\n"
     "take a file or a folder (- is standard input): transcripts of agent programs, or\n"

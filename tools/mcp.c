@@ -255,15 +255,14 @@ static int bad_arg(const mcp_arg *arg)
     return USAGE;
 }
 
-static int take_arg(const mcp_arg *arg, ms_str json, ms_arena *arena, mcp_value *value)
+static int take_integer(const mcp_arg *arg, bool good, mcp_value *value)
 {
-    value->given = true;
-    if (arg->kind == MCP_INTEGER) {
-        bool good = integer_of(json, &value->number);
-        return good && value->number >= arg->least && value->number <= arg->most
-                   ? FINE : bad_arg(arg);
-    }
-    ms_str text = text_of(arena, json);
+    bool fits = good && value->number >= arg->least && value->number <= arg->most;
+    return fits ? FINE : bad_arg(arg);
+}
+
+static int take_text(const mcp_arg *arg, ms_str text, ms_arena *arena, mcp_value *value)
+{
     bool word = arg->kind == MCP_WORD;
     if (text.ptr == NULL || memchr(text.ptr, '\0', text.len) != NULL) return bad_arg(arg);
     size_t n = characters(text);
@@ -276,6 +275,33 @@ static int take_arg(const mcp_arg *arg, ms_str json, ms_arena *arena, mcp_value 
     copy[text.len] = '\0';
     value->text = copy;
     return FINE;
+}
+
+static int take_arg(const mcp_arg *arg, ms_str json, ms_arena *arena, mcp_value *value)
+{
+    value->given = true;
+    if (arg->kind == MCP_INTEGER) {
+        bool good = integer_of(json, &value->number);
+        return take_integer(arg, good, value);
+    }
+    return take_text(arg, text_of(arena, json), arena, value);
+}
+
+int mcp_take(const mcp_arg *arg, const char *text, ms_arena *arena, mcp_value *value)
+{
+    memset(value, 0, sizeof *value);
+    value->number = arg->usual;
+    value->given = text != NULL;
+    if (text == NULL && !arg->needed) return FINE;
+    if (text == NULL) {
+        complain("the argument %s is needed", arg->name);
+        return USAGE;
+    }
+    if (arg->kind == MCP_INTEGER) {
+        bool good = parse_number(text, &value->number);
+        return take_integer(arg, good, value);
+    }
+    return take_text(arg, ms_str_of(text), arena, value);
 }
 
 static int unknown_arg(const mcp_tool *tool, ms_str name)

@@ -52,6 +52,9 @@ typedef struct mcp_server {
 /* The longest line that is read, in bytes. */
 enum { MCP_LINE = 1 << 20 };
 
+/* Takes an argument from a text; NULL: it is absent. */
+int mcp_take(const mcp_arg *arg, const char *text, ms_arena *arena, mcp_value *value);
+
 /* Answers requests until the input ends. Returns an exit code. */
 int mcp_serve(const mcp_server *s, int input, output *out);
 

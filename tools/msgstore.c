@@ -161,6 +161,14 @@ static bool set_wait(uint32_t *wait_ms, const char *text)
     return good;
 }
 
+static bool set_port(unsigned *port, const char *text)
+{
+    uint64_t value = 0;
+    bool good = parse_number(text, &value) && value <= 65535;
+    *port = (unsigned)value;
+    return good;
+}
+
 /* Sets what diff compares, too: each word of "times,ids" removes fields from those that
  * diff ignores. */
 static bool set_also(options *o, const char *text)
@@ -254,6 +262,8 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_FULL: o->full = true; return NULL;
     case OPT_METRICS: return set_name(&o->metrics, text) ? NULL : "a file";
     case OPT_STATUS: o->status = true; return NULL;
+    case OPT_OPEN: o->open = true; return NULL;
+    case OPT_PORT: return set_port(&o->port, text) ? NULL : "a port, 1 to 65535, or 0";
     case OPT_INSTALL: o->install = true; return NULL;
     case OPT_UNINSTALL: o->uninstall = true; return NULL;
     case OPT_TURN: return set_name(&o->turn, text) ? NULL : name;

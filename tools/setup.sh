@@ -12,7 +12,8 @@
 #   tools/setup.sh citus   also what building Citus for that server needs; pgbouncer: also
 #                 PgBouncer
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
-#   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib
+#   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib,
+#                          libmicrohttpd
 #   tools/setup.sh rust    cargo and rustc; go: a go; both with a C compiler and stb_ds.h
 #
 # These install nothing:
@@ -143,6 +144,7 @@ missing_for_test()
     command -v pkg-config >/dev/null 2>&1 || echo pkg-config
     library libzstd zstd '#include <zstd.h>' || echo libzstd-dev
     library libzip zip '#include <zip.h>' || echo libzip-dev
+    library libmicrohttpd microhttpd '#include <microhttpd.h>' || echo libmicrohttpd-dev
     command -v mandoc >/dev/null 2>&1 || echo mandoc
 }
 
@@ -221,6 +223,7 @@ missing_for_report()
 {
     missing_for_demo
     library zlib z '#include <zlib.h>' || echo zlib1g-dev
+    library libmicrohttpd microhttpd '#include <microhttpd.h>' || echo libmicrohttpd-dev
     command -v chromium >/dev/null 2>&1 || echo chromium
     command -v node >/dev/null 2>&1 || echo nodejs
 }

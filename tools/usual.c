@@ -50,7 +50,7 @@ static const struct {
 } takers[] = {
     {"sync", 0, 0}, {"sessions", 0, 0}, {"search", 1, 1}, {"usage", 0, 1}, {"view", 0, 1},
     {"history", 0, 1}, {"export", 0, 1}, {"show", 1, 1}, {"info", 0, 0}, {"report", 0, 1},
-    {"mcp", 0, 0},
+    {"mcp", 0, 0}, {"serve", 0, 0},
 };
 
 static size_t taker_of(const command *c)

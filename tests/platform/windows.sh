@@ -236,7 +236,7 @@ $cc $posix -O1 -c -o "$out/posix.o" tests/platform/windows/posix.c \
     fail posix "$(why "$out/log/posix")"
 run_programs
 # shellcheck disable=SC2086
-if ${MAKE:-make} -s build/report_page.h >"$out/log/msgstore" 2>&1 &&
+if ${MAKE:-make} -s build/report_page.h build/serve_page.h >"$out/log/msgstore" 2>&1 &&
     $cc $posix -DWINDOWS_NAMES -O0 -pthread -static -I. -Ibuild $stb -o "$out/msgstore.exe" \
         tools/*.c >"$out/log/msgstore" 2>&1; then
     ok tool

@@ -212,7 +212,7 @@ if [ -z "$report" ]; then
     counted "$out/fast_wide.o" tests/support/fast_impl.c
     counted "$out/fast_plain.o" tests/support/fast_impl.c -DMS__SIMD=0
     tool=
-    ${MAKE:-make} -s build/report_page.h || exit 1
+    ${MAKE:-make} -s build/report_page.h build/serve_page.h || exit 1
     tool_with=$(makefile TOOL_WITH) && tool_libs=$(makefile TOOL_LIBS) || exit 1
     export tool_libs
     for source in tools/*.c; do

@@ -1,9 +1,9 @@
 /* Makes report_page.h from page.html, page.css and the scripts, which become one: the
  * page as an array of bytes, and the offsets in it where a report puts its title, the
- * type of its data and the data. The page allows one style and one script, by their
- * SHA-256 in base64.
+ * type of its data and the data, and a server what the page may fetch. The page allows
+ * one style and one script, by their SHA-256 in base64.
  *
- *     embed page.html page.css texts.js page.js >report_page.h
+ *     embed report page.html page.css texts.js page.js >report_page.h
  */
 
 #include <stdbool.h>
@@ -185,12 +185,13 @@ static void put(const char *text, size_t len)
 int main(int argc, char **argv)
 {
     char style_digest[45], script_digest[45];
-    size_t places[3] = {0, 0, 0};
-    if (argc < 4) die("usage:", "embed page.html page.css SCRIPT...");
-    const char *html = read_file(argv[1]), *css = without_indents(read_file(argv[2]));
-    const char *js = without_indents(read_scripts(argv + 3));
+    size_t places[4] = {0, 0, 0, 0};
+    if (argc < 5) die("usage:", "embed NAME page.html page.css SCRIPT...");
+    const char *name = argv[1], *html = read_file(argv[2]);
+    const char *css = without_indents(read_file(argv[3]));
+    const char *js = without_indents(read_scripts(argv + 4));
     if (strstr(css, "</") != NULL || strstr(js, "</script") != NULL ||
-        strstr(js, "<!--") != NULL) die("a text would end its element in", argv[3]);
+        strstr(js, "<!--") != NULL) die("a text would end its element in", argv[4]);
     const struct {
         const char *word, *text;
         size_t *place;        /* the report puts something here */
@@ -202,9 +203,10 @@ int main(int argc, char **argv)
         {"@TITLE@", "", &places[0]},
         {"@DATA-TYPE@", "", &places[1]},
         {"@DATA@", "", &places[2]},
+        {"@FETCH@", "", &places[3]},
     };
     printf("/* Made by tools/report/embed.c from page.html, page.css and scripts. */\n"
-           "static const unsigned char report_page[] = {\n");
+           "static const unsigned char %s_page[] = {\n", name);
     for (const char *at = html; *at != '\0';) {
         size_t i = 0, n = sizeof slots / sizeof slots[0];
         while (i < n && strncmp(at, slots[i].word, strlen(slots[i].word)) != 0) i++;
@@ -216,9 +218,9 @@ int main(int argc, char **argv)
         put(slots[i].text, strlen(slots[i].text));
         at += strlen(slots[i].word);
     }
-    printf("};\nenum { REPORT_TITLE = %zu, REPORT_TYPE = %zu, REPORT_DATA = %zu };\n",
-           places[0], places[1], places[2]);
-    bool whole = places[0] > 0 && places[1] > 0 && places[2] > 0;
-    if (!whole) die("a slot is missing in", argv[1]);
+    printf("};\nenum {\n    %s_title = %zu, %s_type = %zu, %s_data = %zu, %s_fetch = %zu\n"
+           "};\n", name, places[0], name, places[1], name, places[2], name, places[3]);
+    bool whole = places[0] > 0 && places[1] > 0 && places[2] > 0 && places[3] > 0;
+    if (!whole) die("a slot is missing in", argv[2]);
     return fclose(stdout) == 0 ? 0 : 1;
 }

@@ -1,6 +1,9 @@
 /* The page that msgstore report writes. All that it shows comes from one block of data
  * and reaches the page as text nodes: no text of a message is ever parsed as HTML. */
 
+/* Whether the data is fetched from msgstore serve (serve.js) and not in the page. */
+const serving = typeof served !== "undefined";
+
 /* ---- Elements ---------------------------------------------------------------------- */
 
 const byId = (id) => document.getElementById(id);
@@ -1030,6 +1033,7 @@ function goTo(seq) {
 }
 
 function goToHash() {
+  if (serving) return served.goToHash();
   const chosen = /^#s(\d+)\.(\d+)$/.exec(location.hash);
   const wanted = chosen && D.runs[chosen[1] - 1] && D.runs[chosen[1] - 1].sessions[chosen[2] - 1];
   if (wanted) {
@@ -1484,6 +1488,7 @@ function placesOf(request, repair) {
 let requestAt = 0;
 
 function drawRequest() {
+  if (serving && S.requests === undefined) return void served.requests();
   const all = S.requests || [];
   const view = byId("view");
   if (all.length === 0) {
@@ -2329,6 +2334,7 @@ function sessionTotals(all) {
 }
 
 function drawSessions() {
+  if (serving) return served.drawList();
   const all = sessionsOf().filter(
     (s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query),
   );
@@ -2480,6 +2486,7 @@ const DOTS = {
 };
 
 function drawSide() {
+  if (serving && tab === "Sessions") return served.drawFilters();
   const side = byId("side"),
     nodes = [];
   const all = sessionsOf();
@@ -2553,6 +2560,7 @@ function aboutNode() {
           : whole(D.masked.kinds.reduce((n, k) => n + k[1], 0)) + " masked"
         : "shown",
     );
+  if (S.skipped > 0) add("left out", plural(S.skipped, "earlier message"));
   if (S.run.damaged > 0) add("damaged", plural(S.run.damaged, "record") + " could not be read");
   add("made by", D.tool);
   add("times", "UTC");
@@ -2577,9 +2585,8 @@ function draw() {
 }
 
 function drawTabs() {
-  const names = Object.keys(VIEWS).filter(
-    (name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1,
-  );
+  const several = (name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1;
+  const names = serving ? served.names() : Object.keys(VIEWS).filter(several);
   byId("tabs").replaceChildren(
     ...names.map((name, i) =>
       el(
@@ -2602,6 +2609,20 @@ function setTab(name) {
   tab = name;
   drawTabs();
   draw();
+  if (serving) served.turned();
+}
+
+/* Shows the title of the session, and what it is. */
+function heading() {
+  byId("title").textContent = clean(nameOfSession(S));
+  const about = [
+    D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "",
+    factOf(S, "agent", "program", "source"),
+    factOf(S, "model"),
+    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "",
+    S.name,
+  ];
+  byId("subtitle").textContent = clean([...new Set(about.filter((x) => x !== ""))].join(" · "));
 }
 
 function choose(session) {
@@ -2613,15 +2634,7 @@ function choose(session) {
   requestAt = 0;
   makeRows();
   countFound();
-  byId("title").textContent = clean(nameOfSession(S));
-  const about = [
-    D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "",
-    factOf(S, "agent", "program", "source"),
-    factOf(S, "model"),
-    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "",
-    S.name,
-  ];
-  byId("subtitle").textContent = clean([...new Set(about.filter((x) => x !== ""))].join(" · "));
+  heading();
   drawSide();
 }
 
@@ -2647,6 +2660,7 @@ function countFound() {
 let counting = 0;
 
 function countElsewhere() {
+  if (serving) return served.elsewhere(query);
   const all = sessionsOf(),
     box = byId("elsewhere"),
     mine = ++counting,
@@ -2689,6 +2703,7 @@ function showElsewhere(found, all) {
 function search(value) {
   query = value.toLowerCase();
   countElsewhere();
+  if (serving && tab === "Sessions") return void served.search(value, false);
   if (only === "matches") makeRows();
   const n = countFound();
   if (tab === "Timeline") {
@@ -2700,6 +2715,7 @@ function search(value) {
 
 function nextFound(step) {
   if (query === "") return;
+  if (serving && tab === "Sessions") return void served.first();
   if (tab !== "Timeline") setTab("Timeline");
   countFound();
   nextWhere((row) => row.hit, step);
@@ -2811,7 +2827,7 @@ function onKey(event) {
     return;
   }
   const key = KEYS.find(([names]) => names.includes(event.key));
-  if (key === undefined || S === null) return;
+  if (key === undefined || (S === null && !"/?d".includes(event.key))) return;
   if (tab !== "Timeline" && key[0][0].startsWith("Arrow")) return;
   if (tab !== "Timeline" && ["ArrowDown", "ArrowUp", "Home", "End"].includes(event.key)) return;
   event.preventDefault();
@@ -2901,8 +2917,11 @@ function begin() {
 async function main() {
   wire();
   try {
-    D = await unpack();
-    begin();
+    if (serving) await served.begin();
+    else {
+      D = await unpack();
+      begin();
+    }
   } catch (error) {
     byId("view").replaceChildren(
       el("p.empty", "The data of this page could not be shown: " + error.message),

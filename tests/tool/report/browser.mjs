@@ -11,7 +11,7 @@ const FLAGS = (
   "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars " +
   "--disable-background-networking --disable-component-update --disable-default-apps " +
   "--disable-sync --disable-extensions --mute-audio --remote-debugging-pipe"
-).split(" ").concat("--host-resolver-rules=MAP * ~NOTFOUND");
+).split(" ").concat("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
 
 export class Browser {
   constructor(name) {
@@ -71,7 +71,7 @@ export class Browser {
     await page.send("Emulation.setEmulatedMedia", {
       features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
     });
-    const url = pathToFileURL(file).href + hash;
+    const url = (file.startsWith("http://127.0.0.1:") ? file : pathToFileURL(file).href) + hash;
     const began = performance.now();
     await page.send("Page.navigate", { url });
     await page.until("document.documentElement?.dataset.ready !== undefined");

@@ -5,7 +5,7 @@
 //
 //     node tests/tool/report/test.mjs TOOL CHROMIUM [FOLDER]     screenshots go to FOLDER
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -710,6 +710,225 @@ await test("axe_finds_no_fault_in_any_tab_of_either_scheme", async () => {
     }
   check(found.length === 0, found.slice(0, 12).join("\n  "));
 });
+
+/* ---- msgstore serve ---- */
+
+/* Starts the server of a log; ends it after `run`. Skips where it cannot be started. */
+async function served(log, run) {
+  const server = spawn(tool, ["serve", log], { stdio: ["ignore", "pipe", "pipe"] });
+  let url = "",
+    said = "";
+  server.stdout.on("data", (bytes) => (url += bytes));
+  server.stderr.on("data", (bytes) => (said += bytes));
+  for (let i = 0; i < 500 && !url.includes("\n") && server.exitCode === null; i++)
+    await new Promise((next) => setTimeout(next, 20));
+  if (said.includes("libmicrohttpd")) return void console.log("skip serve: " + said.trim());
+  try {
+    await run(url.trim());
+  } finally {
+    server.kill();
+  }
+}
+
+/* Checks that there was no error, and that only the server was asked. */
+async function fromServer(p, url) {
+  same(p.errors, [], "console");
+  same(p.requests.filter((one) => !one.startsWith(url) && !one.startsWith("data:image/")), [], "requests");
+  await p.close();
+}
+
+/* Makes a log of 1,000 sessions, each with a question, a call and an answer. */
+function thousandLog() {
+  const log = join(tmp, "thousand.log");
+  if (existsSync(log)) return log;
+  const said = [];
+  for (let i = 0; i < 1000; i++) {
+    const more = { location: "session-" + String(i).padStart(4, "0"), timestamp: START + 60 * i };
+    said.push({ type: "user_message", content: "Ask " + i + " about the port of the renderer", ...more });
+    said.push({ type: "action", agent_key: "w", tool: "bash", tool_call_id: "c" + i, args: { command: "grep word" + i }, ...more });
+    said.push({ type: "observation", agent_key: "w", tool_call_id: "c" + i, content: "found word" + i, ...more });
+    said.push({ type: "assistant_message", content: "**Done** with " + i + (i === 7 ? " <b>bold</b>" : ""), ...more });
+  }
+  const made = msgstore("import", log, lines("thousand.jsonl", said), "--from", "framework");
+  check(made.status === 0, made.stderr);
+  return log;
+}
+
+const loaded = (p, name) => p.until("S !== null && S.name === '" + name + "' && tab === 'Timeline'");
+
+await test("served_log_lists_1000_sessions_and_opens_one_when_pressed", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    await is(p, "[tab, S, document.title, byId('title').innerText]", ["Sessions", null, "thousand.log", "thousand.log"]);
+    await is(p, count("#log .callrow"), 100);
+    has(await text(p, "#log"), "1,000 sessions", "Ask 999 about the port");
+    for (const n of [200, 300]) {
+      await p.run(all("#log .panel > button") + ".pop().click()");
+      await p.until(count("#log .callrow") + " === " + n);
+    }
+    await p.run(all("#log .callrow") + "[250].click()");
+    await loaded(p, "session-0749");
+    await p.settle();
+    has(await seen(p), "Ask 749 about", "grep word749", "found word749", "Done with 749");
+    await is(p, "[names = [...byId('tabs').children].map((b) => b.textContent)][0]", ["Sessions", "Timeline", "Calls", "Request", "Figures"]);
+    await p.run("history.back()");
+    await p.until("tab === 'Sessions'");
+    await is(p, count("#log .callrow"), 300);
+    await fromServer(p, url);
+  }));
+
+await test("served_log_is_searched_whole_and_a_match_is_opened", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    await p.run("byId('query').value = 'WORD777'; byId('query').oninput({ target: byId('query') })");
+    await p.until(count("#hits .callrow") + " > 0");
+    await is(p, all("#hits mark") + ".map((m) => m.innerText.toLowerCase()).slice(0, 1)", ["word777"]);
+    await p.run("byId('query').focus()");
+    await p.press("Enter");
+    await loaded(p, "session-0777");
+    await p.settle();
+    await is(p, "rows[cursor].hit", true);
+    await show(p, "Sessions");
+    await is(p, "byId('found').innerText", "2 messages");
+    await show(p, "Timeline");
+    await p.run("search('word12')");
+    await p.run("byId('query').value = 'word12'; document.querySelector('#elsewhere button').click()");
+    await p.until("byId('hits') && byId('hits').innerText.includes('word12')");
+    await p.run("search('')");
+    await p.until("!byId('hits')");
+    await p.run("search('no such words')");
+    await p.until("byId('hits') && byId('hits').innerText.includes('No message')");
+    await fromServer(p, url);
+  }));
+
+await test("served_session_is_reached_by_its_link_and_by_a_message", () =>
+  served(thousandLog(), async (url) => {
+    for (const [hash, name] of [["#s=session-0007", "session-0007"], ["#m1.1.31", "session-0007"]]) {
+      const p = await browser.open(url, { hash });
+      await loaded(p, name);
+      await p.settle();
+      has(await seen(p), "<b>bold</b>");
+      if (hash[1] === "m") await is(p, "rows[cursor].r.n", 31);
+      await show(p, "Request");
+      await p.until("S.requests !== undefined && document.querySelector('.bar2')");
+      has(await text(p, "#view"), "The next request to", "Ask 7 about");
+      for (const tab of ["Calls", "Figures", "Timeline"]) await show(p, tab);
+      await p.run("location.hash = '#s=nobody'");
+      await p.until("document.querySelector('#served .error')");
+      has(await text(p, "#served"), "no messages of location nobody");
+      same(p.errors.filter((e) => !e.includes("404")), [], "console");
+      await p.close();
+    }
+  }));
+
+await test("served_page_follows_what_is_appended_and_stays_where_it_is", () => {
+  const log = join(tmp, "follows.log");
+  msgstore("import", log, lines("follows.jsonl", many(400)));
+  const name = () => JSON.parse(spawnSync(tool, ["sessions", log, "--json"], { encoding: "utf8" }).stdout.split("\n")[0]).session;
+  const location = name();
+  const append = (content, to = location) => {
+    const input = JSON.stringify({ type: "assistant_message", content, location: to });
+    const r = spawnSync(tool, ["append", log], { input, encoding: "utf8" });
+    check(r.status === 0, r.stderr);
+  };
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=" + encodeURIComponent(location) });
+    await p.until("S !== null && S.messages.length === 400 && list !== null");
+    await after(p, "point(100); list.show(100, true)");
+    await after(p, "off.add('thinking'); makeRows(); timeline(true)");
+    const at = "[byId('rows').scrollTop, rows[cursor].m.n, off.has('thinking')]";
+    const top = await p.run(at);
+    append("a first late word");
+    await p.until("S.messages.length === 401");
+    await p.settle();
+    await is(p, at, top);
+    await after(p, "move(rows.length - 1); byId('rows').scrollTop = 1e9");
+    append("a second late word");
+    await p.until("S.messages.length === 402");
+    await p.settle();
+    has(await seen(p), "a second late word");
+    await is(p, "cursor === rows.length - 1", true);
+    const hidden = msgstore("hide", log, "402");
+    check(hidden.status === 0, hidden.stderr);
+    await p.until("S.messages[401].h === 1");
+    await show(p, "Sessions");
+    append("elsewhere", "a new one");
+    await p.until("byId('log').innerText.includes('2 sessions')");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_so_when_the_server_has_ended", async () => {
+  let p;
+  await served(thousandLog(), async (url) => {
+    p = await browser.open(url);
+  });
+  if (p === undefined) return;
+  await p.until("document.querySelector('#served .error')");
+  has(await text(p, "#served"), "Is msgstore serve still running?");
+  await p.close();
+});
+
+await test("served_page_survives_hostile_content", () => {
+  const log = join(tmp, "hostile.log");
+  msgstore("import", log, lines("hostile-served.jsonl", hostile()), "--from", "framework", "--lenient");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    for (const word of ["<img", "script", "onload", "\u202e", "__proto__", "%00", "&query=x#"]) {
+      await p.run("search(" + JSON.stringify(word) + ")");
+      await p.until("byId('hits')");
+      await p.run("byId('hits').remove()");
+    }
+    await is(p, "window.hacked", undefined);
+    for (const link of (await p.run(all("#log td.title a") + ".map((a) => a.getAttribute('href'))")).slice(0, 12)) {
+      await p.run("location.hash = " + JSON.stringify(link));
+      await p.until("S !== null && tab === 'Timeline'");
+      await p.settle();
+      await p.run("location.hash = ''");
+      await p.until("tab === 'Sessions'");
+    }
+    await is(p, "window.hacked", undefined);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_is_readable_at_three_widths_and_axe_finds_no_fault", () =>
+  served(thousandLog(), async (url) => {
+    const path = "build/report/js/node_modules/axe-core/axe.min.js";
+    const axe = existsSync(path) ? readFileSync(path, "utf8") : "";
+    if (axe === "") console.log("skip axe: there is no " + path);
+    const faults = `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) => v.id + " " +
+      v.nodes.slice(0, 2).map((n) => n.target + " " + (n.any[0] || n.all[0] || n.none[0] || {}).message).join("; ")))`;
+    const found = [];
+    for (const width of [400, 800, 1280])
+      for (const dark of [false, true]) {
+        const p = await browser.open(url, { width, dark, height: 800 });
+        if (axe !== "") await p.run(axe);
+        const look = async (what) => {
+          await p.settle();
+          check(await p.run(fits), what + " is wider than " + width);
+          if (axe !== "") for (const one of await p.run(faults)) found.push([width, dark, what, one].join(" "));
+          if (shots) await p.screenshot(join(shots, ["served", what, width, dark ? "dark" : "light"].join("-") + ".png"));
+        };
+        await look("list");
+        await p.run("byId('query').value = 'word77'; search('word77')");
+        await p.until(count("#hits .callrow") + " > 5");
+        await look("search");
+        await p.run("document.querySelector('#hits .callrow a').click()");
+        await p.until("S !== null && tab === 'Timeline'");
+        await look("session");
+        await show(p, "Request");
+        await p.until("S.requests !== undefined && document.querySelector('.bar2')");
+        await look("request");
+        if (width < 900) {
+          await show(p, "Sessions");
+          await p.run("byId('sidebar').click()");
+          await look("filters");
+        }
+        await p.close();
+      }
+    check(found.length === 0, found.slice(0, 12).join("\n  "));
+  }));
 
 await test("colours_follow_the_system_and_the_key_when_it_is_dark", async () => {
   const background = "getComputedStyle(document.body).backgroundColor";
