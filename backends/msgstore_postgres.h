@@ -2680,9 +2680,9 @@ static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *messag
     if (!own.ptr) ms__pg_put(key + 1 + name.len, ms_seq(message), 8);
     ms__pg_start(&q, NULL);
     ms__pg_say(&q, "select 0::bigint, r.seq, r.place, r.kind, r.body, r.source,"
-                   " (select a.body from msgstore_record a where a.bucket = r.bucket and"
+                   " (select a.body from msgstore_record a where a.bucket = $2::int and"
                    " a.seq = r.seq and a.kind = 3 order by a.place desc limit 1)");
-    ms__pg_say_param(&q, " from msgstore_record r where key = ", "bytea");
+    ms__pg_say_param(&q, " from msgstore_record r where key = ", "bytea"); /* $1 */
     ms__pg_bytea(&q, ms_str_n((const char *)key, 1 + name.len + (own.ptr ? 0u : 8u)));
     ms__pg_say_bucket(&q, location);
     MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, out, err));
