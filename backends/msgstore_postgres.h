@@ -953,7 +953,7 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
         return ms__pg_fail(err, s->code, s->what ? s->what : "the server refused", text);
     }
     /* Citus passes an error of a node on without its state (XX000), also when the node is
-     * gone or has the key; a broken COPY to a node is 58030. What was sent may be stored. */
+     * gone or has the key; a broken COPY to it is 58030. What was sent may be stored. */
     if (line->routed && (strcmp(state, "XX000") == 0 || strcmp(state, "58030") == 0)) {
         line->again = line->lost = true;
         return ms__pg_fail(err, MS_E_UNREACHABLE, "a node failed", text);
