@@ -91,7 +91,7 @@ suites()
     sql c 'select pg_reload_conf()' >/dev/null
     MS_TEST_PG=$(bash $server url "$folder/c")
     export MS_TEST_PG MS_TEST_CITUS=1
-    for suite in ${CITUS_SUITES:-twin change memory find}; do
+    for suite in ${CITUS_SUITES:-twin memory find}; do
         MS_TEST_SCALE=${MS_TEST_SCALE:-1} run "test_$suite" "build/pg/test_$suite"
     done
 }

@@ -495,6 +495,39 @@ static ms_result ship_end_again(fixture *f)
     return ms_pg_ship_end(f->store, MS_STR("source"), &from, &to, &f->err);
 }
 
+/* A note of the source about message 1, which `ship` has shipped. */
+static ms_result ship_note(fixture *f)
+{
+    ms_store *source;
+    ms_cursor it;
+    const ms_msg *message;
+    ms_envelope m = text_of("shipped", NULL);
+    ms_arena copies;
+    test_arena_init(&copies, NULL);
+    must_ok(ms_mem_open(&source, NULL, &f->err), &f->err, "open");
+    must_ok(ms_append(source, PLACE, &m, NULL, &f->err), &f->err, "append");
+    must_ok(ms_note(source, 1, MS_STR("rating"), ms_text("good"), &f->err), &f->err, "note");
+    must_ok(ms_get_by_seq(source, 1, &copies, &message, &f->err), &f->err, "get");
+    ms_query q = query_of(PLACE, 0);
+    q.raw = MS_RAW_NOTES;
+    must_ok(ms_query_open(source, &q, &it, &f->err), &f->err, "query");
+    const ms_msg *change = ms_next(&it);
+    ms_result code = ms_pg_ship_look(f->store, MS_STR("source"), message, &f->err);
+    if (code == MS_OK)
+        code = ms_pg_ship_change(f->store, MS_STR("source"), change, message, &f->err);
+    (void)ms_cursor_close(&it, NULL);
+    ms_close(source);
+    ms_arena_deinit(&copies);
+    return code;
+}
+
+static ms_result wait_one(fixture *f)
+{
+    uint64_t place = 0;
+    ms_result code = ms_pg_wait(f->store, PLACE, &place, 1, &f->err);
+    return code == MS_OK ? ms_pg_wait(f->store, PLACE, &place, 1, &f->err) : code;
+}
+
 typedef struct operation {
     const char *name;
     wanted wanted;
@@ -530,9 +563,11 @@ static const operation operations[] = {
     {"redact", TOTALS, redact},
     {"facts, set", ONE, facts_set},
     {"facts, get", ONE, facts_get},
+    {"wait for a location", ONE, wait_one},
     {"ship: begin", ONE, ship_begin},
     {"ship: a location", ONE, ship},
     {"ship: a location again", ONE, ship},
+    {"ship: look, and a note", ONE, ship_note},
     {"ship: first end", ONE, ship_end},
     {"ship: next end", ONE, ship_end_again},
     {"ship: two locations", SOME, ship_spread},

@@ -205,6 +205,20 @@ static void prepared_statements_are_unsupported_in_transaction_mode(void **state
                      PROCESSES);
 }
 
+static void a_schema_in_the_connection_string_is_refused(void **state)
+{
+    ms_pg_desc desc = desc_of("session");
+    char url[400];
+    ms_store *store;
+    ms_error err;
+    (void)state;
+    snprintf(url, sizeof url, "%s options='-csearch_path=team'", desc.url);
+    desc.url = url;
+    desc.timeout_ms = 1000;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_UNREACHABLE);
+    assert_non_null(strstr(err.message, "options"));
+}
+
 typedef struct waiting {
     ms_store *store;
     ms_result code;
@@ -265,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             stores_share_sessions_in_transaction_mode_when_nothing_is_prepared),
         cmocka_unit_test(prepared_statements_are_unsupported_in_transaction_mode),
+        cmocka_unit_test(a_schema_in_the_connection_string_is_refused),
         cmocka_unit_test(a_waiter_wakes_through_a_pooler),
     };
     if (argc != 2) return 2;

@@ -45,6 +45,8 @@ edit()
 run_test()
 {
     case $1 in
+    pooled) bash tests/platform/pgbouncer.sh ;;
+    routing) CITUS_ROUNDS=1 bash tests/platform/citus.sh routing ;;
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
     fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
@@ -57,7 +59,11 @@ control()
     name=$1 test=$2 file=$3
     case $names in *" $name "* | "  ") ;; *) return ;; esac
     target=build/pg/faults
-    case $test in ship | fleet\ *) target=build/msgstore ;; esac
+    case $test in
+    ship | fleet\ *) target=build/msgstore ;;
+    pooled) target=build/pg/pooled ;;
+    routing) target=build/pg/citus ;;
+    esac
     stop_servers
     if ! (cd "$tree" && edit "$file" "$4" "$5" && ${MAKE:-make} --no-print-directory $target) \
         >"$folder/log" 2>&1; then
@@ -202,6 +208,20 @@ control lock_is_not_awaited_for_ever 'an_append_names*' $store \
 control locations_without_messages_are_migrated 'tables_of_version_2*' $store \
     '" max(place) as place from msgstore_record group' \
     '" max(place) as place from msgstore_record where kind = 1 group'
+control released_connection_is_closed pooled $store \
+    'if (line->lost || s->desc.release ||' 'if (line->lost ||'
+control released_connection_is_quiet pooled $store \
+    'if (s->desc.release && !line->lost) (void)' 'if (false) (void)'
+control nothing_is_prepared pooled $store \
+    'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
+if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then
+    control node_errors_are_repeated routing $store \
+        'if (line->routed && (strcmp' 'if (false && (strcmp'
+    control shipped_message_is_on_one_shard routing $store \
+        'a where a.bucket = $2::int and"' 'a where a.bucket = r.bucket and"'
+else
+    echo 'skip controls of Citus: it cannot be had here'
+fi
 echo "tally: negative controls $passed"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

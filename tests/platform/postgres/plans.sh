@@ -74,7 +74,7 @@ for_all()
         'select (select max(last) from msgstore_bucket)' | \
         'select count(*), coalesce(max(last)'* | 'update msgstore_bucket set last = greatest(last, $1'* | \
         'select location, null::text, n, first'* | 'select max(version)'* | \
-        'select count(*) from pg_catalog'* | 'select (extract(epoch'* | \
+        'begin;'* | 'select set_config('* | 'select count(*) from pg_catalog'* | 'select (extract(epoch'* | \
         'select seq, place from msgstore_record where kind = 1 and seq >= $1::bigint order'* | \
         '(select kind, type, location, until, body, place from msgstore_record where seq = $1::bigint and kind = 1 order'* | \
         'select seq, place, body from msgstore_record where true and kind in'* | \
@@ -141,6 +141,9 @@ plans()
         esac
         case $text in *'r.bucket = k.bucket'* | *'b.bucket = u.bucket ret'*) ;;
         *) [ "$parts" -le 1 ] || fail "reads $parts partitions: $text" ;;
+        esac
+        case $text in # a later page of a team sorts what its agents wrote there
+        *'place < $1'*'agent = any('*) continue ;;
         esac
         [ "$rows" -le 6000 ] || fail "reads $rows rows: $text"
     done <"$folder/plans_out/all"
