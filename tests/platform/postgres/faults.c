@@ -1096,7 +1096,9 @@ static void a_waiter_of_a_location_wakes_for_it_alone(void **state)
     assert_in_range((uint64_t)(ms__pg_now() - start), 250, 5000);
     before_set = place;
     must_ok(ms_location_set(other, job, MS_STR("{\"a\":1}"), &err), &err, "set");
+    start = ms__pg_now();
     must_ok(ms_pg_wait(reader, job, &place, 20000, &err), &err, "wait");
+    assert_in_range((uint64_t)(ms__pg_now() - start), 0, 5000);
     assert_true(place > before_set);
     long long before = looks();
     ms_close(reader);
