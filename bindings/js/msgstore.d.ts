@@ -23,13 +23,15 @@ export interface Stored extends Message {
 
 /* A page. damaged: the number of unreadable records that it met. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
-export type Format = "framework" | "openai" | "chat-strict" | "anthropic" | "gemini"
-  | "gemini-interactions" | "bedrock" | "pydantic-ai" | "openai-responses"
-  | "envelope" | "task" | "session";
-export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
-  | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock"
-  | "gemini-interactions" | "cohere";
+/* Written by tools/flat.sh. */
+export type Format = "framework" | "task" | "session" | "envelope"
+  | "envelope-rows" | "openai" | "chat-strict" | "anthropic" | "gemini"
+  | "pydantic-ai" | "openai-responses" | "bedrock" | "gemini-interactions";
+export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini"
+  | "pydantic-ai" | "ollama" | "deepseek" | "glm" | "openrouter" | "openai-responses"
+  | "bedrock" | "gemini-interactions" | "cohere";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
+/* End of what is written. */
 
 export interface Filter {
   location?: string;
