@@ -231,7 +231,7 @@ def secrets_are_masked_unless_they_are_asked_for():
     assert shown.end() == (0, "")
 
 
-# ---- Who gets nothing.
+# ---- Requests that get nothing.
 
 def refused(status, path="", raw=False, **more):
     got, headers, body = server.ask(path, raw=raw, **more)
