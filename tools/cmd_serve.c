@@ -391,8 +391,8 @@ const command serve_command = {
     "usage: msgstore serve [OPTION...] [STORE]\n"
     "Serves the page of `msgstore report` over a whole log: a list of its sessions, a\n"
     "search in all of them, and one session at a time, which follows what is appended.\n"
-    "Prints the URL and serves until Ctrl-C. It listens on 127.0.0.1 alone, and only\n"
-    "who has the token of the URL gets an answer. It reads only. Keys, tokens and\n"
+    "Prints the URL and serves until Ctrl-C. It listens on 127.0.0.1 alone, and answers\n"
+    "only requests with the token of the URL. It reads only. Keys, tokens and\n"
     "passwords are masked. Without a STORE it is the usual log of sync.\n",
     false,
 };

@@ -115,7 +115,7 @@ static bool has_token(const server *s, const char *path)
 }
 
 
-/* ---- Who asks ---------------------------------------------------------------------- */
+/* ---- The origin of a request ------------------------------------------------------- */
 
 /* What the headers of a request say of its origin. */
 typedef struct origin {

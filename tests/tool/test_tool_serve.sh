@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# msgstore serve: a log for a browser on this machine. What it answers, compared with the
-# other commands; who gets nothing: without the token, from other hosts and origins, by other
-# methods and paths; half requests, thousands of connections; a log that grows, that is
+# msgstore serve: a log for a browser on this machine. Its answers, compared with the other
+# commands; requests that get nothing: without the token, from other hosts and origins, by
+# other methods and paths; half requests, thousands of connections; a log that grows, that is
 # replaced, that is damaged; and that nothing is written. The page in a browser is tested by
 # `make test-report`.
 . "$(dirname "$0")/tool_checks.sh"

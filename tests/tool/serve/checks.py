@@ -231,7 +231,7 @@ def secrets_are_masked_unless_they_are_asked_for():
     assert shown.end() == (0, "")
 
 
-# ---- Who gets nothing.
+# ---- Requests that get nothing.
 
 def refused(status, path="", raw=False, **more):
     got, headers, body = server.ask(path, raw=raw, **more)
@@ -267,7 +267,11 @@ def other_hosts_and_origins_get_nothing():
                  "127.0.0.1.evil.example:%d" % server.port, "[::1]:%d" % server.port, "",
                  "0.0.0.0:%d" % server.port, here + "@evil.example"):
         refused(403, "state", headers={"Host": host})
-    refused(403, "state", headers={"Host": [here, "evil.example"]})
+    for hosts in ([here, "evil.example"], ["evil.example", here], [here, here]):
+        refused(403, "state", headers={"Host": hosts})
+    s = server.socket(b"GET %sstate HTTP/1.0\r\n\r\n" % server.path.encode())
+    assert b" 403 " in s.recv(4096).split(b"\r\n")[0], "without a Host"
+    s.close()
     for origin in ("http://evil.example", "null", "https://" + here, "http://127.0.0.1",
                    "http://" + here + ".evil.example", "http://127.0.0.1:1"):
         refused(403, "state", headers={"Origin": origin})
@@ -316,7 +320,8 @@ def half_requests_end_in_time():
         except OSError:
             pass
 
-    thread = threading.Thread(target=drop)
+    drip.settimeout(SECONDS + 4)
+    thread = threading.Thread(target=drop, daemon=True)
     thread.start()
     assert server.ask("state")[0] == 200, "half requests keep others out"
     for s in held:
@@ -384,6 +389,7 @@ def thousands_of_connections_take_bounded_memory():
     name = server.data("sessions", limit=1)["sessions"][0]["session"]
     for _ in range(200):
         server.data("session", name=name, requests=1)
+        assert len(server.ask()[2]) > 100000
     grown = server.memory() - start
     assert grown < 8 << 20, "%d connections took %d bytes" % (n, grown)
 
