@@ -23,6 +23,7 @@ LOG = os.path.join(FOLDER, "my.log")
 COUNT = 120
 IDLE, SECONDS = 10, 20        # WEB_IDLE, WEB_SECONDS
 failed = []
+started = []                  # servers
 
 
 def run(*words):
@@ -34,6 +35,7 @@ class Server:
         self.process = subprocess.Popen(
             [TOOL, "serve", *([log] if log else []), *words], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=env)
+        started.append(self.process)
         self.url = self.process.stdout.readline().decode().rstrip("\n")
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32}/)", self.url)
         assert found, (self.url, self.process.stderr.read())
@@ -532,4 +534,8 @@ def log_is_unchanged_when_the_server_ends():
     assert digest(LOG) == before
 
 
+for process in started:       # of tests that failed
+    if process.poll() is None:
+        process.kill()
+        process.wait()
 sys.exit(1 if failed else 0)
