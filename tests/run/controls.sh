@@ -505,6 +505,10 @@ controls()
     control facts_read_from_a_later_place gcc test_related \
         facts_are_the_last_values_when_they_are_read_between 100 ms__facts_known \
         'x->folded.upto = f->upto;' 'x->folded.upto = f->upto + 64;'
+    control damage_of_the_whole_log_in_a_page gcc test_ffi \
+        results_say_how_much_is_damaged 100 ms_ffi__messages 'if (image &&' 'if ('
+    control backup_replaces_a_log gcc test_ffi store_is_backed_up_and_goes_on 100 \
+        ms_ffi__backup '&to, false,' '&to, true,'
     control all_facts_written_over_others gcc test_related \
         all_facts_are_refused_when_some_were_set_meanwhile 100 ms__facts_check \
         'if (!late) return MS_OK;' 'return MS_OK;'
