@@ -567,11 +567,13 @@ TEST_WITH(ON_LOGS, damage_is_reported_when_the_record_of_all_facts_has_it)
 }
 
 /* Nothing of the facts is missing where only records before all of them are damaged. The
- * next change keeps that so. */
+ * next change keeps that so. In the tail, which has no index, a damaged range may be of any
+ * location: there the damage is reported, beside all facts. */
 TEST_WITH(ON_LOGS, facts_are_whole_when_what_they_replaced_is_damaged)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     make_damage(&s, MS_KIND_LOCATION, -1);
+    s.log.events.event = NULL; /* opening meets it, too, where no index has it */
     for (unsigned i = 0; i < 3; i++) {
         ms_arena arena;
         ms_str facts, value;
@@ -580,7 +582,8 @@ TEST_WITH(ON_LOGS, facts_are_whole_when_what_they_replaced_is_damaged)
         ms_store *store = open_again(&s, i ? MS_LOG_WRITE : MS_LOG_READ);
         if (i)
             assert_int_equal(ms_location_set(store, JOB, MS_STR("{\"more\":2}"), NULL), MS_OK);
-        assert_int_equal(ms_location_get(store, JOB, &arena, &facts, NULL), MS_OK);
+        assert_int_equal(ms_location_get(store, JOB, &arena, &facts, NULL),
+                         log_info_of(store).segments > 0 ? MS_OK : MS_E_DAMAGED);
         assert_true(ms_json_member(facts, MS_STR("number"), &value));
         assert_int_equal(ms_json_u64(value, &number), MS_OK);
         assert_in_range(number, 1499, 1600);
