@@ -57,6 +57,7 @@ typedef struct shipment {
     size_t bytes;             /* of the rows */
     clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
+    uint64_t retired;         /* records under a rule of retire, in this run */
     uint64_t waiting;         /* records that are not durable yet, or not shipped */
     int code;                 /* of the first thing that went wrong */
     const char *state;        /* in a word, for --status and --metrics */
@@ -132,7 +133,7 @@ static int note_position(shipment *s)
 {
     ms_error err;
     bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
-                 s->at.left_out != s->noted.left_out;
+                 s->at.left_out != s->noted.left_out || s->at.retired != s->noted.retired;
     if (!moved) return FINE;
     memcpy(s->at.file, s->info.id, sizeof s->at.file);
     ms_result result = ms_pg_ship_end(s->to, source_of(s), &s->noted, &s->at, &err);
@@ -225,19 +226,28 @@ static int find_position(shipment *s, double every)
         return check_position(s);
     }
     s->compacted = true; /* its changes were applied: all of it is compared */
-    s->at.message = s->at.changes = 0;
+    s->at.message = s->at.changes = s->at.retired = 0;
     return FINE;
 }
 
 
 /* ---- Records ----------------------------------------------------------------------- */
 
+/* Counts records that the server does not store since they fall under a rule. */
+static void count_retired(shipment *s, uint64_t retired)
+{
+    s->retired += retired;
+    s->at.retired += retired;
+}
+
 /* Ships one message. Returns what stops the log. */
 static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg,
                           ms_error *err)
 {
     uint32_t changed = MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED;
-    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, err);
+    uint64_t retired = 0;
+    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, &retired, err);
+    s->messages -= retired;
     if (result == MS_E_KEY_REUSED) {
         hmput(s->clashes, row->seq, true);
         leave_out(s, "message", row->seq, "another source has used its key for another "
@@ -246,9 +256,10 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
         return MS_OK;
     }
     if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {
-        result = ms_pg_ship_change(s->to, source_of(s), msg, msg, err);
+        result = ms_pg_ship_change(s->to, source_of(s), msg, msg, &retired, err);
         s->changes += result == MS_OK;
     }
+    count_retired(s, retired);
     return result;
 }
 
@@ -275,9 +286,11 @@ static int ship_rows(shipment *s)
     ms_error err;
     char what[80];
     size_t n = arrlenu(s->rows), done = n;
+    uint64_t retired = 0;
     if (n == 0) return FINE;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);
-    s->messages += n;
+    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);
+    s->messages += n - retired;
+    count_retired(s, retired);
     if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
         result == MS_E_TOO_LARGE) {
         result = ship_singly(s, &done, &err);
@@ -332,6 +345,7 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
+    uint64_t retired = 0;
     int code = FINE;
     q.location = ms_get(change, MS_F_LOCATION).text;
     q.raw = MS_RAW_MESSAGES;
@@ -341,13 +355,15 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
         result = hmgeti(s->clashes, ms_seq(msg)) >= 0
                      ? MS_E_KEY_REUSED
-                     : ms_pg_ship_change(s->to, source_of(s), change, msg, &err);
+                     : ms_pg_ship_change(s->to, source_of(s), change, msg, &retired,
+                                         &err);
         const char *why = why_not(result);
         if (why == NULL) continue;
         leave_out(s, "a change of message", ms_seq(msg), why);
         result = MS_OK;
     }
     if (result != MS_OK) code = halt(s, "shipping a change", result, &err);
+    count_retired(s, retired);
     ms_cursor_close(&it, NULL);
     return code;
 }
@@ -364,7 +380,10 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_u64(value, &last);
     }
     if (ms_kind_of(change) == MS_KIND_LOCATION) {
-        ms_result result = ms_pg_ship_change(s->to, source_of(s), change, NULL, &err);
+        uint64_t retired = 0;
+        ms_result result = ms_pg_ship_change(s->to, source_of(s), change, NULL, &retired,
+                                             &err);
+        count_retired(s, retired);
         if (result != MS_OK) code = halt(s, "shipping facts", result, &err);
     } else {
         code = ship_about(s, change, first, last);
@@ -532,6 +551,7 @@ static void ship_report(shipment *s, output *out)
     if (s->left_out > 0) {
         emit_format(out, ", %" PRIu64 " do not fit what is there", s->left_out);
     }
+    if (s->retired > 0) emit_format(out, ", %" PRIu64 " retired", s->retired);
     if (s->waiting > 0) {
         emit_format(out, ", %" PRIu64 " record%s not durable yet: left for later",
                     s->waiting, plural(s->waiting));
@@ -592,6 +612,7 @@ static uint64_t metric_of(const shipment *s, int which)
     case 2: return s->at.left_out;
     case 3: return s->waiting;
     case 4: return s->halted;
+    case 5: return s->at.retired;
     default: return s->at.message;
     }
 }
@@ -607,6 +628,7 @@ static int fleet_metrics(fleet *f, bool last)
         {"left_out", "gauge", "records that do not fit what the server has"},
         {"waiting", "gauge", "records that are not durable, or not shipped"},
         {"stopped", "gauge", "1: the log is not shipped, stderr has why"},
+        {"retired", "gauge", "records not stored, under a rule of msgstore retire"},
         {"position", "gauge", "number of the last message shipped"},
     };
     const char *path = f->job->options->metrics;
@@ -647,8 +669,8 @@ static int fleet_status(fleet *f, output *out)
         emit_format(out, "%s: shipped up to message %" PRIu64 ", %" PRIu64 " record%s to "
                     "ship", s->path, s->at.message, s->waiting, plural(s->waiting));
         if (!s->durable) emit_text(out, ", the last ones not durable yet");
-        emit_format(out, ", %" PRIu64 " left out%s\n", s->at.left_out,
-                    s->halted ? ", stopped" : "");
+        emit_format(out, ", %" PRIu64 " left out, %" PRIu64 " retired%s\n",
+                    s->at.left_out, s->at.retired, s->halted ? ", stopped" : "");
     }
     return code;
 }
@@ -736,6 +758,7 @@ const command ship_command = {
     "often it is interrupted and begun again. Only what is durable in the log is\n"
     "shipped. A compacted log goes on where it was. A log whose numbers stand for other\n"
     "messages on the server (an older copy that was written to) stops, and is named, as\n"
-    "is each record that does not fit; the others go on. Exit code 5 then.\n",
+    "is each record that does not fit; the others go on. Exit code 5 then. What falls\n"
+    "under a rule of msgstore retire is not stored, and counted as retired.\n",
     false,
 };

@@ -298,10 +298,68 @@ status_and_metrics_name_what_waits()
         fail "metrics: $(cat "$out/metrics")"
 }
 
+# put_at LOG TEXT LOCATION SECONDS: one more message, with a time.
+put_at()
+{
+    printf '{"type":"user_message","content":"%s","location":"%s","timestamp":%s}\n' "$2" \
+        "$3" "$4" >"$out/put.jsonl"
+    "$tool" import "$1" "$out/put.jsonl" >/dev/null || fail "import into $1"
+}
+
+# What a rule of retire removed does not come back: from the log, from its beginning, from
+# a compacted log, from a copy that is a source of its own. Reports and counters say so.
+what_is_retired_stays_away()
+{
+    put_at "$out/r.msl" r1 'ret/a' 1577836800
+    put_at "$out/r.msl" r2 'ret/a' 1704067200
+    put_at "$out/r.msl" r3 'ret/b' 1577836800
+    "$tool" note "$out/r.msl" 1 rating good >/dev/null || fail note
+    "$tool" amend "$out/r.msl" 3 'r3 amended' >/dev/null || fail amend
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have ret/a r1 r2
+    must_have ret/b 'r3 amended'
+    retire() { "$tool" retire "$url" --location ret/ --until 2022-01-01 "$@"; }
+    retire --dry-run >"$out/dry" || fail 'retire --dry-run'
+    grep -q '^would delete 2 messages, 2 changes, .* 1 location would be gone$' "$out/dry" ||
+        fail "dry run: $(cat "$out/dry")"
+    must_have ret/a r1 r2
+    retire >"$out/retired" || fail retire
+    grep -q '^deleted 2 messages, 2 changes, .* 1 location is gone$' "$out/retired" ||
+        fail "retire: $(cat "$out/retired")"
+    must_have ret/a r2
+    must_have ret/b
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship again: $(cat "$out/log")"
+    sql 'delete from msgstore_source'
+    ship "$out/r.msl" --metrics "$out/metrics"
+    [ $code = 0 ] || fail "ship from the start: $(cat "$out/log")"
+    grep -q ': 1 message, 2 changes shipped, 4 retired$' "$out/log" ||
+        fail "report: $(cat "$out/log")"
+    grep -q '^msgstore_ship_retired{log=".*/r.msl"} 4$' "$out/metrics" ||
+        fail "metrics: $(cat "$out/metrics")"
+    "$tool" ship "$out/r.msl" --to "$url" --status >"$out/log" 2>&1
+    grep -q ', 0 left out, 4 retired$' "$out/log" || fail "status: $(cat "$out/log")"
+    "$tool" compact "$out/r.msl" "$out/r.msl" --replace >/dev/null || fail compact
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship compacted: $(cat "$out/log")"
+    put_at "$out/r2.msl" r1 'ret/a' 1577836800
+    put_at "$out/r2.msl" r4 'ret/c' 1704067200
+    ship "$out/r2.msl"
+    [ $code = 0 ] || fail "another log: $(cat "$out/log")"
+    must_have ret/a r2
+    must_have ret/b
+    must_have ret/c r4
+    "$tool" retire "$url" --location ret/ --until 2999-01-01 >"$out/log" 2>&1 &&
+        fail 'a time that is to come is accepted'
+    sql 'delete from msgstore_retired'
+    ship "$out/r2.msl"
+}
+
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
-    status_and_metrics_name_what_waits}; do
+    status_and_metrics_name_what_waits what_is_retired_stays_away}; do
     before=$failed failed=0
     $test
     [ $failed = 0 ] && echo "ok $test"
