@@ -57,6 +57,8 @@
  *   - Lookup by number (ms_get_by_seq) needs an arena.
  *   - ms_redact overwrites rows. PostgreSQL keeps old versions until VACUUM, and in its
  *     write-ahead log, archives and backups.
+ *   - Where row-level security hides rows from the user, totals are of the rows that are
+ *     seen, and read all of them. That is found out when the store is opened.
  *   - Texts travel as parameters: no location, key or content is ever part of a SQL text.
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
@@ -654,6 +656,15 @@ static const char ms__pg_totals[] =
     " coalesce(sum(changes), 0)::bigint, coalesce(sum(bytes), 0)::bigint,"
     " coalesce(max(newest), 0), coalesce(max(last), 0) from msgstore_bucket";
 
+/* The same of the rows that a user sees who is subject to row-level security. */
+static const char ms__pg_totals_seen[] =
+    "select r.n, r.n - coalesce(l.n, 0)::bigint, r.changes, r.bytes, coalesce(l.newest,"
+    " 0), (select coalesce(max(last), 0) from msgstore_bucket) from (select count(*)"
+    " filter (where kind = 1) as n, count(*) filter (where kind > 1) as changes,"
+    " coalesce(sum(length(body)) filter (where kind = 1), 0)::bigint as bytes from"
+    " msgstore_record) as r, (select sum(n) as n, max(most) as newest from"
+    " msgstore_location) as l";
+
 /* ---- A statement: its text, and its parameters in binary. */
 
 enum {
@@ -1226,6 +1237,7 @@ typedef struct ms__pg {
     ms__pg_lock lock;         /* of everything below */
     ms__pg_cond given;        /* a line was returned */
     bool routed;              /* a statement that writes is for one bucket */
+    bool secured;             /* row-level security hides rows from the user */
     int64_t seen;             /* the largest tick known to this handle */
     int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
@@ -3724,7 +3736,7 @@ static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
     PGresult *r;
     memset(out, 0, sizeof *out);
     MS__PG_TRY(ms__pg_check(s, false, err));
-    ms__pg_start(&q, ms__pg_totals);
+    ms__pg_start(&q, s->secured ? ms__pg_totals_seen : ms__pg_totals);
     for (size_t i = 0; i < s->n_servers; i++) {
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
         uint64_t hidden = (uint64_t)ms__pg_int(r, 0, 1);
@@ -4516,6 +4528,27 @@ static ms_result ms__pg_find_engine(ms__pg *s, ms_error *err)
     return MS_OK;
 }
 
+/* Finds whether policies hide rows from the user. Engines without the function have no
+ * policies. */
+static ms_result ms__pg_find_policies(ms__pg *s, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    for (size_t i = 0; i < s->n_servers && !s->secured; i++) {
+        ms__pg_start(&q, "select count(*) from pg_catalog.pg_class where oid ="
+                         " to_regclass('msgstore_record') and relrowsecurity");
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        bool some = ms__pg_int(r, 0, 0) > 0;
+        PQclear(r);
+        if (!some) continue;
+        ms__pg_start(&q, "select row_security_active('msgstore_record')::int");
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        s->secured = ms__pg_int(r, 0, 0) > 0;
+        PQclear(r);
+    }
+    return MS_OK;
+}
+
 /* Finds the server of each bucket. Missing buckets are distributed, unless the existing
  * ones were distributed among other servers. */
 static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
@@ -4524,6 +4557,7 @@ static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
     ms__pg_found_buckets f;
     char text[128];
     MS__PG_TRY(ms__pg_find_engine(s, err));
+    MS__PG_TRY(ms__pg_find_policies(s, err));
     MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
     bool make = !s->desc.no_create && !s->desc.read_only;
     if (f.n == 0 && !make)

@@ -230,6 +230,10 @@ control retired_change_is_accepted 'fleet what_is_retired_stays_away' $store \
 control retired_is_counted 'fleet what_is_retired_stays_away' tools/cmd_ship.c \
     'count_retired(s, retired);
     if (result == MS_E_KEY_REUSED' 'if (result == MS_E_KEY_REUSED'
+control totals_are_of_what_is_seen 'a_tenant_has*' $store \
+    's->secured ? ms__pg_totals_seen' 's->secured && !s->process ? ms__pg_totals_seen'
+control positions_have_a_tenant 'a_tenant_has*' backends/tenant.sql \
+    'using (tenant = current_user)' 'using (true)'
 control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \

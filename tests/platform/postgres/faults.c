@@ -1691,6 +1691,7 @@ static void a_follower_misses_nothing_when_eight_clients_append(void **state)
 }
 
 #include "retire.h"
+#include "roles.h"
 
 static int one_server(void **state)
 {
@@ -1738,6 +1739,7 @@ int main(int argc, char **argv)
         ON_ONE(retiring_goes_on_after_a_kill),
         ON_ONE(retiring_waits_for_a_shipper_under_way),
         ON_ONE(what_was_retired_is_not_shipped_again),
+        ON_ONE(a_tenant_has_its_prefix_alone),
         ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
         ON_ONE(a_notification_is_sent_where_somebody_waits),
         ON_ONE(an_append_names_the_lock_that_it_did_not_get),

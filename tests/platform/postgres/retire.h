@@ -190,9 +190,12 @@ static void retiring_goes_on_after_a_kill(void **state)
     assert_int_equal(ask_sql("one", "select count(*) from msgstore_record"), 2);
 }
 
+static volatile int retire_ended;
+
 static void *retire_race(void *arg)
 {
     ms_pg_retire_report report = retire((ms_store *)arg, "race/", 100, 0, false);
+    retire_ended = 1;
     return (void *)(uintptr_t)report.messages;
 }
 
@@ -215,7 +218,8 @@ static void retiring_waits_for_a_shipper_under_way(void **state)
              (unsigned long long)seq, bucket, bucket, bucket, bucket, bucket, bucket);
     PQclear(PQexec(other, text));
     assert_int_equal(pthread_create(&thread, NULL, retire_race, store), 0);
-    nap(500);
+    const char *waits = "select count(*) from pg_locks where not granted";
+    while (!retire_ended && ask_sql("one", waits) == 0) nap(50);
     PQclear(PQexec(other, "commit"));
     pthread_join(thread, &messages);
     PQfinish(other);
