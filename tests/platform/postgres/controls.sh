@@ -234,6 +234,11 @@ control totals_are_of_what_is_seen 'a_tenant_has*' $store \
     's->secured ? ms__pg_totals_seen' 's->secured && !s->process ? ms__pg_totals_seen'
 control positions_have_a_tenant 'a_tenant_has*' backends/tenant.sql \
     'using (tenant = current_user)' 'using (true)'
+control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_ship.c \
+    'if (result == MS_OK) result = record_there(s, msg, &arena, &msg, err);' ''
+control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_fetch.c \
+    '        copy.location = f->name;
+' ''
 control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \

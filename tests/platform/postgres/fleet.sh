@@ -356,10 +356,51 @@ what_is_retired_stays_away()
     ship "$out/r2.msl"
 }
 
+# Two hosts have a location of one name: with a prefix they are two on the server. What is
+# changed later, also in a compacted log, reaches the right one; fetch takes it off again.
+a_prefix_keeps_hosts_apart()
+{
+    put "$out/h1.msl" 'one of host 1' main
+    put "$out/h1.msl" 'two of host 1' main turn-2
+    put "$out/h2.msl" 'one of host 2' main
+    put "$out/h2.msl" 'two of host 2' main turn-2
+    ship "$out/h1.msl" --prefix host1/
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    ship "$out/h2.msl" --prefix host2/
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have host1/main 'one of host 1' 'two of host 1'
+    must_have host2/main 'one of host 2' 'two of host 2'
+    "$tool" amend "$out/h1.msl" 1 'amended' >/dev/null || fail amend
+    "$tool" note "$out/h1.msl" 2 rating good >/dev/null || fail note
+    "$tool" location "$out/h1.msl" main '{"title":"of host 1"}' >/dev/null || fail location
+    ship "$out/h1.msl" --prefix host1/
+    grep -q ': 0 messages, 3 changes shipped$' "$out/log" || fail "changes: $(cat "$out/log")"
+    must_have host1/main amended 'two of host 1'
+    must_have host2/main 'one of host 2' 'two of host 2'
+    sql 'update msgstore_source set mark = 1'
+    "$tool" compact "$out/h1.msl" "$out/h1.msl" --replace >/dev/null || fail compact
+    put "$out/h1.msl" 'three of host 1' main
+    ship "$out/h1.msl" --prefix host1/
+    [ $code = 0 ] || fail "ship compacted: $(cat "$out/log")"
+    sql 'update msgstore_source set mark = 1'
+    ship "$out/h2.msl" --prefix host2/
+    [ $code = 0 ] || fail "ship with another mark: $(cat "$out/log")"
+    must_have host1/main amended 'two of host 1' 'three of host 1'
+    "$tool" fetch "$url" --location host1/main --prefix host1/ -o "$out/h1.back" \
+        >"$out/log" 2>&1 || fail "fetch: $(cat "$out/log")"
+    from=$out/h1.back has main amended 'two of host 1' 'three of host 1' ||
+        fail "fetched: $(tr '\n' '|' <"$out/has")"
+    "$tool" location "$out/h1.back" main | grep -q 'of host 1' || fail 'facts'
+    "$tool" fetch "$url" --location host2/main --prefix host1/ -o "$out/h2.back" \
+        >"$out/log" 2>&1 && fail 'another prefix'
+    grep -q 'does not begin with host1/' "$out/log" || fail "fetch: $(cat "$out/log")"
+}
+
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
-    status_and_metrics_name_what_waits what_is_retired_stays_away}; do
+    status_and_metrics_name_what_waits what_is_retired_stays_away \
+    a_prefix_keeps_hosts_apart}; do
     before=$failed failed=0
     $test
     [ $failed = 0 ] && echo "ok $test"
