@@ -390,6 +390,7 @@ a_prefix_keeps_hosts_apart()
         >"$out/log" 2>&1 || fail "fetch: $(cat "$out/log")"
     from=$out/h1.back has main amended 'two of host 1' 'three of host 1' ||
         fail "fetched: $(tr '\n' '|' <"$out/has")"
+    ! grep -qa 'host1/' "$out/h1.back" || fail 'the log has the prefix'
     "$tool" location "$out/h1.back" main | grep -q 'of host 1' || fail 'facts'
     "$tool" fetch "$url" --location host2/main --prefix host1/ -o "$out/h2.back" \
         >"$out/log" 2>&1 && fail 'another prefix'
