@@ -57,13 +57,16 @@
  *   - Lookup by number (ms_get_by_seq) needs an arena.
  *   - ms_redact overwrites rows. PostgreSQL keeps old versions until VACUUM, and in its
  *     write-ahead log, archives and backups.
+ *   - Where row-level security hides rows from the user, totals are of the rows that are
+ *     seen, and read all of them. That is found out when the store is opened.
  *   - Texts travel as parameters: no location, key or content is ever part of a SQL text.
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface         [api-pg]
  *   implementation    [pg-base] [pg-sql] [pg-line] [pg-call] [pg-row] [pg-append]
- *                     [pg-change] [pg-ship] [pg-cursor] [pg-list] [pg-wait] [pg-open]
+ *                     [pg-change] [pg-ship] [pg-cursor] [pg-list] [pg-retire] [pg-wait]
+ *                     [pg-open]
  */
 
 #ifndef MSGSTORE_POSTGRES_H
@@ -153,6 +156,7 @@ typedef struct ms_pg_position {
     uint64_t changes;         /* and that many changes after it */
     uint64_t mark;            /* of the caller, about that message; below 2^63 */
     uint64_t left_out;        /* of the caller: records that the server does not have */
+    uint64_t retired;         /* of the caller: records that fall under a rule */
     unsigned char file[16];   /* of the caller: the file that has the position; zeros in
                                  what a client of tables of version 1 noted */
 } ms_pg_position;
@@ -162,21 +166,27 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err);
 /* Appends messages as they are, with times, flags and keys. Each has its location, and
  * its number in the source as seq. They are stored in transactions of at most 64 buckets:
- * of a location all are stored, or none. MS_E_CONFLICT: the source has shipped another
- * message with a number (or key) of these. MS_E_KEY_REUSED: a message of another source
- * has the key of one of these. */
+ * of a location all are stored, or none. *retired (not NULL) increases by the messages
+ * that were not stored, nor compared, since they fall under a rule of ms_pg_retire; after
+ * an error it is as before. MS_E_CONFLICT: the source has shipped another message with a
+ * number (or key) of these. MS_E_KEY_REUSED: a message of another source has the key of
+ * one of these. */
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
-                            size_t n, ms_error *err);
+                            size_t n, uint64_t *retired, ms_error *err);
 /* Makes a change of the source: an AMEND, NOTE, PART or LOCATION, or (first: a message
  * that a HIDE hides) a HIDE. message: the one that the change is about, as it was
  * appended, for its number and key; NULL for a LOCATION. A MESSAGE as the change is the
  * message as it is now: it replaces what is shown. MS_E_CONFLICT, MS_E_HIDDEN: another
  * client has changed the message. MS_E_KEY_REUSED: the message that has the key is not
- * of this source. MS_E_NOT_FOUND: the message was not shipped. */
+ * of this source. MS_E_NOT_FOUND: the message was not shipped. *retired increases by one
+ * if it was not, and falls under a rule, or if the facts do and the location is not
+ * there: nothing is stored then, and the result is MS_OK. */
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
-                                   const ms_msg *message, ms_error *err);
+                                   const ms_msg *message, uint64_t *retired,
+                                   ms_error *err);
 /* Looks whether a message of the source is stored as it is. MS_E_NOT_FOUND: no;
- * MS_E_CONFLICT, MS_E_KEY_REUSED as of ms_pg_ship. */
+ * MS_E_CONFLICT, MS_E_KEY_REUSED as of ms_pg_ship. MS_OK also if it is not stored and
+ * falls under a rule of ms_pg_retire. */
 MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
                                  ms_error *err);
 /* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
@@ -185,6 +195,39 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
 MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
                                 const ms_pg_position *from, const ms_pg_position *to,
                                 ms_error *err);
+
+/* ---- Retention: messages older than a time are deleted, with all that was changed of
+ * them. */
+
+typedef struct ms_pg_retire_desc {
+    ms_str prefix;            /* of locations; empty: all */
+    int64_t before_ns;        /* messages with an earlier time; at most now */
+    size_t portion;           /* messages that a transaction deletes, at most; 0: 1,000 */
+    uint64_t limit;           /* messages that the call deletes, about; 0: no limit */
+    bool dry_run;             /* only counts; no rule is kept */
+} ms_pg_retire_desc;
+
+typedef struct ms_pg_retire_report {
+    uint64_t messages;        /* deleted, hidden ones too */
+    uint64_t changes;         /* amendments, notes, parts, hides, facts deleted */
+    uint64_t bytes;           /* of the messages, encoded as appended */
+    uint64_t locations;       /* that are gone: they had no message left */
+    uint64_t untimed;         /* messages without a time, which stay */
+    bool more;                /* the limit was reached: call again */
+} ms_pg_retire_report;
+
+/* Keeps a rule, prefix and time, then deletes the messages that fall under it, in
+ * transactions of one location each, under the lock of its bucket. A rule is of all
+ * servers of the store; ms_pg_ship does not store what falls under one. Of a prefix the
+ * latest time counts; rows of msgstore_retired are the rules, and deleting one there ends
+ * it. The facts of a location stay as long as it has a message. Counts, listings and
+ * totals fit what is left in each snapshot. Numbers are not given again; keys are, so an
+ * append that is repeated after its message was deleted is stored again. Killed or failed
+ * amid it, the rule is kept, and *report (zeroed first; may be NULL) has what was
+ * deleted: call again. MS_E_ARGUMENT: a time that is to come, a prefix that is no UTF-8.
+ * MS_E_READ_ONLY: the user may not delete. */
+MS_API ms_result ms_pg_retire(ms_store *store, const ms_pg_retire_desc *desc,
+                              ms_pg_retire_report *report, ms_error *err);
 
 #ifdef __cplusplus
 }
@@ -410,6 +453,10 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * change no index. An append enters its row after that of the counter, whose lock has
  * the location in it: no two clients change the row at once.
  *
+ * msgstore_retired has a row for each rule of ms_pg_retire: messages of locations with
+ * the prefix, and with a time earlier than `before`, are not shipped. Each server has
+ * all rules.
+ *
  * Each statement for a location names its bucket, the column by which a distributed
  * engine spreads the rows: unique keys contain it, counter, location and records of a
  * bucket are on one shard, there are no triggers and no sequences. With desc.one_bucket a
@@ -490,6 +537,9 @@ static const ms__pg_migration ms__pg_migrations[] = {
     {3, "update msgstore_bucket b set newest = g.newest from (select bucket, max(most)"
         " as newest from msgstore_location group by bucket) as g"
         " where b.bucket = g.bucket"},
+    {3, "create table if not exists msgstore_retired (before bigint not null,"
+        " prefix text collate \"C\" primary key)"},
+    {3, "alter table msgstore_source add column if not exists retired bigint"},
     {3, "insert into msgstore_schema values (3)"},
 };
 
@@ -605,6 +655,15 @@ static const char ms__pg_totals[] =
     "select coalesce(sum(stored), 0)::bigint, coalesce(sum(hidden), 0)::bigint,"
     " coalesce(sum(changes), 0)::bigint, coalesce(sum(bytes), 0)::bigint,"
     " coalesce(max(newest), 0), coalesce(max(last), 0) from msgstore_bucket";
+
+/* The same of the rows that a user sees who is subject to row-level security. */
+static const char ms__pg_totals_seen[] =
+    "select r.n, r.n - coalesce(l.n, 0)::bigint, r.changes, r.bytes, coalesce(l.newest,"
+    " 0), (select coalesce(max(last), 0) from msgstore_bucket) from (select count(*)"
+    " filter (where kind = 1) as n, count(*) filter (where kind > 1) as changes,"
+    " coalesce(sum(length(body)) filter (where kind = 1), 0)::bigint as bytes from"
+    " msgstore_record) as r, (select sum(n) as n, max(most) as newest from"
+    " msgstore_location) as l";
 
 /* ---- A statement: its text, and its parameters in binary. */
 
@@ -1178,6 +1237,7 @@ typedef struct ms__pg {
     ms__pg_lock lock;         /* of everything below */
     ms__pg_cond given;        /* a line was returned */
     bool routed;              /* a statement that writes is for one bucket */
+    bool secured;             /* row-level security hides rows from the user */
     int64_t seen;             /* the largest tick known to this handle */
     int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
@@ -1383,6 +1443,7 @@ typedef struct ms__pg_row {
     uint64_t seq, place;      /* as stored */
     uint64_t known;           /* the stored record that it repeats; 0 if it is new */
     uint64_t upto;            /* HIDE: the last number */
+    bool retired;             /* shipping: it falls under a rule, and is not stored */
     const struct ms__pg_row *earlier; /* the one before it with its key; NULL: none */
     ms_str key;               /* as in the column; absent: none */
     uint64_t number;          /* of a shipped record: what it is about in the source */
@@ -1405,6 +1466,7 @@ typedef struct ms__pg_batch {
     bool spread;              /* several locations */
     bool stamps;              /* messages without a time get `now` */
     bool change_only;         /* shipping: a change, not messages */
+    uint64_t retired;         /* shipping: rows that were not stored under a rule */
     ms_str source;            /* shipping: made keys begin with it */
     uint64_t about;           /* shipping a change: the message's number in the source */
     bool uncertain;           /* an earlier attempt was sent */
@@ -2167,6 +2229,7 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
     for (size_t i = 0; i < b->n; i++) {
         ms__pg_row *row = &b->rows[i];
         const ms__pg_row *first = row->earlier;
+        if (first && !row->known) row->retired = first->retired;
         if (first && !row->known) row->known = first->known ? first->known : first->seq;
         if (row->known) continue;
         row->place = (uint64_t)tick++ * MS_PG_BUCKETS + row->bucket;
@@ -2177,6 +2240,60 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
     if (b->opts->keep_seq) MS__PG_TRY(ms__pg_kept(b, line, l, err));
     if (!last || last == &b->rows[b->n - 1]) return MS_OK;
     return ms__pg_encode(b, last, true, err);
+}
+
+/* Returns whether a time at a location falls under a rule: rows of prefix and time. */
+static bool ms__pg_is_under(const PGresult *rules, ms_str location, int64_t time)
+{
+    for (int i = 0; i < PQntuples(rules); i++) {
+        ms_str prefix = ms__pg_str(rules, i, 0);
+        if (time < ms__pg_int(rules, i, 1) && location.len >= prefix.len &&
+            (prefix.len == 0 || memcmp(location.ptr, prefix.ptr, prefix.len) == 0))
+            return true;
+    }
+    return false;
+}
+
+static const char ms__pg_rules[] = "select prefix, before from msgstore_retired";
+
+/* Returns whether the location of a row has any record. */
+static ms_result ms__pg_is_there(ms__pg_line *line, const ms__pg_row *row, bool *there,
+                                 ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select 1 from msgstore_location where true");
+    ms__pg_say_bucket(&q, row->location);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    *there = PQntuples(r) > 0;
+    PQclear(r);
+    return MS_OK;
+}
+
+/* Marks the new rows of a shipped batch that fall under a rule: messages, and facts of a
+ * location that is not there. A rule is committed before ms_pg_retire takes the lock of
+ * the bucket, so either it is seen here, or the row is seen there (PT1). */
+static ms_result ms__pg_mark_retired(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms_result code = MS_OK;
+    ms__pg_start(&q, ms__pg_rules);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    for (size_t i = 0; i < b->n && code == MS_OK; i++) {
+        ms__pg_row *row = &b->rows[i];
+        bool there = row->kind != MS_KIND_MESSAGE && row->kind != MS_KIND_LOCATION;
+        if (row->retired) row->known = 0; /* in an earlier attempt */
+        row->retired = false;
+        if (there || row->known || !row->has_time) continue;
+        if (!ms__pg_is_under(r, row->location, row->time)) continue;
+        if (row->kind == MS_KIND_LOCATION) code = ms__pg_is_there(line, row, &there, err);
+        row->retired = !there;
+        if (row->retired) row->known = 1; /* a number that no message of the store has */
+    }
+    PQclear(r);
+    return code;
 }
 
 static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
@@ -2192,6 +2309,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     if (!b->source.len || b->change_only || b->uncertain)
         MS__PG_TRY(ms__pg_look(b, line, l, err));
     if (l->made) return MS_OK;
+    if (b->source.len) MS__PG_TRY(ms__pg_mark_retired(b, line, err));
     for (size_t i = 0; i < b->n; i++) fresh += b->rows[i].known == 0;
     if (fresh == 0) return MS_OK;
     l->ticks = (int64_t)fresh;
@@ -2293,6 +2411,7 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location, size_t n,
         if (b->opts->seqs) b->opts->seqs[i] = row->kind == MS_KIND_HIDE ? b->hidden : seq;
         if (seq > newest && row->kind == MS_KIND_MESSAGE) newest = seq;
         if (row->place > newest) newest = row->place;
+        b->retired += row->retired;
     }
     ms__pg_saw(b->s, (int64_t)(newest / MS_PG_BUCKETS));
     ms_arena_deinit(&b->arena);
@@ -2546,7 +2665,7 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
     unsigned bucket = ms_pg_bucket(source);
     memset(position, 0, sizeof *position);
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
-    ms__pg_start(&q, "select message, changes, mark, file, left_out from"
+    ms__pg_start(&q, "select message, changes, mark, file, left_out, retired from"
                      " msgstore_source where source = $1::bytea and bucket = $2::int");
     ms__pg_bytea(&q, source);
     ms__pg_number(&q, MS__PG_INT4, bucket);
@@ -2557,6 +2676,7 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
         position->changes = (uint64_t)ms__pg_int(r, 0, 1);
         position->mark = (uint64_t)ms__pg_int(r, 0, 2);
         position->left_out = (uint64_t)ms__pg_int(r, 0, 4);
+        position->retired = (uint64_t)ms__pg_int(r, 0, 5);
         if (file.len == sizeof position->file)
             memcpy(position->file, file.ptr, file.len);
     }
@@ -2576,12 +2696,13 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
     MS__PG_TRY(ms__pg_check(s, true, err));
     ms__pg_start(&q, "with old as (update msgstore_source set message = $3::bigint,"
                      " changes = $4::bigint, mark = $5::bigint, file = $6::bytea,"
-                     " left_out = $9::bigint where"
+                     " left_out = $9::bigint, retired = $10::bigint where"
                      " source = $1::bytea and bucket = $2::int and message = $7::bigint"
                      " and changes = $8::bigint returning 1), new as (insert into"
                      " msgstore_source (source, bucket, message, changes, mark, file,"
-                     " left_out) select $1::bytea, $2::int, $3::bigint, $4::bigint,"
-                     " $5::bigint, $6::bytea, $9::bigint where $7::bigint = 0"
+                     " left_out, retired) select $1::bytea, $2::int, $3::bigint,"
+                     " $4::bigint, $5::bigint, $6::bytea, $9::bigint, $10::bigint where"
+                     " $7::bigint = 0"
                      " and $8::bigint = 0 and not exists"
                      " (select 1 from old) on conflict do nothing returning 1)"
                      " select 1 from old union all select 1 from new");
@@ -2594,6 +2715,7 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
     ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(from->message));
     ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(from->changes));
     ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->left_out));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(to->retired));
     MS__PG_TRY(ms__pg_ask(s, s->owner[bucket], &q, &r, err));
     bool moved = PQntuples(r) > 0;
     PQclear(r);
@@ -2604,7 +2726,8 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
 /* Stores rows as a change does, so that all flags are kept. No time is set. about: of a
  * change the number in the source. */
 static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *rows,
-                                  size_t n, uint64_t about, ms_error *err)
+                                  size_t n, uint64_t about, uint64_t *retired,
+                                  ms_error *err)
 {
     ms__pg_batch b;
     ms_append_opts opts;
@@ -2618,7 +2741,9 @@ static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *row
     b.records = rows;
     b.source = source;
     b.about = about;
-    return ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
+    ms_result code = ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
+    if (code == MS_OK) *retired += b.retired;
+    return code;
 }
 
 #define MS__PG_SHIP_BUCKETS 64 /* that a transaction locks, at most */
@@ -2646,9 +2771,10 @@ static unsigned ms__pg_ship_groups(const ms__pg *s, const ms_envelope *messages,
 }
 
 MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
-                            size_t n, ms_error *err)
+                            size_t n, uint64_t *retired, ms_error *err)
 {
     uint16_t group[MS_PG_BUCKETS];
+    uint64_t under = 0;
     ms_result code = MS_OK;
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
@@ -2666,9 +2792,10 @@ MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *m
             rows[count].keep_unset_time = true;
             count++;
         }
-        code = ms__pg_ship_rows(s, source, rows, count, 0, err);
+        code = ms__pg_ship_rows(s, source, rows, count, 0, &under, err);
     }
     ms_arena_deinit(&arena);
+    if (code == MS_OK) *retired += under;
     return code;
 }
 
@@ -2731,45 +2858,80 @@ static ms_result ms__pg_ship_compare(ms__pg *s, ms_str source, const ms_msg *mes
     return code;
 }
 
+/* Returns `absent`, the result for a message that is not stored, or MS_OK if it falls
+ * under a rule. */
+static ms_result ms__pg_ship_absent(ms__pg *s, const ms_msg *message, ms_result absent,
+                                    bool *under, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    int64_t time;
+    ms_str location = ms_get(message, MS_F_LOCATION).text;
+    *under = false;
+    if (absent != MS_E_NOT_FOUND || !ms_time(message, &time)) return absent;
+    ms__pg_start(&q, ms__pg_rules);
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    *under = ms__pg_is_under(r, location, time);
+    PQclear(r);
+    if (*under) return MS_OK;
+    return ms_error_set(err, MS_E_NOT_FOUND, "the message was not shipped");
+}
+
 MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
                                  ms_error *err)
 {
     PGresult *r;
+    bool under;
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
-    MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
-    ms_result code = ms__pg_ship_compare(s, source, message, r, true, err);
+    ms_result code = ms__pg_ship_find(s, source, message, &r, err);
+    if (code != MS_OK) return ms__pg_ship_absent(s, message, code, &under, err);
+    code = ms__pg_ship_compare(s, source, message, r, true, err);
     PQclear(r);
     return code;
 }
 
-MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+/* Makes a change of a message that is stored. */
+static ms_result ms__pg_ship_about(ms__pg *s, ms_str source, ms_record *record,
                                    const ms_msg *message, ms_error *err)
+{
+    PGresult *r;
+    uint64_t none = 0;
+    ms_envelope *e = &record->envelope;
+    MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
+    e->seq = (uint64_t)ms__pg_int(r, 0, 1);
+    ms_result code = ms__pg_ship_compare(s, source, message, r, false, err);
+    PQclear(r);
+    if (code != MS_OK) return code;
+    if (record->kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
+        return ms_redact(&s->base, e->seq, err);
+    return ms__pg_ship_rows(s, source, record, 1, ms_seq(message), &none, err);
+}
+
+MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+                                   const ms_msg *message, uint64_t *retired,
+                                   ms_error *err)
 {
     MS__PG_TRY(ms__pg_ship_check(store, source, err));
     ms__pg *s = ms__pg_of(store);
     ms_record record;
-    ms_envelope *e = &record.envelope;
+    bool under;
     memset(&record, 0, sizeof record);
     record.kind = ms_kind_of(change);
-    *e = ms_envelope_of(change);
+    record.envelope = ms_envelope_of(change);
+    record.envelope.seq = 0;
     if (record.kind == MS_KIND_MESSAGE) { /* as a compacted log has it */
         record.kind = MS_KIND_AMEND;
-        e->key = ms_str_n(NULL, 0);
+        record.envelope.key = ms_str_n(NULL, 0);
     }
-    uint64_t about = message ? ms_seq(message) : 0;
-    e->seq = 0;
-    if (record.kind != MS_KIND_LOCATION) {
-        PGresult *r;
-        MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
-        e->seq = (uint64_t)ms__pg_int(r, 0, 1);
-        ms_result code = ms__pg_ship_compare(s, source, message, r, false, err);
-        PQclear(r);
-        if (code != MS_OK) return code;
-    }
-    if (record.kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
-        return ms_redact(store, e->seq, err);
-    return ms__pg_ship_rows(s, source, &record, 1, about, err);
+    if (record.kind == MS_KIND_LOCATION)
+        return ms__pg_ship_rows(s, source, &record, 1, message ? ms_seq(message) : 0,
+                                retired, err);
+    ms_result code = ms__pg_ship_about(s, source, &record, message, err);
+    if (code != MS_E_NOT_FOUND) return code;
+    code = ms__pg_ship_absent(s, message, code, &under, err);
+    *retired += under;
+    return code;
 }
 
 /* ==== [pg-cursor] ====================================================================
@@ -3426,19 +3588,24 @@ static ms_str ms__pg_after_prefix(ms_str prefix, ms_arena *arena)
     return ms_str_n(NULL, 0);
 }
 
+/* Adds the condition that a location has a prefix. */
+static void ms__pg_say_prefix(ms__pg_stmt *q, ms_str prefix, ms_arena *arena)
+{
+    if (!prefix.len) return;
+    ms_str end = ms__pg_after_prefix(prefix, arena);
+    ms__pg_say_text(q, " and location >= ", prefix);
+    if (end.ptr) ms__pg_say_text(q, " and location < ", end);
+    ms__pg_say_text(q, " and left(location, length(", prefix);
+    ms__pg_say_text(q, ")) = ", prefix);
+}
+
 /* A listing of locations reads their table. */
 static void ms__pg_list_locations(ms__pg_stmt *q, const ms_list_query *of,
                                   ms_arena *arena)
 {
     ms__pg_say(q, "select location, null::text, n, first, newest, first_time, last_time"
                   " from msgstore_location where n > 0");
-    if (of->prefix.len) {
-        ms_str end = ms__pg_after_prefix(of->prefix, arena);
-        ms__pg_say_text(q, " and location >= ", of->prefix);
-        if (end.ptr) ms__pg_say_text(q, " and location < ", end);
-        ms__pg_say_text(q, " and left(location, length(", of->prefix);
-        ms__pg_say_text(q, ")) = ", of->prefix);
-    }
+    ms__pg_say_prefix(q, of->prefix, arena);
     ms__pg_say(q, " order by era desc, newest desc");
 }
 
@@ -3569,7 +3736,7 @@ static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
     PGresult *r;
     memset(out, 0, sizeof *out);
     MS__PG_TRY(ms__pg_check(s, false, err));
-    ms__pg_start(&q, ms__pg_totals);
+    ms__pg_start(&q, s->secured ? ms__pg_totals_seen : ms__pg_totals);
     for (size_t i = 0; i < s->n_servers; i++) {
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
         uint64_t hidden = (uint64_t)ms__pg_int(r, 0, 1);
@@ -3598,6 +3765,371 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     for (size_t i = 0; i < s->n_servers; i++)
         MS__PG_TRY(ms__pg_ask(s, i, &q, NULL, err));
     return MS_OK;
+}
+
+/* ==== [pg-retire] ====================================================================
+ * First the rule is committed on every server. Then each bucket: its lock is taken once
+ * and given back, after which no shipper that has not seen the rule is under way. Then
+ * its locations are read in pages, and the messages of each in pieces, without a lock, so
+ * that appends wait for deletions alone. What is old is deleted by its numbers, in a
+ * transaction under the lock of the bucket (PG1): records, then the row of the location,
+ * then the totals.
+ *
+ * A HIDE stays as long as a message of its range does. A location without messages is
+ * gone, with its facts. Of the counter `last` and `newest` stay, so no number is given
+ * again.
+ *
+ * (PT1) A message under a rule is not stored by a shipper after the call has returned.
+ * (PT2) A transaction deletes a message with all of its changes, or not at all, and (PG3)
+ *       holds before and after it.
+ * ================================================================================== */
+
+enum { MS__PG_PIECE = 8, MS__PG_NAMES = 500 }; /* portions read at once; locations */
+
+typedef struct ms__pg_retiring {
+    ms__pg *s;
+    ms_pg_retire_desc desc;
+    ms_pg_retire_report *report;
+    ms_arena arena;           /* of a page of locations */
+    ms_arena scratch;         /* of a piece */
+    unsigned bucket;
+    ms_str location;
+    uint64_t after;           /* messages of the location up to here were read */
+    bool read;                /* all of it was */
+    ms__pg_array old;         /* numbers of a portion */
+    ms_pg_retire_report made; /* by the transaction */
+    bool sent;                /* its commit was, in an earlier attempt */
+} ms__pg_retiring;
+
+static bool ms__pg_is_full(const ms__pg_retiring *t)
+{
+    return t->desc.limit > 0 && t->report->messages >= t->desc.limit;
+}
+
+static const char ms__pg_retire_lock[] =
+    "select last from msgstore_bucket where bucket = $1::int for update";
+
+/* Keeps the rule on a server. */
+static ms_result ms__pg_keep_rule(ms__pg_retiring *t, size_t server, ms_error *err)
+{
+    ms__pg_stmt q;
+    ms__pg_start(&q, "insert into msgstore_retired as r (prefix, before) values"
+                     " ($1::text, $2::bigint) on conflict (prefix) do update set before ="
+                     " greatest(r.before, excluded.before)");
+    ms__pg_text(&q, t->desc.prefix);
+    ms__pg_number(&q, MS__PG_INT8, t->desc.before_ns);
+    return ms__pg_ask(t->s, server, &q, NULL, err);
+}
+
+/* Begins a statement about the location: $1 is the bucket, $2 the location. */
+static void ms__pg_retire_start(ms__pg_stmt *q, const ms__pg_retiring *t, const char *sql)
+{
+    ms__pg_start(q, sql);
+    ms__pg_number(q, MS__PG_INT4, t->bucket);
+    ms__pg_text(q, t->location);
+}
+
+#define MS__PG_HERE "bucket = $1::int and location = $2::text"
+
+/* The parts of the transaction. $3: numbers; dry runs: $3 a time. */
+static const char ms__pg_retire_records[] =
+    "with d as (delete from msgstore_record where " MS__PG_HERE " and seq ="
+    " any($3::bigint[]) and kind not in (4, 6) returning kind, until, place,"
+    " length(body) as size) select count(*) filter (where kind = 1), count(*) filter"
+    " (where kind in (1, 3) and until is null), count(*) filter (where kind > 1),"
+    " coalesce(sum(size) filter (where kind = 1), 0)::bigint, coalesce(max(place), 0)"
+    " from d";
+static const char ms__pg_retire_hides[] =
+    "with d as (delete from msgstore_record h where h.bucket = $1::int and h.location ="
+    " $2::text and kind = 4 and not exists (select 1 from msgstore_record m where"
+    " m.bucket = $1::int and m.location = $2::text and m.kind = 1 and m.seq >= h.seq and"
+    " m.seq <= h.upto) returning place) select count(*), coalesce(max(place), 0) from d";
+static const char ms__pg_retire_facts[] =
+    "with d as (delete from msgstore_record where " MS__PG_HERE " and not exists (select"
+    " 1 from msgstore_record where " MS__PG_HERE " and kind = 1) returning 1)"
+    " select count(*) from d";
+static const char ms__pg_retire_gone[] =
+    "delete from msgstore_location where " MS__PG_HERE " and not exists (select 1 from"
+    " msgstore_record where " MS__PG_HERE ")";
+/* The bounds are those of hiding: reading begins where the location does. */
+#define MS__PG_BOUND(column) \
+    "(select " column " from msgstore_location where " MS__PG_HERE ")"
+static const char ms__pg_retire_enter[] =
+    "with a as (select seq, time from msgstore_record where " MS__PG_HERE " and "
+    MS__PG_SHOWN " and seq >= " MS__PG_BOUND("first") " order by seq limit 1), z as"
+    " (select seq, time from msgstore_record where " MS__PG_HERE " and " MS__PG_SHOWN
+    " and seq <= " MS__PG_BOUND("newest") " order by seq desc limit 1), b as (select seq"
+    " from msgstore_record where " MS__PG_HERE " and kind = 1 and seq >= "
+    MS__PG_BOUND("least") " order by seq limit 1), y as (select seq from msgstore_record"
+    " where " MS__PG_HERE " and kind = 1 and seq <= " MS__PG_BOUND("most") " order by"
+    " seq desc limit 1) update msgstore_location set n = n - $3::bigint, first ="
+    " coalesce((select seq from a), 0), first_time = (select time from a), newest ="
+    " coalesce((select seq from z), 0), last_time = (select time from z), era ="
+    " coalesce((select seq from z), 0) >> 26, least = (select seq from b), most ="
+    " (select seq from y), place = case when place > $4::bigint then place else (select"
+    " max(place) from msgstore_record where " MS__PG_HERE ") end where " MS__PG_HERE;
+static const char ms__pg_retire_totals[] =
+    "update msgstore_bucket set stored = stored - $2::bigint, hidden = hidden -"
+    " $3::bigint, changes = changes - $4::bigint, bytes = bytes - $5::bigint where"
+    " bucket = $1::int";
+
+/* Deletes the records of the portion, and hides of which no message is left. *shown:
+ * messages that views showed; *place: the largest place deleted. */
+static ms_result ms__pg_retire_delete(ms__pg_retiring *t, ms__pg_line *line,
+                                      int64_t *shown, int64_t *place, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms__pg_retire_start(&q, t, ms__pg_retire_records);
+    ms__pg_array_param(&q, &t->old);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    t->made.messages = (uint64_t)ms__pg_int(r, 0, 0);
+    *shown = ms__pg_int(r, 0, 1);
+    t->made.changes = (uint64_t)ms__pg_int(r, 0, 2);
+    t->made.bytes = (uint64_t)ms__pg_int(r, 0, 3);
+    *place = ms__pg_int(r, 0, 4);
+    PQclear(r);
+    if (t->made.messages == 0) return MS_OK;
+    ms__pg_retire_start(&q, t, ms__pg_retire_hides);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    t->made.changes += (uint64_t)ms__pg_int(r, 0, 0);
+    if (ms__pg_int(r, 0, 1) > *place) *place = ms__pg_int(r, 0, 1);
+    PQclear(r);
+    ms__pg_retire_start(&q, t, ms__pg_retire_facts);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    t->made.changes += (uint64_t)ms__pg_int(r, 0, 0);
+    PQclear(r);
+    return MS_OK;
+}
+
+/* Does everything between begin and commit. */
+static ms_result ms__pg_retire_locked(ms__pg_retiring *t, ms__pg_line *line,
+                                      ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    int64_t shown, place;
+    ms__pg_start(&q, ms__pg_retire_lock);
+    ms__pg_number(&q, MS__PG_INT4, t->bucket);
+    MS__PG_TRY(ms__pg_exec(line, &q, NULL, err));
+    MS__PG_TRY(ms__pg_retire_delete(t, line, &shown, &place, err));
+    if (t->made.messages == 0) return MS_OK;
+    ms__pg_retire_start(&q, t, ms__pg_retire_gone);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    t->made.locations = strtoull(PQcmdTuples(r), NULL, 10);
+    PQclear(r);
+    if (t->made.locations == 0) {
+        ms__pg_retire_start(&q, t, ms__pg_retire_enter);
+        ms__pg_number(&q, MS__PG_INT8, shown);
+        ms__pg_number(&q, MS__PG_INT8, place);
+        MS__PG_TRY(ms__pg_exec(line, &q, NULL, err));
+    }
+    ms__pg_start(&q, ms__pg_retire_totals);
+    ms__pg_number(&q, MS__PG_INT4, t->bucket);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)t->made.messages);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)t->made.messages - shown);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)t->made.changes);
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)t->made.bytes);
+    return ms__pg_exec(line, &q, NULL, err);
+}
+
+/* Deletes the portion. If an earlier attempt did, and its answer was lost, its counts
+ * count. */
+static ms_result ms__pg_retire_step(ms__pg *s, ms__pg_line *line, void *ctx,
+                                    ms_error *err)
+{
+    ms__pg_retiring *t = (ms__pg_retiring *)ctx;
+    ms_pg_retire_report before = t->made;
+    (void)s;
+    memset(&t->made, 0, sizeof t->made);
+    MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
+    ms_result code = ms__pg_retire_locked(t, line, err);
+    if (code == MS_OK && t->made.messages == 0 && t->sent) t->made = before;
+    else if (code == MS_OK) t->sent = true;
+    if (code == MS_OK) return ms__pg_simple(line, "commit", err);
+    if (t->sent) t->made = before;
+    bool again = line->again;
+    if (!line->lost) (void)ms__pg_simple(line, "rollback", NULL);
+    line->again = again;
+    return code;
+}
+
+static void ms__pg_retire_count(ms_pg_retire_report *to, const ms_pg_retire_report *add)
+{
+    to->messages += add->messages;
+    to->changes += add->changes;
+    to->bytes += add->bytes;
+    to->locations += add->locations;
+    to->untimed += add->untimed;
+}
+
+/* Reads the next messages of the location, and collects what is old of them: at most a
+ * portion. */
+static ms_result ms__pg_retire_read(ms__pg_retiring *t, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    size_t i, n, most = t->desc.portion;
+    ms_arena_reset(&t->scratch);
+    t->old = ms__pg_array_of(&t->scratch, MS__PG_INT8);
+    ms__pg_retire_start(&q, t, "select seq, time from msgstore_record where " MS__PG_HERE
+                               " and kind = 1 and seq > $3::bigint and seq >= "
+                               MS__PG_BOUND("least") " order by seq limit $4::bigint");
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(t->after));
+    ms__pg_number(&q, MS__PG_INT8, (int64_t)most * MS__PG_PIECE);
+    MS__PG_TRY(ms__pg_ask(t->s, t->s->owner[t->bucket], &q, &r, err));
+    n = (size_t)PQntuples(r);
+    for (i = 0; i < n && t->old.n < most; i++) {
+        t->after = (uint64_t)ms__pg_int(r, (int)i, 0);
+        if (PQgetisnull(r, (int)i, 1)) t->report->untimed++;
+        else if (ms__pg_int(r, (int)i, 1) < t->desc.before_ns)
+            ms__pg_push_number(&t->old, ms__pg_int(r, (int)i, 0));
+    }
+    t->read = i == n && n < most * MS__PG_PIECE;
+    PQclear(r);
+    return MS_OK;
+}
+
+/* Counts what a location would lose. */
+static ms_result ms__pg_retire_dry(ms__pg_retiring *t, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms_pg_retire_report add;
+    memset(&add, 0, sizeof add);
+    ms__pg_retire_start(
+        &q, t, "with g as (select seq, length(body) as size from msgstore_record where "
+        MS__PG_HERE " and kind = 1 and time < $3::bigint), k as (select kind, seq, upto"
+        " from msgstore_record where " MS__PG_HERE " and kind > 1), y as not materialized"
+        " (select seq from msgstore_record where " MS__PG_HERE " and kind = 1 and (time"
+        " is null or time >= $3::bigint)) select (select count(*) from g), (select"
+        " coalesce(sum(size), 0)::bigint from g), (select count(*) from k where kind not"
+        " in (4, 6) and seq in (select seq from g)) + (select count(*) from k where kind"
+        " = 4 and not exists (select 1 from y where y.seq >= k.seq and y.seq <= k.upto))"
+        " + (select count(*) from k where kind = 6 and not exists (select 1 from y)),"
+        " exists (select 1 from y), (select count(*) from msgstore_record where "
+        MS__PG_HERE " and kind = 1 and time is null)");
+    ms__pg_number(&q, MS__PG_INT8, t->desc.before_ns);
+    MS__PG_TRY(ms__pg_ask(t->s, t->s->owner[t->bucket], &q, &r, err));
+    add.untimed = (uint64_t)ms__pg_int(r, 0, 4);
+    add.messages = (uint64_t)ms__pg_int(r, 0, 0);
+    if (add.messages > 0) {
+        add.bytes = (uint64_t)ms__pg_int(r, 0, 1);
+        add.changes = (uint64_t)ms__pg_int(r, 0, 2);
+        add.locations = PQgetvalue(r, 0, 3)[0] == 0;
+    }
+    PQclear(r);
+    ms__pg_retire_count(t->report, &add);
+    return MS_OK;
+}
+
+/* Deletes what is old of the location. */
+static ms_result ms__pg_retire_location(ms__pg_retiring *t, ms_error *err)
+{
+    t->after = 0;
+    t->read = false;
+    if (t->desc.dry_run) return ms__pg_retire_dry(t, err);
+    while (!t->read && !ms__pg_is_full(t)) {
+        MS__PG_TRY(ms__pg_retire_read(t, err));
+        if (t->old.n == 0) continue;
+        memset(&t->made, 0, sizeof t->made);
+        t->sent = false;
+        MS__PG_TRY(ms__pg_call(t->s, t->s->owner[t->bucket], ms__pg_retire_step, t, err));
+        ms__pg_retire_count(t->report, &t->made);
+    }
+    return MS_OK;
+}
+
+/* Waits until no shipper is under way that has not seen the rule. */
+static ms_result ms__pg_retire_fence(ms__pg_retiring *t, ms_error *err)
+{
+    ms__pg_stmt q;
+    ms__pg_start(&q, ms__pg_retire_lock);
+    ms__pg_number(&q, MS__PG_INT4, t->bucket);
+    return ms__pg_ask(t->s, t->s->owner[t->bucket], &q, NULL, err);
+}
+
+/* Reads a page of the bucket's locations after `last`. */
+static ms_result ms__pg_retire_page(ms__pg_retiring *t, ms_str last, PGresult **r,
+                                    ms_error *err)
+{
+    ms__pg_stmt q;
+    char text[64];
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select location from msgstore_location where true");
+    ms__pg_say_param(&q, " and bucket = ", "int");
+    ms__pg_number(&q, MS__PG_INT4, t->bucket);
+    if (last.ptr) ms__pg_say_text(&q, " and location > ", last);
+    ms__pg_say_prefix(&q, t->desc.prefix, &t->arena);
+    snprintf(text, sizeof text, " order by location limit %d", MS__PG_NAMES);
+    ms__pg_say(&q, text);
+    return ms__pg_ask(t->s, t->s->owner[t->bucket], &q, r, err);
+}
+
+static ms_result ms__pg_retire_bucket(ms__pg_retiring *t, ms_error *err)
+{
+    ms_result code = t->desc.dry_run ? MS_OK : ms__pg_retire_fence(t, err);
+    PGresult *r = NULL, *page;
+    ms_str last = ms_str_n(NULL, 0);
+    int n = MS__PG_NAMES;
+    while (code == MS_OK && n == MS__PG_NAMES && !ms__pg_is_full(t)) {
+        ms_arena_reset(&t->arena);
+        code = ms__pg_retire_page(t, last, &page, err);
+        if (code != MS_OK) break;
+        PQclear(r);
+        r = page; /* it has the last name */
+        n = PQntuples(r);
+        for (int i = 0; i < n && code == MS_OK && !ms__pg_is_full(t); i++) {
+            t->location = last = ms__pg_str(r, i, 0);
+            code = ms__pg_retire_location(t, err);
+        }
+    }
+    PQclear(r);
+    return code;
+}
+
+static ms_result ms__pg_retire_check(const ms__pg *s, const ms_pg_retire_desc *desc,
+                                     ms_error *err)
+{
+    int64_t now = s->desc.clock.now ? s->desc.clock.now(s->desc.clock.ctx)
+                                    : ms__pg_system_time();
+    if (!ms__pg_is_name(desc->prefix))
+        return ms_error_set(err, MS_E_ARGUMENT, "the prefix is no text of a location");
+    if (desc->before_ns > now)
+        return ms_error_set(err, MS_E_ARGUMENT, "the time of a rule is not to come");
+    return ms__pg_check(s, !desc->dry_run, err);
+}
+
+MS_API ms_result ms_pg_retire(ms_store *store, const ms_pg_retire_desc *desc,
+                              ms_pg_retire_report *report, ms_error *err)
+{
+    ms__pg_retiring t;
+    ms_pg_retire_report own;
+    if (!report) report = &own;
+    memset(report, 0, sizeof *report);
+    if (!ms__pg_is_store(store))
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    ms__pg *s = ms__pg_of(store);
+    MS__PG_TRY(ms__pg_retire_check(s, desc, err));
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    t.desc = *desc;
+    if (!t.desc.prefix.ptr) t.desc.prefix = MS_STR("");
+    if (t.desc.portion == 0) t.desc.portion = 1000;
+    if (t.desc.portion > 100000) t.desc.portion = 100000;
+    t.report = report;
+    t.arena = t.scratch = ms__pg_arena(s);
+    ms_result code = MS_OK;
+    for (size_t i = 0; i < s->n_servers && code == MS_OK && !desc->dry_run; i++)
+        code = ms__pg_keep_rule(&t, i, err);
+    for (t.bucket = 0; t.bucket < MS_PG_BUCKETS && code == MS_OK; t.bucket++) {
+        code = ms__pg_retire_bucket(&t, err);
+        if (ms__pg_is_full(&t)) break;
+    }
+    report->more = code == MS_OK && ms__pg_is_full(&t) && !desc->dry_run;
+    ms_arena_deinit(&t.arena);
+    ms_arena_deinit(&t.scratch);
+    return code;
 }
 
 /* ==== [pg-wait] ======================================================================
@@ -3996,6 +4528,27 @@ static ms_result ms__pg_find_engine(ms__pg *s, ms_error *err)
     return MS_OK;
 }
 
+/* Finds whether policies hide rows from the user. Engines without the function have no
+ * policies. */
+static ms_result ms__pg_find_policies(ms__pg *s, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    for (size_t i = 0; i < s->n_servers && !s->secured; i++) {
+        ms__pg_start(&q, "select count(*) from pg_catalog.pg_class where oid ="
+                         " to_regclass('msgstore_record') and relrowsecurity");
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        bool some = ms__pg_int(r, 0, 0) > 0;
+        PQclear(r);
+        if (!some) continue;
+        ms__pg_start(&q, "select row_security_active('msgstore_record')::int");
+        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        s->secured = ms__pg_int(r, 0, 0) > 0;
+        PQclear(r);
+    }
+    return MS_OK;
+}
+
 /* Finds the server of each bucket. Missing buckets are distributed, unless the existing
  * ones were distributed among other servers. */
 static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
@@ -4004,6 +4557,7 @@ static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
     ms__pg_found_buckets f;
     char text[128];
     MS__PG_TRY(ms__pg_find_engine(s, err));
+    MS__PG_TRY(ms__pg_find_policies(s, err));
     MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
     bool make = !s->desc.no_create && !s->desc.read_only;
     if (f.n == 0 && !make)

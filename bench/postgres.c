@@ -288,7 +288,9 @@ static double batches(bool ship)
             m[i].seq = next++;
         }
         opts.location = m[0].location;
-        ms_result code = ship ? ms_pg_ship(store, MS_STR("bench"), m, BATCH, &err)
+        uint64_t retired = 0;
+        ms_result code = ship ? ms_pg_ship(store, MS_STR("bench"), m, BATCH, &retired,
+                                           &err)
                               : ms_append_batch(store, m, BATCH, &opts, &err);
         if (code != MS_OK) die("batch", err.message);
     }

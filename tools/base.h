@@ -192,6 +192,7 @@ void tally_free(tally *t);
     X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
     X(METRICS, "metrics", "FILE")                                                       \
     X(OPEN, "open", NULL) X(PORT, "port", "N")                                          \
+    X(PREFIX, "prefix", "P")                                                            \
     X(PROMPT, "prompt", "FILE") X(STATUS, "status", NULL)                               \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
     X(USER, "user", "U")
@@ -251,6 +252,7 @@ typedef struct options {
     bool full;
     bool status;              /* of ship */
     const char *metrics;      /* of ship: a file */
+    const char *prefix;       /* of ship, fetch: of locations on the server; or NULL */
     bool install, uninstall;  /* a timer of sync */
     bool open;                /* of serve: the browser, too */
     unsigned port;            /* of serve; 0: a free one */

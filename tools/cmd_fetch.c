@@ -11,7 +11,8 @@ enum { FETCH_MESSAGES = 1000 };
 typedef struct fetching {
     job *job;
     ms_store *log;
-    ms_str location;
+    ms_str location;          /* on the server */
+    ms_str name;              /* in the log: without the prefix */
     ms_arena arena;           /* of a batch */
     ms_envelope *rows;        /* an stb_ds array */
     uint64_t messages, notes;
@@ -44,6 +45,7 @@ static int fetch_messages(fetching *f)
     while (code == FINE && (msg = ms_next(&it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg), copy;
         if (ms_envelope_copy(&m, &f->arena, &copy) != MS_OK) code = no_memory();
+        copy.location = f->name;
         if (code == FINE) arrput(f->rows, copy);
         if (code == FINE && arrlenu(f->rows) >= FETCH_MESSAGES) code = fetch_rows(f);
         ms_arena_reset(&f->job->arena);
@@ -74,9 +76,22 @@ static int fetch_rest(fetching *f)
     if (result == MS_OK)
         result = ms_location_get(f->job->store, f->location, &f->arena, &facts, &err);
     if (result == MS_OK && !ms_str_equal(facts, MS_STR("{}")))
-        result = ms_location_set(f->log, f->location, facts, &err);
+        result = ms_location_set(f->log, f->name, facts, &err);
     if (result == MS_OK) result = ms_sync(f->log, NULL, &err);
     return result == MS_OK ? FINE : complain_of("fetching notes", result, &err);
+}
+
+/* Takes the prefix from the location's name. */
+static int take_prefix(fetching *f, const char *prefix)
+{
+    ms_str begin = ms_str_of(prefix != NULL ? prefix : "");
+    if (!text_begins(f->location, begin)) {
+        complain("%.*s does not begin with %.200s", f->location.len < 200 ?
+                 (int)f->location.len : 200, f->location.ptr, prefix);
+        return USAGE;
+    }
+    f->name = ms_str_n(f->location.ptr + begin.len, f->location.len - begin.len);
+    return FINE;
 }
 
 static int run_fetch(job *j)
@@ -98,6 +113,7 @@ static int run_fetch(job *j)
     log.options = o;
     bool copied = code != FINE || copy_text(&log.arena, f.location, &f.location);
     if (!copied) code = no_memory();
+    if (code == FINE) code = take_prefix(&f, o->prefix);
     if (code == FINE) code = open_log(&log, o->output, &desc);
     f.log = log.store;
     if (code == FINE) code = fetch_messages(&f);
@@ -114,6 +130,7 @@ static int run_fetch(job *j)
 
 static const option_row fetch_options[] = {
     {OPT_LOCATION, "this location"},
+    {OPT_PREFIX, "the location begins with P, which its name in the log does not have"},
     {OPT_OUTPUT, "the log to write"},
     {OPT_WAIT, "how long to wait for another writer"},
     {OPT_END, NULL},

@@ -55,8 +55,10 @@ typedef struct shipment {
     ms_pg_position noted;     /* and up to here the server has the position */
     ms_envelope *rows;        /* the next rows: an stb_ds array */
     size_t bytes;             /* of the rows */
+    ms_arena names;           /* of their locations, with --prefix */
     clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
+    uint64_t retired;         /* records under a rule of retire, in this run */
     uint64_t waiting;         /* records that are not durable yet, or not shipped */
     int code;                 /* of the first thing that went wrong */
     const char *state;        /* in a word, for --status and --metrics */
@@ -75,6 +77,13 @@ typedef struct fleet {
 static ms_str source_of(const shipment *s)
 {
     return ms_str_n((const char *)s->info.lineage, sizeof s->info.lineage);
+}
+
+static void drop_rows(shipment *s)
+{
+    arrsetlen(s->rows, 0);
+    s->bytes = 0;
+    ms_arena_reset(&s->names);
 }
 
 /* Returns whether an error is of the server, and would meet all logs. */
@@ -128,11 +137,63 @@ static uint64_t mark_of(const ms_msg *msg)
     return h != 0 ? h : 1;
 }
 
+/* Sets *out to a location's name on the server: with --prefix before it. */
+static ms_result name_there(const shipment *s, ms_str location, ms_arena *arena,
+                            ms_str *out)
+{
+    ms_str begin = ms_str_of(s->options.prefix);
+    char *p = ms_arena_alloc(arena, begin.len + location.len + 1);
+    if (p == NULL) return MS_E_NO_MEMORY;
+    memcpy(p, begin.ptr, begin.len);
+    if (location.len > 0) memcpy(p + begin.len, location.ptr, location.len);
+    *out = ms_str_n(p, begin.len + location.len);
+    return MS_OK;
+}
+
+/* Sets *out to a record as it is on the server: the record itself, or with --prefix a
+ * copy in the arena. */
+static ms_result record_there(const shipment *s, const ms_msg *msg, ms_arena *arena,
+                              const ms_msg **out, ms_error *err)
+{
+    ms_record record = {0};
+    *out = msg;
+    if (s->options.prefix == NULL || msg == NULL) return MS_OK;
+    record.kind = ms_kind_of(msg);
+    record.envelope = ms_envelope_of(msg);
+    ms_result result = name_there(s, location_of(msg), arena, &record.envelope.location);
+    if (result != MS_OK) return ms_error_set(err, result, "out of memory");
+    return ms_record_encode(&record, arena, out, err);
+}
+
+/* Does what ms_pg_ship_look does, about a message of the log. */
+static ms_result look_there(shipment *s, const ms_msg *msg, ms_error *err)
+{
+    ms_arena arena = {0};
+    ms_result result = record_there(s, msg, &arena, &msg, err);
+    if (result == MS_OK) result = ms_pg_ship_look(s->to, source_of(s), msg, err);
+    ms_arena_deinit(&arena);
+    return result;
+}
+
+/* Does what ms_pg_ship_change does, with records of the log. */
+static ms_result change_there(shipment *s, const ms_msg *change, const ms_msg *msg,
+                              uint64_t *retired, ms_error *err)
+{
+    ms_arena arena = {0};
+    ms_result result = record_there(s, change, &arena, &change, err);
+    if (result == MS_OK) result = record_there(s, msg, &arena, &msg, err);
+    if (result == MS_OK) {
+        result = ms_pg_ship_change(s->to, source_of(s), change, msg, retired, err);
+    }
+    ms_arena_deinit(&arena);
+    return result;
+}
+
 static int note_position(shipment *s)
 {
     ms_error err;
     bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
-                 s->at.left_out != s->noted.left_out;
+                 s->at.left_out != s->noted.left_out || s->at.retired != s->noted.retired;
     if (!moved) return FINE;
     memcpy(s->at.file, s->info.id, sizeof s->at.file);
     ms_result result = ms_pg_ship_end(s->to, source_of(s), &s->noted, &s->at, &err);
@@ -188,7 +249,7 @@ static int check_position(shipment *s)
     if (result != MS_OK) return halt(s, what, result, &err);
     if (msg != NULL && (s->at.mark == 0 || s->at.mark != mark_of(msg)) &&
         !is_redacted(s, s->at.message)) {
-        result = ms_pg_ship_look(s->to, source_of(s), msg, &err);
+        result = look_there(s, msg, &err);
     }
     ms_cursor_close(&it, NULL);
     if (result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED) result = MS_E_CONFLICT;
@@ -216,8 +277,7 @@ static int find_position(shipment *s, double every)
     s->noted = now;
     if (same) return FINE;
     s->at = now;
-    arrsetlen(s->rows, 0);
-    s->bytes = 0;
+    drop_rows(s);
     if (memcmp(now.file, none, sizeof none) != 0
             ? memcmp(now.file, s->info.id, sizeof now.file) == 0
             : memcmp(s->info.lineage, s->info.id, sizeof now.file) == 0) {
@@ -225,19 +285,28 @@ static int find_position(shipment *s, double every)
         return check_position(s);
     }
     s->compacted = true; /* its changes were applied: all of it is compared */
-    s->at.message = s->at.changes = 0;
+    s->at.message = s->at.changes = s->at.retired = 0;
     return FINE;
 }
 
 
 /* ---- Records ----------------------------------------------------------------------- */
 
+/* Counts records that the server does not store since they fall under a rule. */
+static void count_retired(shipment *s, uint64_t retired)
+{
+    s->retired += retired;
+    s->at.retired += retired;
+}
+
 /* Ships one message. Returns what stops the log. */
 static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg,
                           ms_error *err)
 {
     uint32_t changed = MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED;
-    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, err);
+    uint64_t retired = 0;
+    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, &retired, err);
+    s->messages -= retired;
     if (result == MS_E_KEY_REUSED) {
         hmput(s->clashes, row->seq, true);
         leave_out(s, "message", row->seq, "another source has used its key for another "
@@ -246,9 +315,10 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
         return MS_OK;
     }
     if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {
-        result = ms_pg_ship_change(s->to, source_of(s), msg, msg, err);
+        result = change_there(s, msg, msg, &retired, err);
         s->changes += result == MS_OK;
     }
+    count_retired(s, retired);
     return result;
 }
 
@@ -275,9 +345,11 @@ static int ship_rows(shipment *s)
     ms_error err;
     char what[80];
     size_t n = arrlenu(s->rows), done = n;
+    uint64_t retired = 0;
     if (n == 0) return FINE;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);
-    s->messages += n;
+    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);
+    s->messages += n - retired;
+    count_retired(s, retired);
     if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
         result == MS_E_TOO_LARGE) {
         result = ship_singly(s, &done, &err);
@@ -297,8 +369,7 @@ static int ship_rows(shipment *s)
         }
         ms_cursor_close(&it, NULL);
     }
-    s->bytes = 0;
-    arrsetlen(s->rows, 0);
+    drop_rows(s);
     int code = result == MS_OK || !is_of_server(result) ? note_position(s) : FINE;
     if (result != MS_OK && code == FINE) code = halt(s, what, result, &err);
     return code;
@@ -306,7 +377,11 @@ static int ship_rows(shipment *s)
 
 static int ship_message(shipment *s, const ms_msg *msg)
 {
-    arrput(s->rows, ms_envelope_of(msg));
+    ms_envelope row = ms_envelope_of(msg);
+    bool named = s->options.prefix == NULL ||
+                 name_there(s, row.location, &s->names, &row.location) == MS_OK;
+    if (!named) return no_memory();
+    arrput(s->rows, row);
     s->bytes += ms_size(msg);
     bool full = arrlenu(s->rows) >= SHIP_MESSAGES || s->bytes >= SHIP_BYTES;
     return full ? ship_rows(s) : FINE;
@@ -332,6 +407,7 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
+    uint64_t retired = 0;
     int code = FINE;
     q.location = ms_get(change, MS_F_LOCATION).text;
     q.raw = MS_RAW_MESSAGES;
@@ -341,13 +417,14 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
         result = hmgeti(s->clashes, ms_seq(msg)) >= 0
                      ? MS_E_KEY_REUSED
-                     : ms_pg_ship_change(s->to, source_of(s), change, msg, &err);
+                     : change_there(s, change, msg, &retired, &err);
         const char *why = why_not(result);
         if (why == NULL) continue;
         leave_out(s, "a change of message", ms_seq(msg), why);
         result = MS_OK;
     }
     if (result != MS_OK) code = halt(s, "shipping a change", result, &err);
+    count_retired(s, retired);
     ms_cursor_close(&it, NULL);
     return code;
 }
@@ -364,7 +441,9 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_u64(value, &last);
     }
     if (ms_kind_of(change) == MS_KIND_LOCATION) {
-        ms_result result = ms_pg_ship_change(s->to, source_of(s), change, NULL, &err);
+        uint64_t retired = 0;
+        ms_result result = change_there(s, change, NULL, &retired, &err);
+        count_retired(s, retired);
         if (result != MS_OK) code = halt(s, "shipping facts", result, &err);
     } else {
         code = ship_about(s, change, first, last);
@@ -449,8 +528,7 @@ static void ship_close(shipment *s)
     s->log.options = &s->options;
     s->open = false;
     s->checked = 0;
-    arrsetlen(s->rows, 0);
-    s->bytes = 0;
+    drop_rows(s);
 }
 
 /* Returns false where the lineage is damaged. An empty file has neither lineage nor id. */
@@ -532,6 +610,7 @@ static void ship_report(shipment *s, output *out)
     if (s->left_out > 0) {
         emit_format(out, ", %" PRIu64 " do not fit what is there", s->left_out);
     }
+    if (s->retired > 0) emit_format(out, ", %" PRIu64 " retired", s->retired);
     if (s->waiting > 0) {
         emit_format(out, ", %" PRIu64 " record%s not durable yet: left for later",
                     s->waiting, plural(s->waiting));
@@ -592,6 +671,7 @@ static uint64_t metric_of(const shipment *s, int which)
     case 2: return s->at.left_out;
     case 3: return s->waiting;
     case 4: return s->halted;
+    case 5: return s->at.retired;
     default: return s->at.message;
     }
 }
@@ -607,6 +687,7 @@ static int fleet_metrics(fleet *f, bool last)
         {"left_out", "gauge", "records that do not fit what the server has"},
         {"waiting", "gauge", "records that are not durable, or not shipped"},
         {"stopped", "gauge", "1: the log is not shipped, stderr has why"},
+        {"retired", "gauge", "records not stored, under a rule of msgstore retire"},
         {"position", "gauge", "number of the last message shipped"},
     };
     const char *path = f->job->options->metrics;
@@ -647,8 +728,8 @@ static int fleet_status(fleet *f, output *out)
         emit_format(out, "%s: shipped up to message %" PRIu64 ", %" PRIu64 " record%s to "
                     "ship", s->path, s->at.message, s->waiting, plural(s->waiting));
         if (!s->durable) emit_text(out, ", the last ones not durable yet");
-        emit_format(out, ", %" PRIu64 " left out%s\n", s->at.left_out,
-                    s->halted ? ", stopped" : "");
+        emit_format(out, ", %" PRIu64 " left out, %" PRIu64 " retired%s\n",
+                    s->at.left_out, s->at.retired, s->halted ? ", stopped" : "");
     }
     return code;
 }
@@ -698,6 +779,7 @@ static int run_ship(job *j)
         ship_close(s);
         if (code == FINE) code = s->code;
         arrfree(s->rows);
+        ms_arena_deinit(&s->names);
         hmfree(s->clashes);
         free(s->path);
         free(s);
@@ -718,6 +800,7 @@ static int run_ship(job *j)
 static const option_row ship_rows_of_help[] = {
     {OPT_TO, "the server: postgresql://USER@HOST/DATABASE"},
     {OPT_FOLLOW, "go on with what comes, also with new logs, until interrupted"},
+    {OPT_PREFIX, "put P before the names of locations on the server"},
     {OPT_METRICS, "write counters for Prometheus, every two seconds"},
     {OPT_STATUS, "ship nothing: where each log is, and what waits"},
     {OPT_END, NULL},
@@ -728,7 +811,7 @@ const command ship_command = {
     run_ship, false, 1, ANY_NUMBER, "a LOG", BIT(TO), ship_rows_of_help,
     "examples:\n"
     "  msgstore ship agent.log --to postgresql://agent@db.example/agents\n"
-    "  msgstore ship /var/lib/agents --to postgresql:///agents --follow\n"
+    "  msgstore ship /var/lib/agents --to postgresql:///agents --follow --prefix host1/\n"
     "\n"
     "usage: msgstore ship [OPTION...] LOG... --to URL\n"
     "Copies the messages of logs, or of all logs in a folder, into a store on\n"
@@ -736,6 +819,9 @@ const command ship_command = {
     "often it is interrupted and begun again. Only what is durable in the log is\n"
     "shipped. A compacted log goes on where it was. A log whose numbers stand for other\n"
     "messages on the server (an older copy that was written to) stops, and is named, as\n"
-    "is each record that does not fit; the others go on. Exit code 5 then.\n",
+    "is each record that does not fit; the others go on. Exit code 5 then. What falls\n"
+    "under a rule of msgstore retire is not stored, and counted as retired. With\n"
+    "--prefix, locations of one name on two hosts are two. The prefix of a log stays\n"
+    "the same, else changes of what was shipped do not find it, and are left out.\n",
     false,
 };

@@ -16,7 +16,7 @@ const command *const commands[] = {
     &convert_command, &diff_command, &lookup_command, &check_command, &info_command,
     &between,
     &import_command, &append_command, &follow_command, &verify_command, &repair_command,
-    &compact_command, &ship_command, &fetch_command,
+    &compact_command, &ship_command, &fetch_command, &retire_command,
     &between,
     &amend_command, &hide_command, &rewind_command, &fork_command, &note_command,
     &location_command, &redact_command, &compact_context_command,

@@ -84,6 +84,7 @@ extern const command append_command;
 extern const command follow_command;
 extern const command ship_command;
 extern const command fetch_command;
+extern const command retire_command;
 extern const command verify_command;
 extern const command repair_command;
 extern const command compact_command;

@@ -16,7 +16,7 @@
     X(consumeInput) X(errorMessage) X(finish) X(flush) X(freemem) X(getResult)          \
     X(getisnull) X(getlength) X(getvalue) X(isBusy) X(notifies) X(ntuples)              \
     X(resultErrorField) X(resultStatus) X(sendPrepare) X(sendQuery)                     \
-    X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)                        \
+    X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)                       \
     X(setNoticeReceiver) X(setnonblocking) X(socket) X(status) X(transactionStatus)
 
 static struct {

@@ -494,8 +494,9 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
  * were set meanwhile (ms__facts_check); then the change is written as it is. What is read
  * beside damage is not written as all facts.
  *
- * The bytes left are in each record, so that no handle has to count. Old records, forks
- * and what a union writes do not have them: then the next change writes all facts. */
+ * The bytes left are in each record that ms_location_set writes, so that no handle has to
+ * count. Old records, forks, those of batches and what a union writes do not have them:
+ * the next change adds them up. Where no record has them, it writes all facts. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
 #define MS__FACTS_LATER (1u << 17) /* units; then it tries again */
@@ -529,20 +530,24 @@ static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts
     return x->store->backend->hooks->append_run(x->store, &run, err);
 }
 
-/* Finds the newest record of the facts, which may be after many notes, and what is left
- * of its budget after the change. Returns whether all facts are due. */
+/* Finds what is left of the budget after the change: goes back to the newest record that
+ * says it, over those of batches, which do not. Returns whether all facts are due. */
 static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
 {
     ms_cursor *it;
+    const ms_msg *msg;
     uint64_t left = 0;
     uint64_t used = ((uint64_t)x->facts.len + x->location.len + MS__HEADER) / 8 + 2;
     if (ms__facts_open(x->store, x->location, 0, arena, &it, NULL) != MS_OK) return false;
-    const ms_msg *msg = ms_next(it);
-    x->first = !msg;
+    x->first = true;
     x->upto = it->now;
-    if (msg) left = ms__facts_left(ms__bytes(msg));
-    if (left == MS__FACTS_ALL) {
-        left = ms_size(msg) > MS__FACTS_BUDGET ? ms_size(msg) / 8 : MS__FACTS_BUDGET / 8;
+    while (left == 0 && (msg = ms_next(it)) != NULL) {
+        x->first = false;
+        left = ms__facts_left(ms__bytes(msg));
+        if (left == MS__FACTS_ALL)
+            left = ms_size(msg) > MS__FACTS_BUDGET ? ms_size(msg) / 8
+                                                   : MS__FACTS_BUDGET / 8;
+        else if (left == 0) used += ms_size(msg) / 8;
     }
     if (ms_cursor_close(it, NULL) != MS_OK) return false;
     if (left > used + MS__FACTS_ALL) x->left = (uint32_t)(left - used);

@@ -455,13 +455,14 @@ static ms_result read_all(fixture *f) { return read_query(f, query_of(no_str(), 
 
 static ms_result ship_messages(fixture *f, ms_str place, ms_str second, uint64_t seq)
 {
+    uint64_t retired = 0;
     ms_envelope m[2];
     for (int i = 0; i < 2; i++) {
         m[i] = text_of("shipped", NULL);
         m[i].location = i ? second : place;
         m[i].seq = seq + (uint64_t)i;
     }
-    return ms_pg_ship(f->store, MS_STR("source"), m, 2, &f->err);
+    return ms_pg_ship(f->store, MS_STR("source"), m, 2, &retired, &f->err);
 }
 
 static ms_result ship_begin(fixture *f)
@@ -512,9 +513,11 @@ static ms_result ship_note(fixture *f)
     q.raw = MS_RAW_NOTES;
     must_ok(ms_query_open(source, &q, &it, &f->err), &f->err, "query");
     const ms_msg *change = ms_next(&it);
+    uint64_t retired = 0;
     ms_result code = ms_pg_ship_look(f->store, MS_STR("source"), message, &f->err);
     if (code == MS_OK)
-        code = ms_pg_ship_change(f->store, MS_STR("source"), change, message, &f->err);
+        code = ms_pg_ship_change(f->store, MS_STR("source"), change, message, &retired,
+                                 &f->err);
     (void)ms_cursor_close(&it, NULL);
     ms_close(source);
     ms_arena_deinit(&copies);

@@ -118,10 +118,10 @@ control last_refusal_is_kept 'a_client_waits*' $store \
 control version_is_checked 'opening_fails_at_once*' $store \
     'if (version == MS__PG_VERSION) return MS_OK;' 'if (version > 0) return MS_OK;'
 control data_is_shipped_first ship tools/cmd_ship.c \
-    '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);' \
+    '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);' \
     '    s->at.message = s->rows[n - 1].seq;
     if (note_position(s) != FINE) return FAILED;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &err);'
+    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);'
 control facts_are_known_when_shipped 'what_was_shipped*' $store \
     'row->known = seq ? seq : place;' 'row->known = seq;'
 control shipped_rows_have_keys ship $store \
@@ -208,6 +208,37 @@ control lock_is_not_awaited_for_ever 'an_append_names*' $store \
 control locations_without_messages_are_migrated 'tables_of_version_2*' $store \
     '" max(place) as place from msgstore_record group' \
     '" max(place) as place from msgstore_record where kind = 1 group'
+control retiring_has_a_fence 'retiring_waits*' $store \
+    't->desc.dry_run ? MS_OK :' 't->desc.dry_run || t->s ? MS_OK :'
+control rules_are_seen 'what_was_retired*' $store \
+    '        if (row->retired) row->known = 1;' '        row->retired = false;'
+control absent_facts_are_retired 'what_was_retired*' $store \
+    'row->kind == MS_KIND_LOCATION) code = ms__pg_is_there' \
+    'row->kind == MS_KIND_PART) code = ms__pg_is_there'
+control hides_of_what_is_left_stay 'old_messages_go*' $store \
+    ' m.bucket = $1::int and m.location = $2::text and m.kind = 1 and m.seq >= h.seq and"
+    " m.seq <= h.upto)' ' m.bucket = $1::int and m.location = $2::text and m.kind = 1 and m.seq =" " h.seq)'
+control facts_stay_with_a_message 'old_messages_go*' $store \
+    'kind not in (4, 6) returning kind' 'kind not in (4, 5) returning kind'
+control retired_is_entered 'old_messages_go*' $store \
+    'least = (select seq from b), most' 'least = least, most'
+control retiring_is_one_transaction 'retiring_goes_on*' $store \
+    '    MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
+    ms_result code = ms__pg_retire_locked' '    ms_result code = ms__pg_retire_locked'
+control retired_change_is_accepted 'fleet what_is_retired_stays_away' $store \
+    'if (*under) return MS_OK;' ''
+control retired_is_counted 'fleet what_is_retired_stays_away' tools/cmd_ship.c \
+    'count_retired(s, retired);
+    if (result == MS_E_KEY_REUSED' 'if (result == MS_E_KEY_REUSED'
+control totals_are_of_what_is_seen 'a_tenant_has*' $store \
+    's->secured ? ms__pg_totals_seen' 's->secured && !s->process ? ms__pg_totals_seen'
+control positions_have_a_tenant 'a_tenant_has*' backends/tenant.sql \
+    'using (tenant = current_user)' 'using (true)'
+control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_ship.c \
+    'if (result == MS_OK) result = record_there(s, msg, &arena, &msg, err);' ''
+control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_fetch.c \
+    '        copy.location = f->name;
+' ''
 control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \

@@ -22,6 +22,7 @@ enum { CLIENTS = 8, APPENDS = 125 };
 
 static const char *folder;
 static int rounds;
+static uint64_t retired;      /* shipped records that fall under a rule */
 
 
 /* ---- servers ---- */
@@ -124,8 +125,8 @@ static void nap(int ms)
 
 static void forget(const char *name)
 {
-    ask_sql(name, "truncate msgstore_record, msgstore_location; update msgstore_bucket"
-                  " set last = 0, stored = 0, hidden = 0, changes = 0, bytes = 0,"
+    ask_sql(name, "truncate msgstore_record, msgstore_location, msgstore_retired;"
+                  " update msgstore_bucket set last = 0, stored = 0, hidden = 0, changes = 0, bytes = 0,"
                   " newest = 0");
 }
 
@@ -940,7 +941,8 @@ static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
     ms_error err;
     while (ms_next(it) != NULL) continue;
     if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
-    if (ms_pg_ship_change(store, MS_STR("s"), message, message, &err) != MS_E_FORKED)
+    if (ms_pg_ship_change(store, MS_STR("s"), message, message, &retired, &err) !=
+        MS_E_FORKED)
         return 2;
     return 0;
 }
@@ -1337,13 +1339,14 @@ static size_t ship_all(ms_store *store, ms_store *from)
         ms_envelope m = ms_envelope_of(msg);
         ms_result code;
         if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
-            code = ms_pg_ship(store, MS_STR("source"), &m, 1, &err);
+            code = ms_pg_ship(store, MS_STR("source"), &m, 1, &retired, &err);
         } else {
             q.raw = MS_RAW_MESSAGES;
             q.after_seq = m.seq - (m.seq > 0);
             assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
             message = m.seq ? ms_next(&about) : NULL;
-            code = ms_pg_ship_change(store, MS_STR("source"), msg, message, &err);
+            code = ms_pg_ship_change(store, MS_STR("source"), msg, message,
+                                     &retired, &err);
             ms_cursor_close(&about, NULL);
             n_changes++;
         }
@@ -1384,21 +1387,25 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     (void)state;
     m.location = MS_STR("job");
     m.seq = 1;
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
     m.content = ms_text("another");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err), MS_OK);
     m.seq = 2;
     m.key = MS_STR("a key");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err), MS_OK);
     m.content = ms_text("the third");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_E_CONFLICT);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err),
+                     MS_E_KEY_REUSED);
     m.content = ms_text("[redact"); /* as "another" is, once it is erased */
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &err), MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err),
+                     MS_E_KEY_REUSED);
     m.content = ms_text("the third");
     /* "b" has a message with that key, too: with other content, then with the same */
     must_ok(ms_mem_open(&from, NULL, &err), &err, "open");
@@ -1410,7 +1417,8 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     assert_int_equal(ms_pg_ship_look(store, MS_STR("a"), message, &err), MS_E_CONFLICT);
     assert_int_equal(ms_pg_ship_look(store, MS_STR("b"), message, &err),
                      MS_E_KEY_REUSED);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &retired,
+                                       &err),
                      MS_E_KEY_REUSED);
     ms_cursor_close(&it, NULL);
     ms_close(from);
@@ -1419,9 +1427,12 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
     must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
     message = ms_next(&it);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &err),
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &retired,
+                                       &err),
                      MS_E_KEY_REUSED);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), message, message, &err), MS_OK);
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), message, message, &retired,
+                                       &err),
+                     MS_OK);
     assert_int_equal(stat_of(store).messages, 3);
     assert_int_equal(stat_of(store).changes, 1);
     ms_cursor_close(&it, NULL);
@@ -1433,7 +1444,8 @@ static void a_position_moves_only_from_where_it_is(void **state)
 {
     ms_store *store = open_url(url_of("one", ""));
     ms_error err;
-    ms_pg_position zero, a = {7, 1, 3, 2, "file"}, b = {9, 0, 4, 2, "file"}, now;
+    ms_pg_position zero, a = {7, 1, 3, 2, 5, "file"},
+                         b = {9, 0, 4, 2, 5, "file"}, now;
     (void)state;
     memset(&zero, 0, sizeof zero);
     assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &b, &a, &err), MS_E_CONFLICT);
@@ -1547,7 +1559,7 @@ static void tables_of_version_1_are_migrated(void **state)
     m.location = MS_STR("migrated");
     m.key = MS_STR("k");
     m.seq = 1;
-    must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), &err, "ship");
+    must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err), &err, "ship");
     ms_close(store);
     ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
                    " newest; alter table msgstore_bucket rename column stored to"
@@ -1568,10 +1580,11 @@ static void tables_of_version_1_are_migrated(void **state)
     for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
     assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 3);
     store = open_url(url_of("one", ""));
-    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err), MS_OK);
     must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
     m.content = ms_text("another");
-    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &err), MS_E_KEY_REUSED);
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err),
+                     MS_E_KEY_REUSED);
     assert_int_equal(stat_of(store).messages, 1 + CLIENTS);
     ms_close(store);
 }
@@ -1677,6 +1690,9 @@ static void a_follower_misses_nothing_when_eight_clients_append(void **state)
     assert_int_equal(f.seen, CLIENTS * APPENDS);
 }
 
+#include "retire.h"
+#include "roles.h"
+
 static int one_server(void **state)
 {
     (void)state;
@@ -1718,6 +1734,12 @@ int main(int argc, char **argv)
         ON_ONE(tables_of_version_1_are_migrated),
         ON_ONE(tables_of_version_2_are_migrated),
         ON_ONE(a_listing_is_by_the_table_of_locations),
+        ON_ONE(old_messages_go_with_their_changes),
+        ON_ONE(retiring_stops_at_its_limit),
+        ON_ONE(retiring_goes_on_after_a_kill),
+        ON_ONE(retiring_waits_for_a_shipper_under_way),
+        ON_ONE(what_was_retired_is_not_shipped_again),
+        ON_ONE(a_tenant_has_its_prefix_alone),
         ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
         ON_ONE(a_notification_is_sent_where_somebody_waits),
         ON_ONE(an_append_names_the_lock_that_it_did_not_get),

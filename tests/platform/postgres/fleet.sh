@@ -298,10 +298,110 @@ status_and_metrics_name_what_waits()
         fail "metrics: $(cat "$out/metrics")"
 }
 
+# put_at LOG TEXT LOCATION SECONDS: one more message, with a time.
+put_at()
+{
+    printf '{"type":"user_message","content":"%s","location":"%s","timestamp":%s}\n' "$2" \
+        "$3" "$4" >"$out/put.jsonl"
+    "$tool" import "$1" "$out/put.jsonl" >/dev/null || fail "import into $1"
+}
+
+# What a rule of retire removed does not come back: from the log, from its beginning, from
+# a compacted log, from a copy that is a source of its own. Reports and counters say so.
+what_is_retired_stays_away()
+{
+    put_at "$out/r.msl" r1 'ret/a' 1577836800
+    put_at "$out/r.msl" r2 'ret/a' 1704067200
+    put_at "$out/r.msl" r3 'ret/b' 1577836800
+    "$tool" note "$out/r.msl" 1 rating good >/dev/null || fail note
+    "$tool" amend "$out/r.msl" 3 'r3 amended' >/dev/null || fail amend
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have ret/a r1 r2
+    must_have ret/b 'r3 amended'
+    retire() { "$tool" retire "$url" --location ret/ --until 2022-01-01 "$@"; }
+    retire --dry-run >"$out/dry" || fail 'retire --dry-run'
+    grep -q '^would delete 2 messages, 2 changes, .* 1 location would be gone$' "$out/dry" ||
+        fail "dry run: $(cat "$out/dry")"
+    must_have ret/a r1 r2
+    retire >"$out/retired" || fail retire
+    grep -q '^deleted 2 messages, 2 changes, .* 1 location is gone$' "$out/retired" ||
+        fail "retire: $(cat "$out/retired")"
+    must_have ret/a r2
+    must_have ret/b
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship again: $(cat "$out/log")"
+    sql 'delete from msgstore_source'
+    ship "$out/r.msl" --metrics "$out/metrics"
+    [ $code = 0 ] || fail "ship from the start: $(cat "$out/log")"
+    grep -q ': 1 message, 2 changes shipped, 4 retired$' "$out/log" ||
+        fail "report: $(cat "$out/log")"
+    grep -q '^msgstore_ship_retired{log=".*/r.msl"} 4$' "$out/metrics" ||
+        fail "metrics: $(cat "$out/metrics")"
+    "$tool" ship "$out/r.msl" --to "$url" --status >"$out/log" 2>&1
+    grep -q ', 0 left out, 4 retired$' "$out/log" || fail "status: $(cat "$out/log")"
+    "$tool" compact "$out/r.msl" "$out/r.msl" --replace >/dev/null || fail compact
+    ship "$out/r.msl"
+    [ $code = 0 ] || fail "ship compacted: $(cat "$out/log")"
+    put_at "$out/r2.msl" r1 'ret/a' 1577836800
+    put_at "$out/r2.msl" r4 'ret/c' 1704067200
+    ship "$out/r2.msl"
+    [ $code = 0 ] || fail "another log: $(cat "$out/log")"
+    must_have ret/a r2
+    must_have ret/b
+    must_have ret/c r4
+    "$tool" retire "$url" --location ret/ --until 2999-01-01 >"$out/log" 2>&1 &&
+        fail 'a time that is to come is accepted'
+    sql 'delete from msgstore_retired'
+    ship "$out/r2.msl"
+}
+
+# Two hosts have a location of one name: with a prefix they are two on the server. What is
+# changed later, also in a compacted log, reaches the right one; fetch takes it off again.
+a_prefix_keeps_hosts_apart()
+{
+    put "$out/h1.msl" 'one of host 1' main
+    put "$out/h1.msl" 'two of host 1' main turn-2
+    put "$out/h2.msl" 'one of host 2' main
+    put "$out/h2.msl" 'two of host 2' main turn-2
+    ship "$out/h1.msl" --prefix host1/
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    ship "$out/h2.msl" --prefix host2/
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have host1/main 'one of host 1' 'two of host 1'
+    must_have host2/main 'one of host 2' 'two of host 2'
+    "$tool" amend "$out/h1.msl" 1 'amended' >/dev/null || fail amend
+    "$tool" note "$out/h1.msl" 2 rating good >/dev/null || fail note
+    "$tool" location "$out/h1.msl" main '{"title":"of host 1"}' >/dev/null || fail location
+    ship "$out/h1.msl" --prefix host1/
+    grep -q ': 0 messages, 3 changes shipped$' "$out/log" || fail "changes: $(cat "$out/log")"
+    must_have host1/main amended 'two of host 1'
+    must_have host2/main 'one of host 2' 'two of host 2'
+    sql 'update msgstore_source set mark = 1'
+    "$tool" compact "$out/h1.msl" "$out/h1.msl" --replace >/dev/null || fail compact
+    put "$out/h1.msl" 'three of host 1' main
+    ship "$out/h1.msl" --prefix host1/
+    [ $code = 0 ] || fail "ship compacted: $(cat "$out/log")"
+    sql 'update msgstore_source set mark = 1'
+    ship "$out/h2.msl" --prefix host2/
+    [ $code = 0 ] || fail "ship with another mark: $(cat "$out/log")"
+    must_have host1/main amended 'two of host 1' 'three of host 1'
+    "$tool" fetch "$url" --location host1/main --prefix host1/ -o "$out/h1.back" \
+        >"$out/log" 2>&1 || fail "fetch: $(cat "$out/log")"
+    from=$out/h1.back has main amended 'two of host 1' 'three of host 1' ||
+        fail "fetched: $(tr '\n' '|' <"$out/has")"
+    ! grep -qa 'host1/' "$out/h1.back" || fail 'the log has the prefix'
+    "$tool" location "$out/h1.back" main | grep -q 'of host 1' || fail 'facts'
+    "$tool" fetch "$url" --location host2/main --prefix host1/ -o "$out/h2.back" \
+        >"$out/log" 2>&1 && fail 'another prefix'
+    grep -q 'does not begin with host1/' "$out/log" || fail "fetch: $(cat "$out/log")"
+}
+
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
-    status_and_metrics_name_what_waits}; do
+    status_and_metrics_name_what_waits what_is_retired_stays_away \
+    a_prefix_keeps_hosts_apart}; do
     before=$failed failed=0
     $test
     [ $failed = 0 ] && echo "ok $test"

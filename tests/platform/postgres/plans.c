@@ -236,6 +236,7 @@ static void look_at_all(void)
 
 static void ship(int round)
 {
+    uint64_t retired = 0;
     ms_str source = MS_STR("source of plans");
     ms_pg_position at, to;
     ms_envelope m[2];
@@ -247,7 +248,7 @@ static void ship(int round)
     }
     must("position", ms_pg_ship_begin(store, source, &at, &err));
     for (int again = 0; again < 2; again++)
-        must("ship", ms_pg_ship(store, source, m, 2, &err));
+        must("ship", ms_pg_ship(store, source, m, 2, &retired, &err));
     ms_envelope changed = m[1];
     changed.flags = MS_FLAG_AMENDED;
     changed.content = ms_text("changed");
@@ -255,7 +256,7 @@ static void ship(int round)
     must("encode", ms_encode(&m[1], &arena, &before, &err));
     must("encode", ms_encode(&changed, &arena, &after, &err));
     must("look", ms_pg_ship_look(store, source, before, &err));
-    must("change", ms_pg_ship_change(store, source, after, before, &err));
+    must("change", ms_pg_ship_change(store, source, after, before, &retired, &err));
     to = at;
     to.message = m[1].seq;
     must("position", ms_pg_ship_end(store, source, &at, &to, &err));
@@ -272,6 +273,27 @@ static void keep_numbers(int round)
     opts.keep_seq = true;
     m.seq = stat.last_seq + 5 + (uint64_t)round;
     must("keep", ms_append_batch(store, &m, 1, &opts, &err));
+}
+
+static void retire(void)
+{
+    ms_pg_retire_desc d;
+    ms_pg_retire_report report;
+    ms_envelope m = message_of(1);
+    m.has_time = true;
+    m.time_ns = 1;
+    for (int i = 0; i < 3; i++)
+        must("append", ms_append(store, MS_STR("retired/1"), &m, NULL, &err));
+    m.time_ns = 3;
+    must("append", ms_append(store, MS_STR("retired/1"), &m, NULL, &err));
+    memset(&d, 0, sizeof d);
+    d.prefix = MS_STR("retired/");
+    d.before_ns = 2;
+    for (int dry = 1; dry >= 0; dry--) {
+        d.dry_run = dry != 0;
+        must("retire", ms_pg_retire(store, &d, &report, &err));
+        if (report.messages != 3) die("retire", "it finds other messages");
+    }
 }
 
 static void run(void)
@@ -297,6 +319,7 @@ static void run(void)
         look("");
         look_at_all();
         keep_numbers(i);
+        retire();
         must("leave out", store->backend->leave_out(store, seq, &err));
         ms_arena_reset(&arena);
     }

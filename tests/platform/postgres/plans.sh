@@ -74,6 +74,7 @@ for_all()
         'select (select max(last) from msgstore_bucket)' | \
         'select count(*), coalesce(max(last)'* | 'update msgstore_bucket set last = greatest(last, $1'* | \
         'select location, null::text, n, first'* | 'select max(version)'* | \
+        'select prefix, before from msgstore_retired' | 'insert into msgstore_retired'* | \
         'begin;'* | 'select set_config('* | 'select count(*) from pg_catalog'* | 'select (extract(epoch'* | \
         'select seq, place from msgstore_record where kind = 1 and seq >= $1::bigint order'* | \
         '(select kind, type, location, until, body, place from msgstore_record where seq = $1::bigint and kind = 1 order'* | \
@@ -117,6 +118,15 @@ sent=(
     'group by bucket, location, agent'
     'select place from msgstore_location'
     'update msgstore_bucket set last = greatest(last, $1'
+    'select prefix, before from msgstore_retired'
+    'insert into msgstore_retired as r'
+    'select location from msgstore_location where true and bucket'
+    'select seq, time from msgstore_record where bucket'
+    'with g as (select seq, length(body)'
+    'and seq = any($3::bigint[]) and kind not in'
+    'with d as (delete from msgstore_record h where h.bucket'
+    'delete from msgstore_location where bucket'
+    'update msgstore_bucket set stored = stored - $2'
 )
 
 plans()
