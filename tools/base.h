@@ -191,7 +191,7 @@ void tally_free(tally *t);
     /* known by their values: they have no bit */                                       \
     X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
     X(METRICS, "metrics", "FILE")                                                       \
-    X(OPEN, "open", NULL) X(PORT, "port", "N")                                          \
+    X(OPEN, "open", NULL) X(PLAIN, "plain", NULL) X(PORT, "port", "N")                  \
     X(PROMPT, "prompt", "FILE") X(STATUS, "status", NULL)                               \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
     X(USER, "user", "U")
@@ -249,6 +249,7 @@ typedef struct options {
     uint64_t after;
     sync_word sync;
     bool full;
+    bool plain;               /* Markdown as it is */
     bool status;              /* of ship */
     const char *metrics;      /* of ship: a file */
     bool install, uninstall;  /* a timer of sync */
