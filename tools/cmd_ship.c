@@ -453,7 +453,8 @@ static void ship_close(shipment *s)
     s->bytes = 0;
 }
 
-/* Returns false where the lineage is damaged. An empty file has neither lineage nor id. */
+/* Returns false where the lineage is damaged. An empty file has neither lineage nor
+ * id. */
 static bool has_lineage(const shipment *s)
 {
     static const unsigned char none[16];

@@ -1522,7 +1522,7 @@ mkdir "$tmp/names"
 ln -s "$(realpath "$tool")" "$tmp/names/msgstore"
 printf '{"type":"user_message","content":"%s","location":"%s"}\n' 'first words' 0a1b \
     'second words' 'a b$(touch hit)' third 'line\u001b[1m' \
-    | "$tool" import "$tmp/names.log" - >"$tmp/out"
+    | "$tool" import "$tmp/typed.log" - >"$tmp/out"
 for shell in bash zsh fish; do
     "$tool" completion $shell >"$tmp/completion.$shell" || fail completion "of $shell"
     if ! command -v $shell >/dev/null; then
@@ -1539,11 +1539,11 @@ formats --json => "name":"copilot-cli".*"writes":false => "name":"gemini-cli".*"
 == sessions_are_completed_from_the_usual_log
 completion sessions =0> .
 $ complete_in msgstore history 0a =0> 0a
-$ MSGSTORE_LOG=$tmp/names.log "$tool" completion sessions => ^0a1b	first words$ => ^a b\$\(touch hit\)	 =2> .
-$ MSGSTORE_LOG=$tmp/names.log complete_in msgstore history 0 => ^0a1b$
-$ MSGSTORE_LOG=$tmp/names.log complete_in msgstore view 'a b' => ^a b\$\(touch hit\)$
-$ MSGSTORE_LOG=$tmp/names.log complete_in msgstore show 0 =0> 0a1b
-$ complete_in msgstore usage $tmp/names.log 0 => ^0a1b$
+$ MSGSTORE_LOG=$tmp/typed.log "$tool" completion sessions => ^0a1b	first words$ => ^a b\$\(touch hit\)	 =2> .
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore history 0 => ^0a1b$
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore view 'a b' => ^a b\$\(touch hit\)$
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore show 0 =0> 0a1b
+$ complete_in msgstore usage $tmp/typed.log 0 => ^0a1b$
 $ complete_in msgstore usage $tmp/other.log 0 =0> 0a1b
 $ ls $tmp/names/hit -> 2 No such file
 completion bash x -> 2 completion bash takes no x
@@ -1561,13 +1561,13 @@ if command -v fish >/dev/null; then
         complete -C 'msgstore sessions --gr'" 2>/dev/null | cut -f 1)"
     same complete_fish_sessions '0a1b' "$(HOME=$tmp PATH=$tmp/names:$PATH fish -c "
         source $tmp/completion.fish; cd $tmp/names
-        complete -C 'msgstore view $tmp/names.log 0a'" 2>/dev/null | cut -f 1)"
+        complete -C 'msgstore view $tmp/typed.log 0a'" 2>/dev/null | cut -f 1)"
 fi
 if command -v zsh >/dev/null; then
     same complete_zsh_sessions '0a1b:first words' "$(PATH=$tmp/names:$PATH zsh -fc "
         compdef() { }; _files() { }; _describe() { print -rl -- \$found }
         source $tmp/completion.zsh
-        words=(view $tmp/names.log ''); CURRENT=3; _msgstore_sessions" | grep 0a)"
+        words=(view $tmp/typed.log ''); CURRENT=3; _msgstore_sessions" | grep 0a)"
 fi
 "$tool" manual >"$tmp/manual"
 if command -v mandoc >/dev/null; then
