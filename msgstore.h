@@ -2163,8 +2163,8 @@ typedef struct ms_log_report {
     uint64_t damaged;         /* ranges that cannot be read, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t index_damaged;   /* index records that are damaged or do not fit */
-    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins a
-                                 new one */
+    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins
+                                 a new one */
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */
@@ -7038,6 +7038,7 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 typedef struct ms__folded {
     ms_str text;   /* an object; absent: none are remembered */
     uint64_t upto; /* the place */
+    bool set;      /* is asked for a change */
 } ms__folded;
 
 /* Private functions of the stores of this file, beside their backend. Records of such
@@ -7853,12 +7854,14 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 }
 
 #if !MS__SMALL
-/* Returns whether a store remembers facts: one that keeps records in place. */
-static bool ms__folds(ms_store *store, ms_str location)
+/* Returns whether a store remembers facts: one that keeps records in place, and (set)
+ * takes new ones. */
+static bool ms__folds(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
     const ms__hooks *hooks = store->backend->hooks;
     memset(&none, 0, sizeof none);
+    none.set = set;
     return hooks && hooks->facts && hooks->facts(store, location, NULL, &none);
 }
 
@@ -7878,7 +7881,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
 #if !MS__SMALL
-    if (ms__folds(store, location))
+    if (ms__folds(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
 #endif
     return ms__change_put(store, &change, 0, NULL, err);
@@ -7895,8 +7898,9 @@ typedef struct ms__facts {
     ms__fact *items;
     size_t count, cap;
 #if !MS__SMALL
-    size_t records; /* that were read */
-    uint64_t upto;  /* the place up to which they were */
+    size_t records; /* that were read, */
+    uint64_t from;  /* the place of the oldest of them, or of what was remembered */
+    uint64_t upto;  /* and the place up to which they were */
     bool keep_null; /* write removed members, too */
 #endif
 } ms__facts;
@@ -8008,7 +8012,8 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 }
 
 #if !MS__SMALL
-#define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered */
+#define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered, */
+#define MS__FACTS_FAR 1024u /* units; unless so many were passed over */
 
 /* Opens a cursor over records of facts, newest first, from a place on. */
 static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
@@ -8058,16 +8063,19 @@ static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str locati
     if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
     f->upto = it->now;
     f->records = n;
+    f->from = n > 0 ? it->of.merge.last_place : known.upto;
     return ms__cursor_end(it, code, err);
 }
 
-/* Lets the store remember facts, if many records were read for them. */
+/* Lets the store remember facts, if many records were read for them, or passed over, as
+ * notes are. */
 static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
                            ms_str text)
 {
     ms__folded known;
     const ms__hooks *hooks = store->backend->hooks;
-    if (f->records < MS__FACTS_READ) return;
+    bool distant = f->from > 0 && f->upto - f->from > MS__FACTS_FAR;
+    if (f->records < MS__FACTS_READ && !distant) return;
     known.text = text;
     known.upto = f->upto;
     (void)hooks->facts(store, location, NULL, &known);
@@ -8086,7 +8094,7 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 #if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
 #else
-    bool folds = ms__folds(store, location);
+    bool folds = ms__folds(store, location, false);
     ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
                            : ms__facts_read(store, location, &f, err);
 #endif
@@ -8146,6 +8154,12 @@ static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts
     return x->store->backend->hooks->append_run(x->store, &run, err);
 }
 
+/* Returns how many units of changes follow a record of that many bytes. */
+static uint32_t ms__facts_room(size_t size)
+{
+    return (uint32_t)(size > MS__FACTS_BUDGET ? size / 8 : MS__FACTS_BUDGET / 8);
+}
+
 /* Finds what is left of the budget after the change: goes back to the newest record that
  * says it, over those of batches, which do not. Returns whether all facts are due. */
 static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
@@ -8160,9 +8174,7 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
     while (left == 0 && (msg = ms_next(it)) != NULL) {
         x->first = false;
         left = ms__facts_left(ms__bytes(msg));
-        if (left == MS__FACTS_ALL)
-            left = ms_size(msg) > MS__FACTS_BUDGET ? ms_size(msg) / 8
-                                                   : MS__FACTS_BUDGET / 8;
+        if (left == MS__FACTS_ALL) left = ms__facts_room(ms_size(msg));
         else if (left == 0) used += ms_size(msg) / 8;
     }
     if (ms_cursor_close(it, NULL) != MS_OK) return false;
@@ -8208,10 +8220,11 @@ static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
     } else if (due) {
         code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, err);
         if (code == MS_E_TOO_LARGE || code == MS_E_FULL) x.left = MS__FACTS_LATER;
+        if (code == MS_E_CONFLICT) x.left = ms__facts_room(all.len);
     }
     ms_arena_deinit(&own);
-    if (code != MS_E_CONFLICT && x.left != MS__FACTS_LATER && code != MS_E_NO_MEMORY)
-        return code;
+    if (x.left == 0 && code != MS_E_CONFLICT && code != MS_E_NO_MEMORY) return code;
+    if (err) memset(err, 0, sizeof *err); /* of the first attempt */
     return ms__facts_put(&x, facts, x.left, 0, err);
 }
 #endif
@@ -22792,6 +22805,7 @@ static MS__UNUSED bool ms__log_facts(ms_store *store, ms_str location, ms_arena 
 {
     ms__log *log = ms__log_of(store);
     if (ms__log_ready(log, NULL) != MS_OK) return false;
+    if (f->set && !log->writer) return false;
     ms__lock_acquire(&log->lock);
     bool folds = ms__facts_known(&log->core, location, arena, f);
     ms__lock_release(&log->lock);

@@ -191,7 +191,7 @@ void tally_free(tally *t);
     /* known by their values: they have no bit */                                       \
     X(FULL, "full", NULL) X(INSTALL, "install", NULL)                           \
     X(METRICS, "metrics", "FILE")                                                       \
-    X(OPEN, "open", NULL) X(PORT, "port", "N")                                          \
+    X(OPEN, "open", NULL) X(PLAIN, "plain", NULL) X(PORT, "port", "N")                  \
     X(PREFIX, "prefix", "P")                                                            \
     X(PROMPT, "prompt", "FILE") X(STATUS, "status", NULL)                               \
     X(TIMEZONE, "timezone", "ZONE") X(UNINSTALL, "uninstall", NULL)                     \
@@ -250,6 +250,7 @@ typedef struct options {
     uint64_t after;
     sync_word sync;
     bool full;
+    bool plain;               /* Markdown as it is */
     bool status;              /* of ship */
     const char *metrics;      /* of ship: a file */
     const char *prefix;       /* of ship, fetch: of locations on the server; or NULL */

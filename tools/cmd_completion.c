@@ -2,7 +2,9 @@
  * rows of the commands. */
 
 #define _GNU_SOURCE
+#include "cmd_sessions.h"
 #include "help.h"
+#include "usual.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +47,75 @@ static const char *choices_of(int id, char *out, size_t size)
 }
 
 
+/* ---- Sessions: what the scripts ask for while somebody types ----------------------- */
+
+enum { TITLE_COLUMNS = 60 };
+
+/* The commands whose last argument may be a session of the usual log. */
+static const char *const session_takers[] = {"usage", "view", "history", "export",
+                                             "report"};
+
+static void put_takers(output *out, const char *between)
+{
+    for (size_t i = 0; i < COUNT_OF(session_takers); i++) {
+        emit_format(out, "%s%s", i > 0 ? between : "", session_takers[i]);
+    }
+}
+
+static bool takes_session(const command *c)
+{
+    for (size_t i = 0; i < COUNT_OF(session_takers); i++) {
+        if (strcmp(c->name, session_takers[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Returns whether a terminal shows a name as it is: a shell is given no other one. */
+static bool shows_as_it_is(ms_str name)
+{
+    if (name.len == 0 || memchr(name.ptr, '\t', name.len) != NULL) return false;
+    while (name.len > 0) {
+        uint32_t point = next_point(&name);
+        if (point == 0xfffd || visible(point) != point) return false;
+    }
+    return true;
+}
+
+/* Prints a line a session, newest first: its name, a tab, its title. Without a log there
+ * are none. */
+static int put_sessions(job *j, output *out)
+{
+    char path[1024], *usual = path, title[512];
+    options o = *j->options;
+    session_list l;
+    o.files++;
+    if (--o.n_files == 0) {
+        if (!usual_log(path, sizeof path) || !is_there(path)) return FINE;
+        o.files = &usual;
+        o.n_files = 1;
+    }
+    const options *given = j->options;
+    j->options = &o;
+    int code = open_stores(j, 1);
+    if (code == FINE) {
+        code = sessions_find(&l, j, 0, false);
+        for (size_t i = 0; is_read(code) && i < arrlenu(l.items); i++) {
+            ms_str name = l.items[i].info->location;
+            if (!shows_as_it_is(name)) continue;
+            cell c = cell_over(title, sizeof title, TITLE_COLUMNS);
+            cell_put(&c, l.items[i].title);
+            emit(out, name.ptr, name.len);
+            emit_text(out, "\t");
+            emit(out, c.buf, c.len);
+            emit_text(out, "\n");
+        }
+        sessions_free(&l);
+    }
+    j->options = given;
+    return code;
+}
+
+
 /* ---- bash -------------------------------------------------------------------------- */
 
 static void bash_option(output *out, const command *c, int id, const char *text)
@@ -58,6 +129,17 @@ static void put_bash(output *out)
 {
     char names[1024];
     emit_text(out, "# bash completion of msgstore; msgstore completion bash prints it\n"
+                   "_msgstore_sessions()\n{\n"
+                   "    local name rest i log=()\n"
+                   "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+                   "        if [[ ${COMP_WORDS[i]} == *.log ]]; then "
+                   "log=(\"${COMP_WORDS[i]}\"); fi\n"
+                   "    done\n"
+                   "    while IFS=$'\\t' read -r name rest; do\n"
+                   "        if [[ $name == \"$1\"* ]]; then COMPREPLY+=(\"$name\"); fi\n"
+                   "    done < <(msgstore completion sessions "
+                   "${log[@]+\"${log[@]}\"} 2>/dev/null)\n"
+                   "}\n"
                    "_msgstore()\n{\n"
                    "    local word=${COMP_WORDS[COMP_CWORD]}\n"
                    "    local before=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -89,6 +171,10 @@ static void put_bash(output *out)
                    "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
                    "    else\n"
                    "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+                   "        case ${COMP_WORDS[1]} in\n        ");
+    put_takers(out, "|");
+    emit_text(out, ") _msgstore_sessions \"$word\" ;;\n"
+                   "        esac\n"
                    "    fi\n}\n"
                    "complete -o filenames -F _msgstore msgstore\n");
 }
@@ -134,6 +220,14 @@ static void put_zsh(output *out)
 {
     emit_text(out, "#compdef msgstore\n"
                    "# zsh completion of msgstore; msgstore completion zsh prints it\n"
+                   "_msgstore_sessions()\n{\n"
+                   "    local line\n    local -a log found\n"
+                   "    log=(${(M)words[2,CURRENT-1]:#*.log})\n"
+                   "    for line in ${(f)\"$(msgstore completion sessions "
+                   "${log[-1]} 2>/dev/null)\"}; do\n"
+                   "        found+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\")\n"
+                   "    done\n"
+                   "    _describe -V session found\n    _files\n}\n"
                    "_msgstore()\n{\n    local -a commands\n    commands=(\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
         if (commands[i]->name == NULL) continue;
@@ -149,7 +243,9 @@ static void put_zsh(output *out)
         emit_format(out, "    %s) shift words; (( CURRENT-- ))\n        _arguments",
                     commands[i]->name);
         each_option(commands[i], out, zsh_option);
-        emit_text(out, " \\\n            '*:file:_files' ;;\n");
+        emit_format(out, " \\\n            '*:%s' ;;\n",
+                    takes_session(commands[i]) ? "session:_msgstore_sessions"
+                                               : "file:_files");
     }
     emit_text(out, "    esac\n}\n"
                    "if [ \"$funcstack[1]\" = _msgstore ]; then _msgstore \"$@\"\n"
@@ -185,17 +281,27 @@ static void put_fish(output *out)
     for (size_t i = 0; commands[i] != NULL; i++) {
         if (commands[i]->name != NULL) each_option(commands[i], out, fish_option);
     }
+    emit_text(out, "complete -c msgstore -k -n '__fish_seen_subcommand_from ");
+    put_takers(out, " ");
+    emit_text(out, "' -a '(msgstore completion sessions (string match -e -r "
+                   "\"\\\\.log\\$\" -- (commandline -opc))[-1] 2>/dev/null)'\n");
 }
 
 static int run_completion(job *j)
 {
     output out = {stdout, 0};
     const char *shell = j->options->files[0];
+    if (strcmp(shell, "sessions") != 0 && j->options->n_files > 1) {
+        complain("completion %s takes no %s", shell, j->options->files[1]);
+        return USAGE;
+    }
     if (strcmp(shell, "bash") == 0) put_bash(&out);
     else if (strcmp(shell, "zsh") == 0) put_zsh(&out);
     else if (strcmp(shell, "fish") == 0) put_fish(&out);
+    else if (strcmp(shell, "sessions") == 0)
+        return output_end(&out, put_sessions(j, &out));
     else {
-        complain("completion expects bash, zsh or fish, not %s", shell);
+        complain("completion expects bash, zsh or fish, or sessions, not %s", shell);
         return USAGE;
     }
     return output_end(&out, FINE);
@@ -346,13 +452,16 @@ static const option_row no_rows[] = {{OPT_END, NULL}};
 
 const command completion_command = {
     "completion", "completions for bash, zsh and fish",
-    run_completion, false, 1, 1, "a shell", 0, no_rows,
+    run_completion, false, 1, 2, "a shell", 0, no_rows,
     "examples:\n"
     "  source <(msgstore completion bash)\n"
     "  msgstore completion fish >~/.config/fish/completions/msgstore.fish\n"
     "\n"
     "usage: msgstore completion bash|zsh|fish\n"
-    "Prints what the shell reads to complete commands, options and their words.\n",
+    "       msgstore completion sessions [STORE]\n"
+    "Prints what the shell reads to complete commands, options, their words, and the\n"
+    "sessions of the usual log, or of a *.log that was typed. For these the shell calls\n"
+    "`completion sessions`, which prints name, tab and title of each, newest first.\n",
     false,
 };
 

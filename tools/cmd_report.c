@@ -264,7 +264,8 @@ static int put_pairs(report *r, pairing sides[2])
     return code;
 }
 
-/* Writes all messages of a location in their present form; hidden ones are marked. */
+/* Writes the messages of a location in their present form, without the first `skip`
+ * visible ones and the hidden ones among them; later hidden ones are marked. */
 static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents,
                         uint64_t *damaged)
 {
@@ -284,7 +285,7 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
         const ms_msg *it = visible ? now : msg;
         if (skip == 0) put_message(r, it, !visible, agents);
         if (skip == 0) pairing_add(&sides[visible ? 0 : 1], it);
-        if (skip > 0) skip--;
+        if (skip > 0 && visible) skip--;
         if (visible) now = ms_next(&shown);
         ms_arena_reset(&r->scratch);
     }

@@ -531,7 +531,8 @@ static void ship_close(shipment *s)
     drop_rows(s);
 }
 
-/* Returns false where the lineage is damaged. An empty file has neither lineage nor id. */
+/* Returns false where the lineage is damaged. An empty file has neither lineage nor
+ * id. */
 static bool has_lineage(const shipment *s)
 {
     static const unsigned char none[16];

@@ -24,7 +24,7 @@ static int show_beside(job *j, const ms_msg *found, bool before, output *out)
     q.arena = &arena;
     ms_result result = ms_query_open(j->store, &q, &it, &err);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        print_whole(joined_store(j), msg, false, out);
+        print_whole(j->options, joined_store(j), msg, false, out);
     }
     if (result == MS_OK) result = ms_cursor_close(&it, &err);
     ms_arena_deinit(&arena);
@@ -70,7 +70,7 @@ static int run_show(job *j)
     ms_result result = ms_get_by_seq(j->store, seq, &j->arena, &msg, &err);
     if (msg == NULL) return complain_of(number, result, &err);
     int code = show_beside(j, msg, true, &out);
-    print_whole(joined_store(j), msg, o->context > 0, &out);
+    print_whole(o, joined_store(j), msg, o->context > 0, &out);
     int after = show_beside(j, msg, false, &out);
     if (code == FINE) code = after;
     if (code == FINE && result == MS_E_DAMAGED) { /* a change of it may be lost */
@@ -81,6 +81,7 @@ static int run_show(job *j)
 
 static const option_row show_rows[] = {
     {OPT_CONTEXT, "also the N messages before and after it, of its location"},
+    PLAIN_ROW,
     ZONE_ROW,
     INPUT_ROWS,
     {OPT_END, NULL},
@@ -97,6 +98,8 @@ const command show_command = {
     "Prints a message, whose NUMBER search and view print first: number, time, session,\n"
     "agent and type on a line, then all of its text, on as many lines as it has. With\n"
     "-C a > stands before its line. Of several STOREs it is as these print it, 2:17.\n"
-    "Without a STORE it is the usual log of sync.\n",
+    "Without a STORE it is the usual log of sync. On a terminal the Markdown of what\n"
+    "people and models wrote is shown as headings, lists and tables; results of tools\n"
+    "stay as they are.\n",
     false,
 };

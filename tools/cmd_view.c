@@ -37,6 +37,7 @@ static const option_row view_rows[] = {
               "what amends and hides them, notes, facts of locations, parts of "
               "streams; --turn and times then choose among messages only"},
     {OPT_FULL, "each message with all of its text, as show prints it"},
+    PLAIN_ROW,
     ZONE_ROW,
     {OPT_JSON, "an object a line, members by their names in msgstore.h"},
     {OPT_BY_STORE, "as they stand in each STORE, not in order of time"},

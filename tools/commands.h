@@ -50,6 +50,8 @@ extern const command *const commands[];
     {OPT_SINCE, "only from T on: '2 days ago', yesterday, seconds since 1970, "         \
                 "2026-03-02, or 2026-03-02T09:30:00 (with a Z: UTC)"},                  \
     {OPT_UNTIL, "only before T"}
+#define PLAIN_ROW                                                                       \
+    {OPT_PLAIN, "on a terminal, too, the text of messages as it is, with its Markdown"}
 #define ZONE_ROW                                                                        \
     {OPT_TIMEZONE, "of times: Europe/Berlin, UTC, +02:00; else that of the machine"}
 #define WRITE_ROWS                                                                      \

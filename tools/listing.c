@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "listing.h"
+#include "markdown.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -279,7 +280,21 @@ static void put_field(const ms_msg *msg, ms_field field, const char *before, out
     emit_message_text(out, text);
 }
 
-void print_whole(ms_store *joined, const ms_msg *msg, bool marked, output *out)
+/* Prints a field that a person or a model wrote. What tools print is no Markdown. */
+static void put_prose(const options *o, const ms_msg *msg, ms_field field, output *out)
+{
+    const ms_type_set made = MS_BIT(MS_T_OBSERVATION) | MS_BIT(MS_T_GLOBAL_OBSERVATION) |
+                             MS_BIT(MS_T_ERROR) | MS_BIT(MS_T_ACTION) | MS_BIT(MS_T_DATA);
+    ms_value value = ms_get(msg, field);
+    bool prose = (MS_BIT(ms_type_of(msg)) & made) == 0 && !value.json &&
+                 output_is_terminal() && !o->plain;
+    if (!prose) put_field(msg, field, "", out);
+    else if (value.text.len > 0)
+        emit_markdown(out, value.text, line_width(), colour_wanted());
+}
+
+void print_whole(const options *o, ms_store *joined, const ms_msg *msg, bool marked,
+                 output *out)
 {
     table t = {0};
     char number[TIME_MAX], when[TIME_MAX], type[CELL_BYTES];
@@ -300,19 +315,19 @@ void print_whole(ms_store *joined, const ms_msg *msg, bool marked, output *out)
     put_field(msg, MS_F_TOOL, "tool: ", out);
     put_field(msg, MS_F_ARGS, "", out);
     put_field(msg, MS_F_WORKER, "worker: ", out);
-    put_field(msg, MS_F_TASK, "", out);
-    put_field(msg, MS_F_CONTENT, "", out);
+    put_prose(o, msg, MS_F_TASK, out);
+    put_prose(o, msg, MS_F_CONTENT, out);
     emit_text(out, "\n");
 }
 
-static int print_all_whole(const listing *l, output *out)
+static int print_all_whole(const options *o, const listing *l, output *out)
 {
     ms_cursor it;
     const ms_msg *msg;
     int code = listing_open(l, &it);
     if (code != FINE) return code;
     while (out->error == 0 && (msg = ms_next(&it)) != NULL) {
-        print_whole(l->joined, msg, false, out);
+        print_whole(o, l->joined, msg, false, out);
     }
     return listing_close(&it);
 }
@@ -437,7 +452,7 @@ int print_listing(const options *o, const listing *l)
     output out = {stdout, 0};
     int code = o->to != NULL    ? print_json(o, l, &out)
                : GIVEN(o, JSON) ? print_objects(l, &out)
-                : o->full        ? print_all_whole(l, &out)
+                : o->full        ? print_all_whole(o, l, &out)
                                  : print_table(l, &out);
     return output_end(&out, code);
 }

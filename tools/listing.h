@@ -59,8 +59,10 @@ void put_body(cell *c, const ms_msg *msg);
 /* Prints all columns except the last one. */
 void print_columns(const table *t, const ms_msg *msg, output *out);
 void print_row(const table *t, const ms_msg *msg, output *out);
-/* Prints a message: its columns on a line, if marked after a >, then all of its text. */
-void print_whole(ms_store *joined, const ms_msg *msg, bool marked, output *out);
+/* Prints a message: its columns on a line, if marked after a >, then all of its text. On
+ * a terminal Markdown is shown as what it means, without --plain. */
+void print_whole(const options *o, ms_store *joined, const ms_msg *msg, bool marked,
+                 output *out);
 int print_listing(const options *o, const listing *l);
 void raw_fit(table *t, const ms_msg *msg);
 void raw_row(const table *t, const ms_msg *msg, output *out);

@@ -263,6 +263,7 @@ static const char *set_option(options *o, int id, const char *text)
     case OPT_METRICS: return set_name(&o->metrics, text) ? NULL : "a file";
     case OPT_PREFIX: return set_name(&o->prefix, text) ? NULL : "the beginning of names";
     case OPT_STATUS: o->status = true; return NULL;
+    case OPT_PLAIN: o->plain = true; return NULL;
     case OPT_OPEN: o->open = true; return NULL;
     case OPT_PORT: return set_port(&o->port, text) ? NULL : "a port, 1 to 65535, or 0";
     case OPT_INSTALL: o->install = true; return NULL;

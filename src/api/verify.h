@@ -65,8 +65,8 @@ typedef struct ms_log_report {
     uint64_t damaged;         /* ranges that cannot be read, */
     uint64_t damaged_bytes;   /* and their bytes */
     uint64_t index_damaged;   /* index records that are damaged or do not fit */
-    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins a
-                                 new one */
+    uint64_t lineage_damaged; /* 1: it is unknown, see ms_log_info. ms_log_rewrite begins
+                                 a new one */
     uint64_t torn_bytes;      /* after the last complete append, not zeroed yet */
     uint64_t last_seq;
     uint64_t end;             /* where the last complete append ends */

@@ -391,6 +391,7 @@ static MS__UNUSED bool ms__log_facts(ms_store *store, ms_str location, ms_arena 
 {
     ms__log *log = ms__log_of(store);
     if (ms__log_ready(log, NULL) != MS_OK) return false;
+    if (f->set && !log->writer) return false;
     ms__lock_acquire(&log->lock);
     bool folds = ms__facts_known(&log->core, location, arena, f);
     ms__lock_release(&log->lock);

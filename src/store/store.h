@@ -56,6 +56,7 @@ static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 typedef struct ms__folded {
     ms_str text;   /* an object; absent: none are remembered */
     uint64_t upto; /* the place */
+    bool set;      /* is asked for a change */
 } ms__folded;
 
 /* Private functions of the stores of this file, beside their backend. Records of such

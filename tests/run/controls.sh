@@ -534,6 +534,11 @@ controls()
     control facts_read_back_to_the_first gcc test_growth \
         'facts after many changes' 10 ms__facts_read_back \
         '== MS__FACTS_ALL;' '== MS__FACTS_ALL && n == 0;'
+    control facts_after_notes_not_remembered gcc test_growth 'facts after many notes' 10 \
+        ms__facts_keep ' && !distant' ''
+    control notice_taken_by_a_refused_change gcc test_rewrite \
+        reader_hears_of_a_new_file_after_a_change_that_it_may_not_make 100 \
+        ms__log_facts 'if (f->set && !log->writer) return false;' ''
     control all_facts_never_written gcc test_growth 'facts after many changes' 10 \
         ms__facts_budget 'return x->left == 0;' 'return x->first;'
     control facts_lost_that_are_too_large gcc test_related \

@@ -49,6 +49,17 @@ report $demo --output $tmp/long.html => ^wrote .
 report $log -o $tmp/log.html => ^wrote .
 report $log $demo -o $tmp/two.html => ^wrote .
 
+== limit_counts_visible_messages
+$ for i in 1 2 3 4; do echo "$hello"; done | "$tool" import $tmp/back.log - --location b
+$ "$tool" rewind $tmp/back.log 0 --location b
+$ for i in 5 6 7 8 9; do printf '{"type":"user_message","content":"new %s"}\n' $i; done | "$tool" import $tmp/back.log - --location b
+report $tmp/back.log -n 2 -o $tmp/back.html => *
+$ data $tmp/back.html | grep -oE '"c":"(new .|hello)"' =1> new 8 =1> new 9 =0> new [5-7] =0> hello
+$ data $tmp/back.html => "skipped":3
+$ "$tool" rewind $tmp/back.log 8 --location b
+report $tmp/back.log -n 2 -o $tmp/back.html => *
+$ data $tmp/back.html | grep -oE '"c":"(new .|hello)"' =1> new 7 =1> new 8 =1> new 9 =0> new [56] =0> hello
+
 == report_never_overwrites_what_is_no_page
 report $demo -o $tmp/notes.txt -> 5 it is not replaced
 $ cat $tmp/notes.txt => ^my notes$

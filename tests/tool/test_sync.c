@@ -626,8 +626,8 @@ TEST(sync_notes_grow_with_the_messages_when_files_grow_by_a_line)
     bytes_of(log, &all, &messages);
     printf("notes of files: %u bytes beside %u of messages, and %u beside %u\n",
            (unsigned)half, (unsigned)half_messages, (unsigned)all, (unsigned)messages);
-    assert_true(all < 3 * messages);
-    assert_true(all < 2 * half + half / 8);
+    assert_true(all < 4 * messages);
+    assert_true(all < 3 * half); /* facts are written whole where they have doubled */
 }
 
 /* The location that has the facts of s.jsonl. */

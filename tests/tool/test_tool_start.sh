@@ -196,6 +196,110 @@ $ "$tool" sessions $log --json --cwd /nowhere 2>/dev/null =0> .
 END
 
 
+# ---- Markdown on a terminal.
+
+cat >"$tmp/mark.md" <<'END'
+# Plan of the `store`
+
+Some *quiet*, **loud** and ~~old~~ words; snake_case_name, 2*3*4, **open and `open
+- an item that is long enough to be wrapped at eighty columns, because it says so itself twice
+  - see [the page](https://example.org/a_b), and then some more words to reach the wrap, yes
+10. a tenth item that is long enough to be wrapped at eighty columns, because it says so twice
+
+> a quotation that is long enough to be wrapped at eighty columns, with its bar on each line
+
+```sh
+make   check # a line of code that is much too long for sixty or eighty columns stays what it is
+```
+
+| Name  | Count |
+|:------|------:|
+| `one` | 1     |
+| two   | 22    |
+
+| Name | What |
+|------|------|
+| wide | a cell that is far too wide for a table of sixty or of eighty columns to hold all of it |
+
+```
+no end of **this**
+END
+printf 'steer \033[31mred \033]0;title\007 \342\200\256 bidi\n' >>"$tmp/mark.md"
+python3 - "$tmp/mark.md" >"$tmp/mark.jsonl" <<'END'
+import json, sys
+text = open(sys.argv[1], newline="").read()
+for kind in "assistant_message", "observation", "task":
+    print(json.dumps({"type": kind, "content": text, "tool_call_id": "c"}))
+END
+"$tool" import "$tmp/mark.log" "$tmp/mark.jsonl" --location here >"$tmp/out" 2>&1
+
+# shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
+shown()
+{
+    script -qec "stty cols $1; PAGER=cat $tool ${*:2}" /dev/null </dev/null | tr -d '\r'
+}
+
+# styles: with the escapes of styles as <1;4>, and bars and bullets as one byte.
+styles()
+{
+    sed 's/\x1b\[0;\([0-9;]*\)m/<\1>/g; s/\x1b\[0m/<>/g' | sed 's/│/|/g; s/•/@/g; s/─/=/g; s/┼/+/g'
+}
+
+# words: the letters and digits of a text, without styles, each word on a line.
+words()
+{
+    sed 's/\x1b\[0*[0-9;]*m//g' | tr -cs 'A-Za-z0-9' '\n'
+}
+
+session <<'END'
+== markdown_is_shown_on_a_terminal
+$ shown 80 show $tmp/mark.log 1 | styles => ^<1;4>Plan of the <1;36;4>store<>$ => ^Some <3>quiet<>, <1>loud<> and <9>old<> words; snake_case_name, 2\*3\*4, \*\*open and `open$
+=> ^@ an item that is
+=1> ^  so itself twice$
+=> ^  @ see <4>the page<> \(https://example.org/a_b\), and then
+=> ^    the wrap, yes$
+=> ^10\. a tenth item
+=1> ^    says so twice$
+=1> ^\| a quotation
+=1> ^\| on each line
+=> ^  <2>sh<>$
+=> ^    <2>make   check # a line of code that is much too long for sixty or eighty columns stays what it is<>$
+=> ^<1>Name<> \| <1>Count<>$
+=> ^=====\+======$
+=> ^<36>one<>  \|     1$
+=> ^two  \|    22$
+=> ^\| wide \| a cell that
+=> ^```$
+=> ^no end of <1>this<>$
+$ shown 80 view $tmp/mark.log --full | styles =2> ^<1;4>Plan of the <1;36;4>store<>$
+
+== markdown_of_a_task_is_shown_and_results_of_tools_stay
+$ shown 80 show $tmp/mark.log 3 | styles => ^<1;4>Plan of
+$ shown 80 show $tmp/mark.log 2 | styles => ^# Plan of the `store`$ => ^\| two   \| 22    \|$
+
+== markdown_fits_the_terminal
+$ for n in 60 80 140; do shown $n show $tmp/mark.log 1 | styles | sed 's/<[0-9;]*>//g; s/[␛␇�]/./g' | grep -v 'make   check' | awk -v n=$n 'length > n'; done =0>
+$ shown 140 show $tmp/mark.log 1 | styles => ^<1>Name<> \| <1>What<>$ => itself twice$
+
+== markdown_loses_no_word
+$ shown 80 show --plain $tmp/mark.log 1 | words >$tmp/words; for n in 20 60 80 140; do shown $n show $tmp/mark.log 1 | words | cmp - $tmp/words || echo differs at $n; done =0> .
+$ NO_COLOR=1; export NO_COLOR; for n in 20 60 80 140; do shown $n show $tmp/mark.log 1 | words | cmp - $tmp/words || echo differs at $n; done; unset NO_COLOR =0> .
+
+== markdown_without_colours_keeps_the_marks_of_colours
+$ NO_COLOR=1; export NO_COLOR; shown 80 show $tmp/mark.log 1 | sed 's/\x1b/ESC/g'; unset NO_COLOR =0> ESC => ^# Plan of the `store`$ => ^Some \*quiet\*, \*\*loud\*\* and
+
+== markdown_stays_as_it_is_without_a_terminal_and_with_plain
+$ tail -n +2 <("$tool" show $tmp/mark.log 1) | head -n -1 >$tmp/out.md; cmp $tmp/out.md $tmp/mark.md => *
+$ "$tool" view $tmp/mark.log --full | cat =3> ^# Plan of the `store`$
+$ shown 80 show --plain $tmp/mark.log 1 => ^# Plan of the `store`$ => ^\| two   \| 22    \|$
+$ shown 80 view --full --plain $tmp/mark.log =3> ^# Plan of the `store`$
+
+== escapes_in_markdown_reach_no_terminal
+$ shown 80 show $tmp/mark.log 1 | grep -a steer | grep -ac "$(printf '[\001-\010\016-\037]')" => ^0$ -> 1
+$ shown 80 show $tmp/mark.log 1 => ^steer ␛\[31mred ␛\]0;title␇ � bidi$
+END
+
+
 # ---- The newest of a log whose sessions were stored one after the other.
 
 for day in 3 1 2; do

@@ -1514,9 +1514,15 @@ fi
 
 complete_in()
 {
-    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    PATH=$tmp/names:$PATH bash -c 'cd "${1%/*}/names"; . "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         _msgstore; echo "${COMPREPLY[*]}"' - "$tmp/completion.bash" "$@"
 }
+# The scripts call msgstore by its name.
+mkdir "$tmp/names"
+ln -s "$(realpath "$tool")" "$tmp/names/msgstore"
+printf '{"type":"user_message","content":"%s","location":"%s"}\n' 'first words' 0a1b \
+    'second words' 'a b$(touch hit)' third 'line\u001b[1m' \
+    | "$tool" import "$tmp/typed.log" - >"$tmp/out"
 for shell in bash zsh fish; do
     "$tool" completion $shell >"$tmp/completion.$shell" || fail completion "of $shell"
     if ! command -v $shell >/dev/null; then
@@ -1530,6 +1536,19 @@ session <<'END'
 formats => ^claude-code +Claude Code
 formats --json => "name":"copilot-cli".*"writes":false => "name":"gemini-cli".*"writes":true => "name":"opencode".*"writes":true
 
+== sessions_are_completed_from_the_usual_log
+completion sessions =0> .
+$ complete_in msgstore history 0a =0> 0a
+$ MSGSTORE_LOG=$tmp/typed.log "$tool" completion sessions => ^0a1b	first words$ => ^a b\$\(touch hit\)	 =2> .
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore history 0 => ^0a1b$
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore view 'a b' => ^a b\$\(touch hit\)$
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore show 0 =0> 0a1b
+$ complete_in msgstore usage $tmp/typed.log 0 => ^0a1b$
+$ complete_in msgstore usage $tmp/other.log 0 =0> 0a1b
+$ ls $tmp/names/hit -> 2 No such file
+completion bash x -> 2 completion bash takes no x
+completion sessions $tmp/no.log -> 4 no.log
+
 == completion_knows_commands_options_and_words
 $ complete_in msgstore ses => ^sessions$
 $ complete_in msgstore sessions --si => ^--since$
@@ -1540,6 +1559,15 @@ END
 if command -v fish >/dev/null; then
     same complete_fish '--grep' "$(HOME=$tmp fish -c "source $tmp/completion.fish
         complete -C 'msgstore sessions --gr'" 2>/dev/null | cut -f 1)"
+    same complete_fish_sessions '0a1b' "$(HOME=$tmp PATH=$tmp/names:$PATH fish -c "
+        source $tmp/completion.fish; cd $tmp/names
+        complete -C 'msgstore view $tmp/typed.log 0a'" 2>/dev/null | cut -f 1)"
+fi
+if command -v zsh >/dev/null; then
+    same complete_zsh_sessions '0a1b:first words' "$(PATH=$tmp/names:$PATH zsh -fc "
+        compdef() { }; _files() { }; _describe() { print -rl -- \$found }
+        source $tmp/completion.zsh
+        words=(view $tmp/typed.log ''); CURRENT=3; _msgstore_sessions" | grep 0a)"
 fi
 "$tool" manual >"$tmp/manual"
 if command -v mandoc >/dev/null; then

@@ -547,6 +547,17 @@ static void get_facts(world *w)
     assert_memory_equal(facts.ptr, one, facts.len);
 }
 
+/* The first look passes over the notes. */
+static void note_many_after_facts(world *w)
+{
+    append_one(w);
+    set_read(w, JOB, w->n);
+    for (size_t i = 0; i < w->n; i++)
+        must(ms_note(w->store, w->seq, MS_STR("seen"), ms_text("by one more"), NULL));
+    begin_anew(w);
+    get_facts(w);
+}
+
 static void set_one_fact(world *w)
 {
     must(ms_location_set(w->store, JOB, MS_STR("{\"other\":1}"), NULL));
@@ -1216,6 +1227,7 @@ static const operation flat[] = {
     {"facts after many changes by two", set_facts_as_one_of_two, get_facts, IN_ANY},
     {"facts beside those of another", set_facts_beside, get_facts, BY_KEY},
     {"facts of a copy", copy_facts, get_facts, IN_MEMORY},
+    {"facts after many notes", note_many_after_facts, get_facts, IN_ANY},
     {"a change after many", set_facts_anew, set_one_fact, IN_ANY},
 };
 

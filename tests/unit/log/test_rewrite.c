@@ -578,6 +578,29 @@ TEST(a_killed_process_loses_nothing)
     munmap(told, 4096);
 }
 
+TEST(reader_hears_of_a_new_file_after_a_change_that_it_may_not_make)
+{
+    test_store s = log_at(8192, MS_ENGINE_MAP);
+    ms_store *reader;
+    ms_error err;
+    ms_str facts;
+    ms_arena arena = {0};
+    ms_log_desc desc = s.log;
+    log_open(&s);
+    must_ok(ms_location_set(s.store, MS_STR("job"), MS_STR("{\"x\":1}"), &err), &err, "1");
+    desc.mode = MS_LOG_READ;
+    must_ok(ms_log_open(&reader, &desc, &err), &err, "reader");
+    must_ok(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), &err, "rewrite");
+    assert_int_equal(ms_location_set(reader, MS_STR("job"), MS_STR("{\"x\":2}"), &err),
+                     MS_E_READ_ONLY);
+    assert_int_equal(ms_location_get(reader, MS_STR("job"), &arena, &facts, &err),
+                     MS_E_CONFLICT);
+    must_ok(ms_location_get(reader, MS_STR("job"), &arena, &facts, &err), &err, "once");
+    ms_arena_deinit(&arena);
+    ms_close(reader);
+    store_close(&s);
+}
+
 /* ---- the lineage ---- */
 
 static void must_have_lineage(test_store *s, const unsigned char id[16], const char *when)
