@@ -5,8 +5,7 @@
 #
 #   PYTHON=python3.12   another interpreter (3.9 or later)
 #   OLDEST=1            only the adapters' tests, with the oldest packages that are supported
-#                       (requirements-oldest.txt), in an environment of its own; without it
-#                       these are run after the others. OLDEST=0 leaves them out
+#                       (requirements-oldest.txt), in an environment of its own
 #   BENCH=1             also compares speeds with SQLAlchemy and the SDK's SQLite session
 #
 # A package that cannot be installed is named, and the tests of its adapter skip.
@@ -66,28 +65,27 @@ oldest()
     "$python" -m venv "$old" && "$old/bin/pip" --disable-pip-version-check --quiet install \
         --force-reinstall --no-deps "$wheel" || { echo "1 failed (its wheel)"; return; }
     if ! "$old/bin/pip" --disable-pip-version-check --quiet install \
-        -r "$package/requirements-oldest.txt" 2>build/python/pip.log; then
+        --no-deps -r "$package/requirements-oldest.txt" 2>build/python/pip.log; then
         echo "1 skipped (the oldest packages: $(tail -n 1 build/python/pip.log))"
         return
     fi
-    echo "with the oldest packages: $(grep -v '^#' "$package/requirements-oldest.txt" | xargs)"
+    echo "with the oldest packages: $(sed '/^# What/,$d; /^#/d' "$package/requirements-oldest.txt" | xargs)"
     (cd build/python && PYTHONPATH='' MSGSTORE_LIBRARY='' "../../$old/bin/python" -m pytest -q \
         -p no:cacheprovider -W ignore::DeprecationWarning \
         "../../$package/tests/test_adapters.py" "../../$package/tests/test_langgraph.py" 2>&1)
 }
-if [ "${OLDEST:-}" = 1 ]; then
+if [ "${OLDEST:-0}" = 1 ]; then
     oldest | tee "$out"
     tally
     exit
 fi
 
 $pip install --force-reinstall --no-deps "$wheel" || exit 1
-names=$(grep -v '^#' "$package/requirements-test.txt")
-# shellcheck disable=SC2086
-$pip install $names 2>/dev/null || for name in $names; do
+while read -r name; do
+    case $name in '#'* | '') continue ;; esac
     $pip install "$name" 2>build/python/pip.log ||
         echo "not installed: $name ($(tail -n 1 build/python/pip.log))"
-done
+done <"$package/requirements-test.txt"
 $venv/bin/pip list 2>/dev/null |
     grep -iE '^(msgstore|openai-agents|agent-framework-core|langchain-core|langgraph[a-z-]*|pydantic-ai-slim|google-adk|pytest|mypy|sqlalchemy) '
 
@@ -152,5 +150,4 @@ if "$here/$venv/bin/python" -m mypy --version >/dev/null 2>&1; then
 fi
 if [ "${BENCH:-0}" = 1 ]; then "$here/$venv/bin/python" "$here/$package/tests/bench.py"
     "$here/$venv/bin/python" "$here/$package/tests/bench_langgraph.py"; fi
-if [ "${OLDEST:-}" != 0 ]; then (cd "$here" && oldest) | tee -a "$out"; fi
 tally

@@ -12,7 +12,7 @@ Locations; JSON strings keep the names in them apart:
 
 A checkpoint, its metadata and each write are what the serializer of the saver makes of
 them, in base64. A checkpoint is whole: none needs another one. What is deleted is hidden
-from every read; `msgstore compact` takes it out of the file.
+from every read; `msgstore compact FILE OUT` writes a file without it.
 """
 
 from __future__ import annotations
