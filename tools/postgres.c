@@ -16,7 +16,7 @@
     X(consumeInput) X(errorMessage) X(finish) X(flush) X(freemem) X(getResult)          \
     X(getisnull) X(getlength) X(getvalue) X(isBusy) X(notifies) X(ntuples)              \
     X(resultErrorField) X(resultStatus) X(sendPrepare) X(sendQuery)                     \
-    X(sendQueryPrepared) X(setErrorVerbosity)                                           \
+    X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)                        \
     X(setNoticeReceiver) X(setnonblocking) X(socket) X(status) X(transactionStatus)
 
 static struct {
@@ -74,6 +74,7 @@ static const char *load_libpq(void)
 #define PQresultStatus pq.resultStatus
 #define PQsendPrepare pq.sendPrepare
 #define PQsendQuery pq.sendQuery
+#define PQsendQueryParams pq.sendQueryParams
 #define PQsendQueryPrepared pq.sendQueryPrepared
 #define PQsetErrorVerbosity pq.setErrorVerbosity
 #define PQsetNoticeReceiver pq.setNoticeReceiver
