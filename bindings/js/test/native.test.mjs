@@ -253,7 +253,8 @@ it("a wrong argument of each kind throws", async () => {
 
 it("the module itself refuses what is no handle, text or bytes", () => {
   const addon = createRequire(import.meta.url)(binary());
-  const handle = addon.open("{}");
+  const before = addon.opened(), handle = addon.open("{}");
+  assert.equal(addon.opened(), before + 1);
   for (const wrong of [undefined, 7, "x", {}, [], () => 0, new Proxy(handle, {}),
     Object.create(handle), Symbol("s"), 1n]) {
     assert.throws(() => addon.call(wrong, "stat", "{}"), TypeError);
@@ -290,6 +291,7 @@ it("the module itself refuses what is no handle, text or bytes", () => {
   addon.close(handle);
   addon.close(handle);
   assert.equal(JSON.parse(addon.call(handle, "stat", "{}").reply).code, "E_CLOSED");
+  assert.equal(addon.opened(), before);
 });
 
 /* Returns the file of the module that is in use. */
