@@ -272,10 +272,14 @@ export function openSync(path, options = {}) {
   if (file === undefined && log) fail("E_ARGUMENT", `the option ${log} is of logs, with a path`);
   const handle = run((module) => module.open(json({ path: file, keepUnsetTimes, ...ofLogs })));
   const store = new NativeStore(handle, file);
-  const { damaged } = store.stat();
-  if (file !== undefined && damaged > 0) {
-    process.emitWarning(`${file}: parts of the log are damaged and not read; verify() has the `
-      + "report", { code: "MSGSTORE_DAMAGED" });
+  try {
+    if (file !== undefined && store.stat().damaged > 0) {
+      process.emitWarning(`${file}: parts of the log are damaged and not read; verify() has `
+        + "the report", { code: "MSGSTORE_DAMAGED" });
+    }
+  } catch (error) {
+    store.close();
+    throw error;
   }
   return store;
 }

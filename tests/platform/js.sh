@@ -161,7 +161,7 @@ mkdir -p ../oldest/test
 cd ../oldest || exit 1
 echo '{"name":"oldest","private":true,"type":"module"}' >package.json
 cp ../app/test/sdk.test.mjs test/
-if npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz @openai/agents-core@0.12.0 \
+if MSGSTORE_NATIVE=0 npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz @openai/agents-core@0.12.0 \
     @openai/agents-openai@0.12.0 ai@6.0.0 zod@4 >npm.log 2>&1; then
     npm ls --depth=0 2>/dev/null | tail -n +2
     node --test --test-reporter=spec test/sdk.test.mjs >out 2>&1

@@ -4,7 +4,8 @@
  *   node native/build.js             prints the file, or fails with what is missing
  *   node native/build.js --install   does so after `npm install`: it keeps a prebuilt binary
  *                                    that loads, and what it cannot build is no failure
- *   node native/build.js --prebuild  writes prebuilds/PLATFORM-ARCH/msgstore.node
+ *   node native/build.js --prebuild  writes prebuilds/PLATFORM-ARCH/msgstore.node (with musl
+ *                                    PLATFORM-ARCH-musl)
  *   node native/build.js FILE        writes another file, and does not try it
  *
  * Needs the headers of Node (node_api.h): beside the program node, of the system, in
@@ -21,21 +22,25 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const require = createRequire(import.meta.url);
 
-/* Returns the name of a platform's folder: linux-x64, linux-x64-musl, darwin-arm64. */
-function platform() {
-  const name = `${process.platform}-${process.arch}`;
-  if (process.platform !== "linux") return name;
-  const { glibcVersionRuntime } = process.report.getReport().header;
-  return glibcVersionRuntime ? name : `${name}-musl`;
-}
-
-const prebuilt = () => join(here, "..", "prebuilds", platform(), "msgstore.node");
+const platform = `${process.platform}-${process.arch}`;
+const prebuilt = (name) => join(here, "..", "prebuilds", name, "msgstore.node");
 const built = join(here, "msgstore.node");
+
+/* The prebuilt binaries of this platform. Of those of Linux one fails to load: it needs the
+ * other C library. */
+const prebuilds = [prebuilt(platform), prebuilt(`${platform}-musl`)];
 
 /** Returns the files that a native module may be in, the first one first. */
 export function candidates() {
   const given = process.env.MSGSTORE_NATIVE_FILE;
-  return given ? [given] : [prebuilt(), built];
+  return given ? [given] : [...prebuilds, built];
+}
+
+/* Returns the name of the file that --prebuild writes. */
+function target() {
+  const musl = process.platform === "linux"
+    && !process.report.getReport().header.glibcVersionRuntime;
+  return prebuilds[musl ? 1 : 0];
 }
 
 /* Returns the first folder that has the file. */
@@ -112,10 +117,10 @@ function main(mode = "") {
     return 2;
   }
   if (install && (process.env.MSGSTORE_NATIVE === "0"
-    || existsSync(prebuilt()) && loads(prebuilt()))) return 0;
+    || prebuilds.some((file) => existsSync(file) && loads(file)))) return 0;
   try {
     const other = mode !== "" && !mode.startsWith("-");
-    const file = build(other ? mode : mode === "--prebuild" ? prebuilt() : built);
+    const file = build(other ? mode : mode === "--prebuild" ? target() : built);
     if (!other && !loads(file)) throw new Error(`node cannot load ${file}`);
     console.log(file);
     return 0;

@@ -2,8 +2,8 @@
 // MSGSTORE_PYTHON a Python that has the package; what is missing is skipped.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, openSync as openFile, readdirSync, readFileSync,
-  rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, openSync as openFile, readdirSync,
+  readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -517,6 +517,31 @@ test("a build that cannot be made is a failure, but not of an install", () => {
   assert.equal(build(["--what"], none).status, 2);
   assert.ok(!existsSync(file) && !readdirSync(folder).some((f) => f.endsWith(".part")));
   if (kept) assert.equal(statSync(join(dirname(builder), "msgstore.node")).mtimeMs, kept);
+});
+
+it("a prebuilt binary is taken, if it loads", () => {
+  const copy = join(folder, "copy"), package_ = dirname(fileURLToPath(entry));
+  const prebuilt = join(copy, "prebuilds", `${process.platform}-${process.arch}`);
+  mkdirSync(join(copy, "native"), { recursive: true });
+  mkdirSync(prebuilt, { recursive: true });
+  for (const file of ["package.json", "native.js", "msgstore.js", "native/build.js"]) {
+    copyFileSync(join(package_, file), join(copy, file));
+  }
+  const env = { ...process.env, CC: join(folder, "no-compiler"), MSGSTORE_NATIVE_FILE: "" };
+  const install = () => spawnSync(process.execPath, [join(copy, "native/build.js"), "--install"],
+    { encoding: "utf8", env });
+  const built = () => spawnSync(process.execPath, ["--input-type=module", "-e",
+    `import { isBuilt, open } from ${JSON.stringify(pathToFileURL(join(copy, "native.js")).href)};
+    console.log(isBuilt(), await open().then((s) => s.append([], "l").length, (e) => e.message))`],
+  { encoding: "utf8", env }).stdout;
+  writeFileSync(join(prebuilt, "msgstore.node"), "of another system");
+  assert.match(install().stderr, /is not built/);
+  assert.match(built(), /^false .*invalid ELF|^false .*msgstore\.node/);
+  copyFileSync(binary(), join(copy, "native", "msgstore.node"));
+  assert.equal(built(), "true 0\n");
+  rmSync(join(copy, "native", "msgstore.node"));
+  copyFileSync(binary(), join(prebuilt, "msgstore.node"));
+  assert.deepEqual([install().stderr, built()], ["", "true 0\n"]);
 });
 
 test("figures: append and read, beside the module in WebAssembly", { skip: skip || sanitized }, async () => {
