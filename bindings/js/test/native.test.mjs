@@ -21,7 +21,7 @@ const entry = import.meta.resolve("msgstore/native");
 const builder = fileURLToPath(new URL("native/build.js", entry));
 const sanitized = (process.env.LD_PRELOAD ?? "").includes("asan");
 const skip = isBuilt() ? false : "the native module is not built: no node_api.h or no compiler";
-const it = (name, run) => test(name, { skip }, run);
+const it = (name, run) => test(name, { skip, timeout: 120000 }, run);
 
 const folder = mkdtempSync(join(tmpdir(), "msgstore-native-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -497,6 +497,9 @@ test("without the module, open says what to do", () => {
     /^false MsgstoreError E_UNSUPPORTED there is no native module.*npm rebuild[^]*\n1\n$/);
   const text = join(folder, "text.node");
   writeFileSync(text, "no module");
+  const old = join(folder, "old.cjs");
+  writeFileSync(old, "exports.version = 0;");
+  assert.match(tell(old), /^false MsgstoreError E_UNSUPPORTED .*old\.cjs is of another version/);
   assert.match(tell(text), /^false MsgstoreError E_UNSUPPORTED .*text\.node[^]*\n1\n$/);
 });
 
