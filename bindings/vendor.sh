@@ -3,14 +3,16 @@
 #
 #   bindings/vendor.sh rust FOLDER    the workspace of two crates, with csrc/ filled
 #   bindings/vendor.sh go FOLDER      the module, with csrc/ filled
+#   bindings/vendor.sh js FOLDER      the package, with native/csrc/ filled; not its
+#                                     msgstore.wasm, see tools/wasm.sh
 #
 # The headers are in the repository once; what is published, or tested as if it were, comes
 # from here. What is in FOLDER and equal stays as it is, so that nothing is compiled anew.
 # STB_INC names the folder of stb_ds.h.
 set -eu
 case ${1:-}:$# in
-rust:2 | go:2) ;;
-*) echo "usage: bindings/vendor.sh rust|go FOLDER" >&2; exit 2 ;;
+rust:2 | go:2 | js:2) ;;
+*) echo "usage: bindings/vendor.sh rust|go|js FOLDER" >&2; exit 2 ;;
 esac
 kind=$1
 mkdir -p "$2"
@@ -33,6 +35,7 @@ done
 case $kind in
 rust) c=msgstore-sys/csrc licences='msgstore-sys msgstore' ;;
 go) c=csrc licences=. ;;
+js) c=native/csrc licences=. ;;
 esac
 put msgstore.h $c/msgstore.h
 put bindings/msgstore_ffi.h $c/msgstore_ffi.h

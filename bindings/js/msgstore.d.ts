@@ -224,6 +224,8 @@ export class MsgstoreError extends Error {
   readonly code: string;
   readonly path?: string;
   readonly offset?: number;
+  /** Of E_DAMAGED: the report of a call of msgstore/native. */
+  readonly result?: any;
 }
 
 export class Store {

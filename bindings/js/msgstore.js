@@ -142,7 +142,8 @@ export class Library {
   open({ image, size = 1 << 20, maxSize = 1 << 30, keepUnsetTimes = false, ...rest } = {}) {
     const [unknown] = Object.keys(rest);
     if (unknown) refuse(`open has no option ${unknown}`);
-    return new Store(this, { image: bytesOf(image), size, maxSize, keepUnsetTimes });
+    return new Store(new Memory(this,
+      { image: bytesOf(image), size, maxSize, keepUnsetTimes }));
   }
 }
 
@@ -171,8 +172,8 @@ function json(options) {
   return JSON.stringify(named);
 }
 
-/** A message store in a buffer of the module, which grows as it must. */
-export class Store {
+/* What a store of this module lies in: a buffer, which grows as it must. */
+class Memory {
   #lib;
   #handle = 0;
   #buffer = 0;
@@ -212,7 +213,8 @@ export class Store {
     this.#size = size;
   }
 
-  #call(name, options, body) {
+  /* Calls a function that adds no records. */
+  call(name, options, body) {
     if (this.#buffer === 0) {
       throw new MsgstoreError({ code: "E_CLOSED", message: "the store is closed" });
     }
@@ -229,10 +231,10 @@ export class Store {
 
   /* Does the same for calls that add records: a full buffer is doubled. `image`: the store
    * before a call that may fail with a part of its records added. */
-  #grow(name, options, body, image) {
+  change(name, options, body, image) {
     for (;;) {
       try {
-        return this.#call(name, options, body);
+        return this.call(name, options, body);
       } catch (error) {
         if (error.code !== "E_FULL") throw error;
         const full = this.#size >= this.#max;
@@ -245,9 +247,16 @@ export class Store {
     }
   }
 
-  /* Returns the bytes of the store: keep them, and open() them again. */
+  /* Calls a function that stores the body of a response. What is kept of an answer whose
+   * usage has no room must not be stored again. */
+  keep(name, options, text) {
+    const { image_size: records, index_bytes: index } = this.call("stat", {});
+    const short = this.#size - records - index < 65536 + 12 * text.length;
+    return this.change(name, options, text, short ? this.image() : undefined);
+  }
+
   image() {
-    return this.#lib.get(this.#buffer, this.stat().image_size);
+    return this.#lib.get(this.#buffer, this.call("stat", {}).image_size);
   }
 
   close() {
@@ -255,6 +264,33 @@ export class Store {
     this.#lib.close(this.#handle);
     this.#lib.free(this.#buffer);
     this.#buffer = this.#handle = 0;
+  }
+}
+
+/** A message store. It lies in what it is made with: a Memory, or the log of
+ * native.js. */
+export class Store {
+  #in;
+
+  constructor(place) {
+    this.#in = place;
+  }
+
+  #call(name, options, body) {
+    return this.#in.call(name, options, body);
+  }
+
+  #change(name, options, body) {
+    return this.#in.change(name, options, body);
+  }
+
+  /* Returns the bytes of the store: keep them, and open() them again. */
+  image() {
+    return this.#in.image();
+  }
+
+  close() {
+    this.#in.close();
   }
 
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
@@ -264,7 +300,8 @@ export class Store {
   /* Appends one message or several, all or none; returns their numbers. */
   append(messages, location, options = {}) {
     const list = Array.isArray(messages) ? messages : [messages];
-    return this.#grow("append", { location, ...checked(options) }, JSON.stringify(list)).seqs;
+    return this.#change("append", { location, ...checked(options) },
+      JSON.stringify(list)).seqs;
   }
 
   /* Returns one page of messages. limit keeps the newest. */
@@ -325,7 +362,7 @@ export class Store {
   compact(location, provider, upto, options = {}) {
     const { body, ...rest } = checked(options);
     const given = { location, provider, upto, ...rest };
-    if (body === undefined) return this.#grow("compact", given).seq;
+    if (body === undefined) return this.#change("compact", given).seq;
     return this.#store("compact", given, body).seq;
   }
 
@@ -350,10 +387,7 @@ export class Store {
       refuse(`body is ${shown(body)}, the body of a response was expected`);
     }
     const text = raw ? body : JSON.stringify(body);
-    /* What is kept of an answer whose usage has no room must not be stored again. */
-    const { image_size: records, index_bytes: index } = this.stat();
-    const short = this.#size - records - index < 65536 + 12 * text.length;
-    return this.#grow(name, options, text, short ? this.image() : undefined);
+    return this.#in.keep(name, options, text);
   }
 
   search(what, options = {}) {
@@ -361,33 +395,33 @@ export class Store {
   }
 
   amend(seq, message, options = {}) {
-    this.#grow("amend", { seq, message, ...checked(options) });
+    this.#change("amend", { seq, message, ...checked(options) });
   }
 
   hide(seq) {
-    this.#grow("hide", { seq });
+    this.#change("hide", { seq });
   }
 
   /* Hides all messages after that one; returns how many were visible. */
   rewind(location, seq = 0) {
-    return this.#grow("rewind", { location, seq }).hidden;
+    return this.#change("rewind", { location, seq }).hidden;
   }
 
   redact(seq) {
-    this.#grow("redact", { seq });
+    this.#change("redact", { seq });
   }
 
   note(seq, kind, value) {
-    this.#grow("note", { seq, kind, value });
+    this.#change("note", { seq, kind, value });
   }
 
   fork(location, seq, to) {
-    this.#grow("fork", { location, seq, to });
+    this.#change("fork", { location, seq, to });
   }
 
   /* Sets the given facts (null removes one); returns all of them. */
   facts(location, facts) {
-    if (facts) this.#grow("set_facts", { location, value: facts });
+    if (facts) this.#change("set_facts", { location, value: facts });
     return this.#call("facts", { location });
   }
 

@@ -5,6 +5,11 @@
 # the examples for esbuild and Vite and runs them, and runs the SDKs' tests with the oldest
 # versions that package.json declares.
 #
+# The package is packed with the headers of the native module, which npm's install script
+# compiles. Its tests run again with a module under AddressSanitizer, and the package is
+# installed without a compiler. MSGSTORE_TOOL and MSGSTORE_PYTHON name the programs that share
+# logs with it: build/msgstore, and python3 with build/lib, where they are there.
+#
 # What cannot be had is named and skipped. The last line counts.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -35,7 +40,7 @@ result()
 }
 rm -rf build/js/package build/js/app
 mkdir -p build/js/package build/js/app
-cp -R bindings/js/. build/js/package/
+bash bindings/vendor.sh js build/js/package || exit 1
 bash tools/wasm.sh build/js/package/msgstore.wasm || exit 1
 echo "node $(node --version), msgstore.wasm $(wc -c <build/js/package/msgstore.wasm) bytes"
 echo "installing into build/js/app with npm: the package, @openai/agents-core @openai/agents-openai ai zod typescript @types/node esbuild vite"
@@ -57,11 +62,53 @@ mkdir -p build/js/app/test
 cp bindings/js/test/* build/js/app/test/
 cp bindings/js/README.md build/js/app/
 examples=$PWD/bindings/js/examples
+[ ! -x build/msgstore ] || export MSGSTORE_TOOL="${MSGSTORE_TOOL:-$PWD/build/msgstore}"
+if [ -f build/lib/libmsgstore.so ]; then
+    export MSGSTORE_LIBRARY="$PWD/build/lib/libmsgstore.so" PYTHONPATH="$PWD/bindings/python"
+    export MSGSTORE_PYTHON="${MSGSTORE_PYTHON:-python3}"
+fi
 cd build/js/app || exit 1
+native=node_modules/msgstore/native
+[ -f $native/msgstore.node ] ||
+    { echo "the native module is not built:"; node $native/build.js 2>&1 | head -n 5; }
 node --test --test-reporter=spec test/*.test.mjs >out 2>&1
 cat out
 n() { sed -n "s/^ℹ $1 //p" out; }
 passed=$((passed + $(n pass))) failed=$((failed + $(n fail))) skipped=$((skipped + $(n skipped)))
+
+# The native module under AddressSanitizer, which has to be loaded before node.
+asan=$(gcc -print-file-name=libasan.so 2>/dev/null)
+if [ ! -f $native/msgstore.node ] || [ ! -f "$asan" ]; then
+    echo "there is no libasan.so of gcc, or no native module: it is not tried with it"
+    skipped=$((skipped + 1))
+elif CC=gcc CFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
+    node $native/build.js "$PWD/asan.node" >/dev/null; then
+    MSGSTORE_NATIVE_FILE=$PWD/asan.node LD_PRELOAD="$asan $(gcc -print-file-name=libubsan.so)" \
+        ASAN_OPTIONS=detect_leaks=0 node --test --test-reporter=spec test/native.test.mjs >out 2>&1
+    grep -e '^✖' -e ERROR: -e 'runtime error' out
+    passed=$((passed + $(n pass))) failed=$((failed + $(n fail))) skipped=$((skipped + $(n skipped)))
+else
+    result asan 1
+fi
+
+# The package where there is no compiler: all but msgstore/native works.
+rm -rf ../bare
+mkdir -p ../bare
+(
+    cd ../bare || exit 1
+    echo '{"name":"bare","private":true,"type":"module"}' >package.json
+    CC=$PWD/none npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz >npm.log 2>&1 &&
+        node -e 'import("msgstore/native").then(async (native) => {
+            const { open } = native.isBuilt() ? native : await import("msgstore/node");
+            const store = await open();
+            store.append(native.user("x"), "l");
+            await native.open("x.log").catch((error) => console.log(error.code));
+        })'
+) >out 2>&1
+grep -qx E_UNSUPPORTED out
+code=$?
+[ $code -eq 0 ] || { echo "FAIL the package without a compiler:"; cat out; }
+result bare $code
 if [ -x node_modules/.bin/tsc ]; then
     node_modules/.bin/tsc --noEmit --strict --skipLibCheck --target es2022 --module nodenext \
         --lib es2022,dom,esnext.disposable test/types.ts
@@ -114,7 +161,7 @@ mkdir -p ../oldest/test
 cd ../oldest || exit 1
 echo '{"name":"oldest","private":true,"type":"module"}' >package.json
 cp ../app/test/sdk.test.mjs test/
-if npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz @openai/agents-core@0.12.0 \
+if MSGSTORE_NATIVE=0 npm install --silent --no-audit --no-fund ../app/msgstore-*.tgz @openai/agents-core@0.12.0 \
     @openai/agents-openai@0.12.0 ai@6.0.0 zod@4 >npm.log 2>&1; then
     npm ls --depth=0 2>/dev/null | tail -n +2
     node --test --test-reporter=spec test/sdk.test.mjs >out 2>&1

@@ -117,7 +117,7 @@ rows_of()
     bindings/js/*) echo :test-js ;;
     bindings/rust/*) echo :test-rust ;;
     bindings/go/*) echo :test-go ;;
-    bindings/vendor.sh) echo :test-rust :test-go ;;
+    bindings/vendor.sh) echo :test-rust :test-go :test-js ;;
     backends/*) echo tree :test-postgres ;;
     examples/manager.c) echo tree test_manager ;;
     examples/* | docs/*) echo tree ;;

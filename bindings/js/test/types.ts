@@ -1,5 +1,6 @@
 // The declarations, used as a program would.
 import { load, open, save, user, type Message, type Store } from "msgstore/node";
+import * as native from "msgstore/native";
 import type { Session } from "@openai/agents-core";
 import { generateText, type ModelMessage } from "ai";
 import { MsgstoreSession } from "msgstore/openai-agents";
@@ -42,4 +43,25 @@ export function shorten(store: Store, answer: string): boolean {
 export function tidy(store: Store): void {
   using held = store;
   for (const message of held.query("l")) held.hide(message.seq);
+}
+
+export async function logs(path: string): Promise<string> {
+  const { open: either } = native.isBuilt() ? native : await import("msgstore/node");
+  const plain: Store = await either(path);
+  const store: native.Store = await native.open(path, { shared: true, sync: "each" });
+  // @ts-expect-error: a log has no size
+  native.openSync(path, { size: 4096 });
+  const session = new MsgstoreSession(store, "l");
+  for await (const message of store.follow("l", { afterSeq: 1, pollMs: 10 })) {
+    const seq: number = message.seq;
+    if (seq > 3) break;
+  }
+  // @ts-expect-error: an iteration has no limit
+  for (const message of store.messages("l", { limit: 3 })) store.hide(message.seq);
+  const copied: number = store.backup("b.log", { newest: 5 }).copied;
+  native.save(store, path);
+  native.verify(new URL("file:///x"));
+  plain.close();
+  return `${copied} ${native.rewrite(path, { wholeTurns: true, newest: 9 }).dropped} `
+    + await session.getSessionId();
 }
