@@ -461,6 +461,7 @@ static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
     if (f->records < MS__FACTS_READ && !distant) return;
     known.text = text;
     known.upto = f->upto;
+    known.set = false;
     (void)hooks->facts(store, location, NULL, &known);
 }
 #endif

@@ -509,8 +509,11 @@ function gist(m) {
     "url",
     "description",
   ]) {
-    if (typeof value[name] === "string") return clean(value[name]).slice(0, 200);
-    if (Array.isArray(value[name])) return clean(value[name].join(" ")).slice(0, 200);
+    if (typeof value[name] !== "string" && !Array.isArray(value[name])) continue;
+    const text = clean([].concat(value[name]).join(" "));
+    const about = name === "command" ? value.description : null; /* in words of the model */
+    if (typeof about !== "string" || about === "") return text.slice(0, 200);
+    return text.slice(0, 120) + "  # " + clean(about).slice(0, 80);
   }
   return clean(
     Object.values(value)

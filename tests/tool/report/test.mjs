@@ -388,6 +388,15 @@ await test("patch_keeps_every_line_when_lines_look_like_headers", async () => {
   await done(p);
 });
 
+await test("line_of_a_call_has_the_words_that_the_model_gave_with_the_command", async () => {
+  const p = await browser.open(shared("texts"));
+  const line = (call) => p.run(`gist({ g: ${JSON.stringify(JSON.stringify(call))} })`);
+  same(await line({ command: "make test", description: "Runs the tests" }), "make test  # Runs the tests", "with words");
+  same(await line({ command: ["ls", "-l"], timeout: 3 }), "ls -l", "without");
+  same(await line({ file_path: "a.c", description: "x" }), "a.c", "of no command");
+  await done(p);
+});
+
 await test("table_keeps_cells_when_a_row_has_more_than_its_head", async () => {
   const p = await browser.open(shared("texts"));
   const cells = (md) => p.run(`[...prose(${JSON.stringify(md)}).querySelectorAll("td")].map((n) => n.textContent)`);
