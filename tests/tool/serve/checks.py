@@ -17,7 +17,7 @@ import time
 import urllib.parse
 
 TOOL, FOLDER = sys.argv[1], sys.argv[2]
-SCALE = float(os.environ.get("MS_TEST_SCALE", "1") or 1)
+SCALE = float(os.environ.get("MS_TEST_SCALE") or 100) / 100  # percent
 ONLY = os.environ.get("MS_TEST_ONLY", "")
 LOG = os.path.join(FOLDER, "my.log")
 COUNT = 120
