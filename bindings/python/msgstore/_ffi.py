@@ -198,13 +198,13 @@ def _result(code: int, out: ctypes.c_void_p, size: ctypes.c_size_t, parse: bool)
         return _loads(text) if parse else text
     failure = json.loads(text)
     if "code" not in failure:  # verify or a copy: damage, with the whole report
-        text = ("damaged ranges: {damaged} of records, {index_damaged} of the index, "
+        said = ("damaged ranges: {damaged} of records, {index_damaged} of the index, "
                 "{lineage_damaged} of the lineage"
                 if "index_damaged" in failure else
                 "{damaged} records were unreadable; all others are copied"
                 if failure["damaged"] > 0 else
                 "the lineage is damaged: all is copied, to a log with a new one")
-        error = DamagedError("E_DAMAGED", text.format(**failure))
+        error = DamagedError("E_DAMAGED", said.format(**failure))
         error.result = failure
         raise error
     raise _ERRORS.get(failure["code"], MsgstoreError)(
