@@ -8116,9 +8116,10 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
  * reader goes back to the newest one. So a file grows to twice the bytes at most, and a
  * reader reads twice those of the facts at most, and MS__FACTS_BUDGET.
  *
- * The facts are read without the lock. Under it the store refuses the record if facts
- * were set meanwhile (ms__facts_check); then the change is written as it is. What is read
- * beside damage is not written as all facts.
+ * The facts are read without the lock. Under it the store refuses the record if a note or
+ * facts came meanwhile (ms__facts_check). Then the change is written as it is, and all
+ * facts are tried again after as many bytes as they have: beside writers that never rest
+ * the bounds above do not hold. What is read beside damage is not written as all facts.
  *
  * The bytes left are in each record that ms_location_set writes, so that no handle has to
  * count. Old records, forks, those of batches and what a union writes do not have them:
