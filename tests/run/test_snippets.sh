@@ -305,6 +305,24 @@ END
     fi
 }
 
+# README.md's agent, killed amid a call, goes on from its log, and repeats nothing.
+resumes()
+{
+    local folder=$out/resumed status=0 n
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    {
+        (cd "$folder" && ulimit -c 0 && exec ../readme_1 kill) || status=$?
+    } >/dev/null 2>&1
+    [ "$status" -eq 134 ] || bad readme_resumes "'kill' ends it with $status, not by SIGABRT"
+    for n in second third; do
+        (cd "$folder" && ../readme_1) >"$folder/$n" 2>&1
+        cmp -s "$folder/$n" "$out/readme_1.want" ||
+            bad readme_resumes "its $n run prints '$(head -n 1 "$folder/$n")'"
+    done
+    [ "$failed" -ne 0 ] || ok readme_resumes
+}
+
 # examples/providers.c writes the request of each profile but pydantic-ai, which has none.
 providers()
 {
@@ -368,9 +386,10 @@ else
             snippet "$count"
         done
         [ "$count" -gt 0 ] || [ "$doc" != readme ] || bad readme "it shows no C code"
+        [ "$doc" != readme ] || resumes
         words=$(wc -w <"$file")
         limit=800
-        [ "$doc" != readme ] || limit=1300
+        [ "$doc" != readme ] || limit=1000
         [ "$doc" != defaults ] || limit=2200 # a table of every option, no guide
         [ "$doc" != flat ] || limit=$words # written from a table, to look things up
         [ "$words" -le "$limit" ] || bad "$doc" "it has $words words, at most $limit"
