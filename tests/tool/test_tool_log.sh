@@ -46,6 +46,25 @@ $ ls $tmp =0> \.log
 END
 
 
+# ---- A log of 0.2.0, as CHANGELOG.md says: tests/golden/version2.jsonl is what `msgstore
+# export` of 0.2.0 wrote of one with keys, agents, turns, an amended and a hidden message,
+# and what its `location` and `note` printed is set and noted anew.
+
+old=tests/golden/version2.msl
+exported=tests/golden/version2.jsonl
+session <<'END'
+== log_of_0_2_0_is_taken_over
+view $old -> 3 version 2, of msgstore 0\.2\.0: the tool of that version exports its messages .msgstore export.
+import $tmp/moved.log $exported => ^appended +6 messages, the last is number 6$
+$ "$tool" export $tmp/moved.log | diff - $exported =0>
+location $tmp/moved.log job_1 '{"title":"All tables","model":"m1"}' => ^set +facts of job_1$
+location $tmp/moved.log job_1 => ^\{"title":"All tables","model":"m1"\}$
+note $tmp/moved.log 4 usage '{"input_tokens":120,"output_tokens":7}' --json => ^noted
+usage $tmp/moved.log -> 0 no price: a model without a name .1 answer, 127 tokens
+import $tmp/moved.log $exported --keys => ^appended +5 messages
+END
+
+
 # ---- import; a log is read like the file that it came from.
 
 team=data_worker,report_worker
