@@ -60,7 +60,7 @@ $ "$tool" export $tmp/moved.log | diff - $exported =0>
 location $tmp/moved.log job_1 '{"title":"All tables","model":"m1"}' => ^set +facts of job_1$
 location $tmp/moved.log job_1 => ^\{"title":"All tables","model":"m1"\}$
 note $tmp/moved.log 4 usage '{"input_tokens":120,"output_tokens":7}' --json => ^noted
-usage $tmp/moved.log -> 0 no price: a model without a name .1 answer, 127 tokens
+usage $tmp/moved.log => ^ +1 +120 +0 +0 +7 +- +-$
 import $tmp/moved.log $exported --keys => ^appended +5 messages
 END
 
