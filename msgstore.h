@@ -1765,7 +1765,10 @@ MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
                                uint64_t last_seq, uint64_t *hidden, ms_error *err);
 
-/* Hides all messages of a location after the message seq. seq 0: all of them. */
+/* Hides all messages of a location after the message seq, one that its views show. seq 0:
+ * all of them. To take back a message and all after it: ms_hide_range from its number to
+ * UINT64_MAX. What is hidden keeps its key: an append with the same key and content
+ * returns its number, and shows nothing; give what is said anew a new key. */
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
@@ -4603,8 +4606,9 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 
 /* ==== [fail] errors ==================================================================
  * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
- * string, %v a view given as pointer and length (shortened, with control characters shown
- * as '?'), %u a uint64_t. Text that does not fit is truncated.
+ * string (a path of more than 100 bytes without its beginning, so that the reason fits),
+ * %v a view given as pointer and length (shortened, with control characters shown as
+ * '?'), %u a uint64_t. Text that does not fit is truncated.
  * ================================================================================== */
 
 #include <stdarg.h>
@@ -4683,6 +4687,14 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
         p++;
         if (*p == 's') {
             const char *s = va_arg(args, const char *);
+#ifndef MSGSTORE_NO_LOG /* without it no text has a path */
+            size_t n = strlen(s);
+            if (n > 100) {
+                ms__line_add(l, "...", 3);
+                s += n - 97;
+                while (((unsigned char)*s & 0xC0) == 0x80) s++;
+            }
+#endif
             ms__line_add(l, s, strlen(s));
         } else if (*p == 'v') {
             const char *ptr = va_arg(args, const char *);
@@ -15399,9 +15411,8 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has version 2, of msgstore 0.2.0: the tool "
-                        "of that version exports its messages (msgstore export), this "
-                        "version's imports them (msgstore import)", path);
+                        "'%s' has version 2, of msgstore 0.2.0: use msgstore export of "
+                        "that version, then msgstore import of this one", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,

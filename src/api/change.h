@@ -36,7 +36,10 @@ MS_API ms_result ms_hide(ms_store *store, uint64_t seq, ms_error *err);
 MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_seq,
                                uint64_t last_seq, uint64_t *hidden, ms_error *err);
 
-/* Hides all messages of a location after the message seq. seq 0: all of them. */
+/* Hides all messages of a location after the message seq, one that its views show. seq 0:
+ * all of them. To take back a message and all after it: ms_hide_range from its number to
+ * UINT64_MAX. What is hidden keeps its key: an append with the same key and content
+ * returns its number, and shows nothing; give what is said anew a new key. */
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 

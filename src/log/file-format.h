@@ -320,9 +320,8 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
     bool holds = ms__get32(h + 52) == ms__crc32c(0, h, 52);
     if (version == 2 && holds)
         return ms__fail(err, MS_E_FOREIGN,
-                        "'%s' has version 2, of msgstore 0.2.0: the tool "
-                        "of that version exports its messages (msgstore export), this "
-                        "version's imports them (msgstore import)", path);
+                        "'%s' has version 2, of msgstore 0.2.0: use msgstore export of "
+                        "that version, then msgstore import of this one", path);
     if (version != MS__LOG_VERSION && holds)
         return ms__fail(err, MS_E_FOREIGN,
                         "'%s' has version %u, this library reads version %u", path,

@@ -54,7 +54,7 @@ old=tests/golden/version2.msl
 exported=tests/golden/version2.jsonl
 session <<'END'
 == log_of_0_2_0_is_taken_over
-view $old -> 3 version 2, of msgstore 0\.2\.0: the tool of that version exports its messages .msgstore export.
+view $old -> 3 version 2, of msgstore 0\.2\.0: use msgstore export of that version, then msgstore import of this one
 import $tmp/moved.log $exported => ^appended +6 messages, the last is number 6$
 $ "$tool" export $tmp/moved.log | diff - $exported =0>
 location $tmp/moved.log job_1 '{"title":"All tables","model":"m1"}' => ^set +facts of job_1$

@@ -1,5 +1,5 @@
-/* The store over a Citus cluster: which operations stay on one shard, and what a client
- * sees while a worker is killed.
+/* The store over a Citus cluster: which operations stay on one shard, what an append costs
+ * beside its statement by hand, and what a client sees while a worker is killed.
  *
  *   build/pg/citus FOLDER ROUNDS      (tests/platform/citus.sh runs it)
  *
@@ -764,10 +764,127 @@ static void appends_are_stored_once_when_a_worker_is_killed(void **state)
     test_tally("worker kills amid appends", (size_t)rounds);
 }
 
+
+/* ---- appends beside their statement by hand ---- */
+
+enum { TURNS = 5, TURN_MS = 1500 };
+
+typedef struct pace {
+    pthread_t thread;
+    unsigned id;
+    ms_store *store;          /* NULL: by hand */
+    PGconn *conn;
+    long done;
+} pace;
+
+static int64_t pace_end;      /* of the turn, ns */
+
+/* Appends by the statement that the store sends, prepared on a connection of its own. */
+static void put_by_hand(PGconn *conn, ms_str location, const ms_msg *msg, const char *key)
+{
+    ms__pg_stmt p;
+    p.n = 0;
+    ms__pg_number(&p, MS__PG_INT4, ms_pg_bucket(location));
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_system_time() / 1000);
+    ms__pg_number(&p, MS__PG_INT8, (int64_t)ms_size(msg));
+    ms__pg_number(&p, MS__PG_INT8, ms__pg_system_time());
+    ms__pg_number(&p, MS__PG_INT2, 1);
+    ms__pg_text(&p, location);
+    ms__pg_text(&p, ms_str_n(NULL, 0));
+    ms__pg_text(&p, ms_str_n(NULL, 0));
+    ms__pg_bytea(&p, ms_str_of(key));
+    ms__pg_bytea(&p, ms_str_n((const char *)(const void *)msg, ms_size(msg)));
+    PGresult *r = PQexecPrepared(conn, "append", p.n, p.values, p.lengths, p.formats, 1);
+    if (PQresultStatus(r) != PGRES_TUPLES_OK) fail_msg("%s", PQerrorMessage(conn));
+    PQclear(r);
+}
+
+static void *pace_run(void *arg)
+{
+    pace *c = (pace *)arg;
+    ms_arena arena;
+    test_arena_init(&arena, NULL);
+    for (unsigned i = c->id; ms__pg_system_time() < pace_end; i += 7, c->done++) {
+        char place[32], key[40];
+        ms_error err;
+        const ms_msg *msg;
+        ms_envelope m = text_of("what an agent has to say to another one", NULL);
+        snprintf(place, sizeof place, "place %u", i % 500);
+        snprintf(key, sizeof key, "%p %u", (void *)c, i);
+        m.location = ms_str_of(place);
+        if (c->store) {
+            must_ok(ms_append(c->store, m.location, &m, NULL, &err), &err, "append");
+            continue;
+        }
+        ms_arena_reset(&arena);
+        must_ok(ms_encode(&m, &arena, &msg, &err), &err, "encode");
+        put_by_hand(c->conn, m.location, msg, key);
+    }
+    ms_arena_deinit(&arena);
+    return NULL;
+}
+
+/* Returns how many messages 8 clients append in a turn. */
+static long pace_of(bool hand, unsigned turn)
+{
+    static const Oid types[] = {23, 20, 20, 20, 21, 25, 25, 25, 17, 17};
+    static pace c[CLIENTS];
+    long done = 0;
+    ms_pg_desc desc;
+    ms_store *store = NULL;
+    ms_error err;
+    memset(c, 0, sizeof c);
+    memset(&desc, 0, sizeof desc);
+    desc.url = url_of("pace");
+    desc.partitions = 1;
+    desc.connections = CLIENTS;
+    if (!hand) must_ok(ms_pg_open(&store, &desc, &err), &err, "open");
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        c[i].id = i + 1000 * turn;
+        c[i].store = store;
+        if (!hand) continue;
+        c[i].conn = PQconnectdb(desc.url);
+        PQclear(PQprepare(c[i].conn, "append", ms__pg_append_one, 10, types));
+    }
+    pace_end = ms__pg_system_time() + (int64_t)TURN_MS * 1000000;
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&c[i].thread, NULL, pace_run, &c[i]), 0);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        pthread_join(c[i].thread, NULL);
+        if (hand) PQfinish(c[i].conn);
+        done += c[i].done;
+    }
+    ms_close(store);
+    return done;
+}
+
+/* The median of the ratios of five pairs of turns; the machine may be busy. */
+static void appends_keep_pace_with_their_statement_by_hand(void **state)
+{
+    double ratio[TURNS];
+    long hand = 0, store = 0;
+    (void)state;
+    ms_close(make_schema("pace"));
+    for (unsigned i = 0; i < TURNS; i++) {
+        long by_hand = pace_of(true, 2 * i), by_store = pace_of(false, 2 * i + 1);
+        unsigned k = i;
+        double r = (double)by_store / (double)by_hand;
+        for (; k > 0 && ratio[k - 1] > r; k--) ratio[k] = ratio[k - 1];
+        ratio[k] = r;
+        hand += by_hand;
+        store += by_store;
+    }
+    printf("8 clients append %ld a second, by the statement by hand %ld; ratio %.2f"
+           " (%.2f to %.2f)\n", store * 1000 / (TURNS * TURN_MS),
+           hand * 1000 / (TURNS * TURN_MS), ratio[TURNS / 2], ratio[0], ratio[TURNS - 1]);
+    assert_true(ratio[TURNS / 2] >= 0.6);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_of_a_location_stay_on_its_shard),
+        cmocka_unit_test(appends_keep_pace_with_their_statement_by_hand),
         cmocka_unit_test(appends_are_stored_once_when_a_worker_is_killed),
     };
     if (argc != 3) return 2;

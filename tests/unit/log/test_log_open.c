@@ -73,6 +73,29 @@ TEST(a_missing_file_is_made_or_not_found)
     store_close(&s);
 }
 
+/* A long path does not push the reason out of the message: its beginning is left out, in
+ * complete characters. */
+TEST(a_long_path_leaves_room_for_the_reason)
+{
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    for (size_t n = 0; n < 4; n++) {
+        char name[300], want[200];
+        ms_error err;
+        memset(name, 'x', sizeof name);
+        for (size_t i = 8; i + 8 < 240 + n; i += 2) memcpy(name + i, "\303\266", 2);
+        memcpy(name, "/no/", 4);
+        snprintf(name + 240 + n, sizeof name - 240 - n, "/a.msl");
+        s.log.path = name;
+        must_give(MS_E_NOT_FOUND, log_try(&s, MS_LOG_CREATE, &err));
+        const char *shown = name + strlen(name) - 97;
+        if (((unsigned char)*shown & 0xC0) == 0x80) shown++;
+        snprintf(want, sizeof want, "creating '...%s': the folder does not exist", shown);
+        assert_string_equal(err.message, want);
+    }
+    s.log.path = s.path;
+    store_close(&s);
+}
+
 /* As if the file was not there: an early power loss leaves zeros, or the begin of a
  * superblock and zeros. For reading it is an empty log. */
 static void must_count_as_missing(const char *what, test_store *s)
