@@ -4793,13 +4793,10 @@ static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *e
 
 /* ---- Counts. */
 
-MS_API ms_result ms_pg_count(ms_store *store, ms_pg_counts *out, ms_error *err)
+static void ms__pg_counts_of(ms__pg *s, ms_pg_counts *out)
 {
     ms__pg_line *line;
     memset(out, 0, sizeof *out);
-    if (!ms__pg_is_store(store))
-        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
-    ms__pg *s = ms__pg_of(store);
     ms__pg_lock_take(&s->lock);
     out->repeats = s->repeats;
     out->resolved = s->resolved;
@@ -4811,6 +4808,15 @@ MS_API ms_result ms_pg_count(ms_store *store, ms_pg_counts *out, ms_error *err)
     for (size_t n = 0; (line = ms__pg_next_line(s, &n)) != NULL;)
         out->connections += line->busy || line->conn;
     ms__pg_lock_give(&s->lock);
+}
+
+MS_API ms_result ms_pg_count(ms_store *store, ms_pg_counts *out, ms_error *err)
+{
+    if (!ms__pg_is_store(store)) {
+        memset(out, 0, sizeof *out);
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    }
+    ms__pg_counts_of(ms__pg_of(store), out);
     return MS_OK;
 }
 

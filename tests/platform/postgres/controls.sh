@@ -233,7 +233,7 @@ control retired_is_counted 'fleet what_is_retired_stays_away' tools/cmd_ship.c \
 control totals_are_of_what_is_seen 'a_tenant_has*' $store \
     's->secured ? ms__pg_totals_seen' 's->secured && !s->process ? ms__pg_totals_seen'
 control role_has_a_policy 'a_role_without*' $store \
-    'if (active) MS__PG_TRY(ms__pg_need_policy(s, i, err));' ''
+    'if (active) MS__PG_TRY(ms__pg_need' 'if (!active) MS__PG_TRY(ms__pg_need'
 control policy_is_of_the_role 'a_role_without*' $store \
     "pg_has_role(role, 'USAGE')" 'role > 0'
 control own_writes_are_known 'a_reader_has_its_own*' $store \
@@ -272,6 +272,8 @@ control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \
     'if (s->desc.release && !line->lost) (void)' 'if (false) (void)'
+control promotion_is_asked_through_a_pooler pooled $store \
+    'if (says && !line->no_prepare) return' 'if (says) return'
 control nothing_is_prepared pooled $store \
     'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
 if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then

@@ -288,6 +288,18 @@ static void readers_go_on_when_a_replica_is_killed(void **state)
     }
     readings_end(r, 4);
     assert_true(counts_of(store).replica_away > 0);
+
+    ms_query q = query_of(MS_STR("long"), 0);
+    ms_cursor it;
+    size_t n = 0;
+    append_many(store, MS_STR("long")); /* a cursor has pages of both */
+    must_use_replica(store);
+    uint64_t reads = counts_of(store).replica_reads;
+    EACH (msg, store, &q, &it)
+        if (msg != NULL && ++n == 100) server_must("kill", "r2", "");
+    assert_int_equal(n, MANY);
+    assert_true(counts_of(store).replica_reads > reads);
+    server_must("start", "r2", "");
     ms_close(store);
 }
 
