@@ -202,8 +202,8 @@ static void readers_leave_the_primary_alone(void **state)
     nap(100);
     primary = ask_sql("r1", commits) - primary;
     standby = ask_sql("r2", commits) - standby;
-    printf("tally: transactions of 2,000 reads: %lld on the primary, %lld on the standby\n",
-           primary, standby);
+    printf("tally: transactions of 2,000 reads: %lld of the primary, %lld of the standby"
+           "\n", primary, standby);
     assert_true(after.replica_reads - before.replica_reads >= 1990);
     assert_in_range(primary, 0, 60 + marks);
     assert_true(standby >= 1990);
@@ -223,7 +223,7 @@ static void readers_leave_the_primary_alone(void **state)
 typedef struct reading {
     pthread_t thread;
     ms_store *store;
-    volatile bool stop;
+    int stop;                 /* atomic */
     uint64_t reads, bad;
     const uint64_t *least;    /* a number that must be read */
 } reading;
@@ -232,7 +232,7 @@ static void *read_on(void *arg)
 {
     reading *r = (reading *)arg;
     uint64_t last = 0;
-    while (!r->stop) {
+    while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) {
         ms_cursor it;
         ms_query q = query_of(MS_STR("job"), 0);
         ms_error err;
@@ -260,7 +260,7 @@ static void readings_start(reading *r, int n, ms_store *store, const uint64_t *l
 
 static void readings_end(reading *r, int n)
 {
-    for (int i = 0; i < n; i++) r[i].stop = true;
+    for (int i = 0; i < n; i++) __atomic_store_n(&r[i].stop, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < n; i++) pthread_join(r[i].thread, NULL);
     for (int i = 0; i < n; i++) {
         assert_true(r[i].reads > 0);
@@ -399,8 +399,8 @@ static void what_is_read_never_goes_back(void **state)
     }
     readings_end(r, 3);
     ms_pg_counts c = counts_of(store);
-    printf("tally: reads beside a standby that stands still now and then: %llu of it, %llu"
-           " of the primary\n", (unsigned long long)c.replica_reads,
+    printf("tally: reads beside a standby that stands still at times: %llu of it, %llu of"
+           " the primary\n", (unsigned long long)c.replica_reads,
            (unsigned long long)c.replica_behind);
     resume_replay("r2");
     assert_true(c.replica_reads > 0 && c.replica_behind > 0);
