@@ -1572,9 +1572,9 @@ static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
  * tries waits for that, for longer each time it is in vain, and an eighth of the time.
  *
  * With each answer the server says whether it is still a standby (in_hot_standby). A
- * promoted one may have what the primary never had: its answer is dropped. Two servers
- * that were promoted apart differ in their timeline; so the mark has that, and what else
- * tells a standby of the primary from another server.
+ * promoted one may have what the primary never had: its answer is dropped. A position
+ * means something in one history alone, so the mark has the timeline, the cluster and the
+ * tables, too. Two servers that were promoted apart to the same timeline look alike.
  *
  * (PP1) What a reader gets has all that the handle had written, or got, when the reader
  *       began.
