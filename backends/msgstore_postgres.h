@@ -58,15 +58,16 @@
  *   - ms_redact overwrites rows. PostgreSQL keeps old versions until VACUUM, and in its
  *     write-ahead log, archives and backups.
  *   - Where row-level security hides rows from the user, totals are of the rows that are
- *     seen, and read all of them. That is found out when the store is opened.
+ *     seen, and read all of them. That is found out when the store is opened, and a user
+ *     without a policy is refused then (MS_E_READ_ONLY).
  *   - Texts travel as parameters: no location, key or content is ever part of a SQL text.
  *
  * ---- CONTENTS (search for the tag) ---------------------------------------------------
  *
  *   interface         [api-pg]
- *   implementation    [pg-base] [pg-sql] [pg-line] [pg-call] [pg-row] [pg-append]
- *                     [pg-change] [pg-ship] [pg-cursor] [pg-list] [pg-retire] [pg-wait]
- *                     [pg-open]
+ *   implementation    [pg-base] [pg-sql] [pg-line] [pg-call] [pg-replica] [pg-row]
+ *                     [pg-append] [pg-change] [pg-ship] [pg-cursor] [pg-list]
+ *                     [pg-retire] [pg-wait] [pg-open]
  */
 
 #ifndef MSGSTORE_POSTGRES_H
@@ -114,6 +115,14 @@ typedef struct ms_pg_desc {
     bool release;             /* a connection is closed at the end of each call, for
                                  stores that are idle beside many others: a pooler then
                                  gives its session to another. A call connects first */
+    const char *replica_url;  /* a standby of url's server, which answers readers; of
+                                 several hosts the first that is one. NULL: none */
+    const char *const *replica_urls; /* with urls: one for each, or NULL */
+    uint32_t replica_lag_ms;  /* what others stored longer ago than this is in what is
+                                 read; 0: 1,000 */
+    uint32_t idle_ms;         /* a connection that was not used for so long is closed by
+                                 the next call of the handle; 0: 600,000, UINT32_MAX:
+                                 never */
     size_t max_message;       /* bytes of one record; 0: 64 MiB */
     bool keep_unset_times;    /* false: the store sets missing times from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -127,7 +136,7 @@ typedef struct ms_pg_desc {
  * MS_E_ARGUMENT: the connection string; MS_E_UNREACHABLE: no server in time, or it
  * refuses the user (at once); MS_E_NOT_FOUND: no tables, no such database; MS_E_FOREIGN:
  * tables of another version, or servers that do not belong together; MS_E_READ_ONLY: a
- * privilege is missing. */
+ * privilege is missing. A replica is not connected to before the first reader. */
 MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *err);
 
 #define MS_PG_BUCKETS 1024
@@ -143,6 +152,37 @@ MS_API unsigned ms_pg_bucket(ms_str location);
  * others look every 50 to 400 ms. */
 MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
                             uint32_t timeout_ms, ms_error *err);
+
+/* ---- Replicas, and connections. With a replica, queries, listings, search, histories,
+ * facts and totals read it, and everything else asks the primary: appends, changes,
+ * ms_wait, ms_sync, shipping, retention, and messages by number (changes begin with
+ * these). What is read has
+ *   - all that this handle has written, or read before, in any thread;
+ *   - all that others had committed replica_lag_ms before the call.
+ * Where the replica may lack some of it, cannot be reached, was promoted, or is no
+ * standby of the primary (another timeline, other tables, another user under row-level
+ * security), the primary answers. Without the primary nothing is read. */
+
+typedef struct ms_pg_counts {
+    uint64_t repeats;         /* attempts after the first one of a call */
+    uint64_t resolved;        /* appends found stored after their answer was lost */
+    uint64_t replica_reads;   /* statements of readers that a replica answered */
+    uint64_t replica_behind;  /* that the primary did: the replica may lack a part, */
+    uint64_t replica_away;    /* did not answer, or refused the statement, */
+    uint64_t replica_foreign; /* or is no standby of the primary */
+    uint64_t idle_closed;     /* connections closed after idle_ms */
+    unsigned connections;     /* that are open or in use now, those of waiters too */
+} ms_pg_counts;
+
+/* Returns what the handle has counted since it was opened. */
+MS_API ms_result ms_pg_count(ms_store *store, ms_pg_counts *out, ms_error *err);
+/* What this handle reads from now on has all that is committed now. For readers that know
+ * of a message from elsewhere. */
+MS_API ms_result ms_pg_newest(ms_store *store, ms_error *err);
+/* Closes the connections that were not used for idle_ms (0: all that no call uses), for
+ * programs that make no calls for a while: the library has no thread of its own. The next
+ * call connects. */
+MS_API ms_result ms_pg_close_idle(ms_store *store, uint32_t idle_ms, ms_error *err);
 
 /* ---- Shipping: the records of another store (a log), copied exactly once. A source has
  * a name, such as the lineage of a log. Each record has a key: the name and the number of
@@ -902,6 +942,9 @@ typedef struct ms__pg_line {
     bool noisy;               /* results that no call waits for are to come */
     bool routed;              /* as of the store: the server has nodes of its own, */
     bool no_prepare;          /* statements are not prepared */
+    bool standby;             /* it is to a replica */
+    int64_t instance;         /* of a replica: when its server was started */
+    int64_t at;               /* when it was used last */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
 } ms__pg_line;
@@ -1161,8 +1204,9 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url,
     int n = 0;
     int64_t deadline = line->deadline, left = deadline - ms__pg_now();
     snprintf(seconds, sizeof seconds, "%ld", left > 6000 ? (long)(left / 3000) : 2L);
-    names[n] = "target_session_attrs";
-    values[n++] = desc->read_only ? "any" : "read-write";
+    names[n] = "target_session_attrs"; /* older versions of libpq know no "standby" */
+    values[n++] = !line->standby ? desc->read_only ? "any" : "read-write"
+                  : PQlibVersion() >= 140000 ? "standby" : "any";
     names[n] = "fallback_application_name", values[n++] = "msgstore";
     names[n] = "connect_timeout", values[n++] = seconds;
     /* a connection whose other side does not answer any more ends after a third */
@@ -1221,17 +1265,43 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url,
  * deadline. A step must be repeatable: queries are; appends are by their keys.
  * ================================================================================== */
 
+/* Why a reader is answered by the primary. */
+enum ms__pg_why { MS__PG_FITS, MS__PG_BEHIND, MS__PG_AWAY, MS__PG_FOREIGN };
+
+/* What a replica must have replayed: the state of the primary when it was asked. */
+typedef struct ms__pg_mark {
+    int64_t lsn;              /* 0: none */
+    int64_t timeline;
+    uint64_t identity;        /* hash of cluster, database, table, user */
+    int64_t at;               /* ms__pg_now before the primary was asked */
+    uint64_t known;           /* of ms__pg_replica, then */
+} ms__pg_mark;
+
+/* See [pg-replica]. */
+typedef struct ms__pg_replica {
+    bool given;
+    bool trying;              /* a thread asks primary and replica */
+    uint64_t known;           /* counts what the handle has learned elsewhere */
+    ms__pg_mark asked;        /* the replica may not have replayed it; of the one that */
+    ms__pg_mark reached;      /* tries. The replica has replayed this one */
+    int64_t instance;         /* which replica has */
+    int64_t pause, away;      /* ms: of the last try that was behind, that failed */
+    int64_t next;             /* no try before */
+    enum ms__pg_why why;      /* the last one that failed did */
+} ms__pg_replica;
+
 typedef struct ms__pg_server {
     char *url;                /* NULL: from the environment */
     ms__pg_line *lines;
+    ms__pg_replica replica;   /* of a primary */
 } ms__pg_server;
 
 typedef struct ms__pg {
     ms_store base;            /* first: a pointer to it is a pointer to the whole */
     ms_pg_desc desc;          /* defaults filled in; urls are not kept */
     ms_arena arena;           /* of this struct and all its members */
-    ms__pg_server *servers;
-    size_t n_servers;
+    ms__pg_server *servers;   /* the primaries, then the replica of each */
+    size_t n_servers;         /* primaries */
     uint16_t owner[MS_PG_BUCKETS]; /* the server of a bucket */
     long process;
     ms__pg_lock lock;         /* of everything below */
@@ -1245,6 +1315,9 @@ typedef struct ms__pg {
     int64_t notified;         /* when, see [pg-wait] */
     uint32_t changed[MS_PG_BUCKETS / 32]; /* buckets, since then */
     ms__pg_line listener;
+    int64_t swept;            /* when idle connections were closed last */
+    uint64_t idle_closed;
+    uint64_t readers[4];      /* statements of readers, by enum ms__pg_why */
     uint64_t repeats;         /* attempts after the first one */
     uint64_t resolved;       /* appends that were stored although their answer was lost */
 } ms__pg;
@@ -1314,10 +1387,55 @@ static ms_result ms__pg_clock(ms__pg *s, ms__pg_line *line, ms_error *err)
     return MS_OK;
 }
 
+/* Returns the next line of the handle, the listener last; NULL: there are no more. *n: 0
+ * first. */
+static ms__pg_line *ms__pg_next_line(ms__pg *s, size_t *n)
+{
+    size_t each = s->desc.connections, all = 2 * s->n_servers * each;
+    while (*n < all && !s->servers[*n / each].lines) *n += each; /* no replica */
+    size_t at = (*n)++;
+    if (at >= all) return at == all ? &s->listener : NULL;
+    return &s->servers[at / each].lines[at % each];
+}
+
+/* Closes connections that no call uses, and that were not used for so long. */
+static void ms__pg_sweep(ms__pg *s, int64_t idle_ms)
+{
+    ms__pg_line *line;
+    int64_t now = ms__pg_now();
+    for (size_t n = 0; (line = ms__pg_next_line(s, &n)) != NULL;) {
+        ms__pg_lock_take(&s->lock);
+        bool idle = !line->busy && line->conn && now - line->at >= idle_ms;
+        if (idle) line->busy = true;
+        if (idle) s->idle_closed++;
+        ms__pg_lock_give(&s->lock);
+        if (!idle) continue;
+        ms__pg_line_drop(line);
+        ms__pg_lock_take(&s->lock);
+        line->busy = false;
+        ms__pg_cond_wake(&s->given);
+        ms__pg_lock_give(&s->lock);
+    }
+}
+
+/* Closes idle connections, if it is time to look for them: twice in desc.idle_ms. */
+static void ms__pg_sweep_due(ms__pg *s)
+{
+    int64_t now = ms__pg_now();
+    ms__pg_lock_take(&s->lock);
+    bool due = s->desc.idle_ms != UINT32_MAX && now - s->swept > s->desc.idle_ms / 2;
+    if (due) s->swept = now;
+    ms__pg_lock_give(&s->lock);
+    if (due) ms__pg_sweep(s, s->desc.idle_ms);
+}
+
+static ms_result ms__pg_instance(ms__pg_line *line, ms_error *err);
+
 static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
                              ms__pg_line **out, ms_error *err)
 {
     ms__pg_line *line;
+    ms__pg_sweep_due(s);
     ms__pg_lock_take(&s->lock);
     while ((line = ms__pg_idle(s, &s->servers[server])) == NULL) {
         int64_t left = deadline - ms__pg_now();
@@ -1334,11 +1452,12 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
     line->lost = line->again = line->sent = line->locked = false;
     line->routed = s->routed;
     line->no_prepare = s->desc.no_prepare;
+    line->standby = server >= s->n_servers;
     line->used = line->conn && !line->stale;
     if (line->used) return MS_OK;
     ms__pg_line_drop(line);
     MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, &s->desc, err));
-    return ms__pg_clock(s, line, err);
+    return line->standby ? ms__pg_instance(line, err) : ms__pg_clock(s, line, err);
 }
 
 /* Marks the connections to a server, after one of them has not answered. */
@@ -1361,6 +1480,7 @@ static void ms__pg_give(ms__pg *s, ms__pg_line *line)
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
     line->busy = false;
+    line->at = ms__pg_now();
     ms__pg_cond_wake(&s->given);
     ms__pg_lock_give(&s->lock);
 }
@@ -1375,6 +1495,15 @@ static void ms__pg_back_off(ms__pg *s, unsigned n)
     s->repeats++;
     ms__pg_lock_give(&s->lock);
     ms__pg_nap(ms + (int64_t)(mixed >> 40) % ms);
+}
+
+/* Notes that the handle has learned, or changed, what its replica may lack. */
+static void ms__pg_learn(ms__pg *s, size_t server)
+{
+    if (!s->servers[server].replica.given) return;
+    ms__pg_lock_take(&s->lock);
+    s->servers[server].replica.known++;
+    ms__pg_lock_give(&s->lock);
 }
 
 typedef ms_result (*ms__pg_step)(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err);
@@ -1398,6 +1527,7 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         bool again = code != MS_OK && line && line->again;
         bool locked = line && line->locked;
         ms__pg_give(s, line);
+        ms__pg_learn(s, server);
         bool late = ms__pg_now() + (locked ? ms__pg_lock_ms(&s->desc) : 0) >= deadline;
         if (late && attempt && code == MS_E_UNREACHABLE) *err = before, err->code = code;
         if (!again || late) return code;
@@ -1428,6 +1558,296 @@ static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
     return ms__pg_call(s, server, ms__pg_ask_step, &a, err);
 }
 
+/* ==== [pg-replica] reading from a standby ============================================
+ * A reader may use the replica if that has replayed a mark: the position of the primary's
+ * log at a moment. The mark must be asked for after all that the handle knew when the
+ * reader began (`known` counts calls to the primary, when they end), and not longer than
+ * replica_lag_ms before. So no clock but the handle's own is used, and nothing is asked
+ * after an append. A replica only moves forward while its server runs: once it has
+ * replayed the mark, readers need nothing but their own statement until the mark is old.
+ * At half of its age it is renewed: one thread asks the primary, then the replica.
+ *
+ * If the replica is not that far, the primary is read, which is something that the handle
+ * knows; so the replica must get there, too, before it is read again. The thread that
+ * tries waits for that, for longer each time it is in vain, and an eighth of the time.
+ *
+ * With each answer the server says whether it is still a standby (in_hot_standby). A
+ * promoted one may have what the primary never had: its answer is dropped. A position
+ * means something in one history alone, so the mark has the timeline, the cluster and the
+ * tables, too. Two servers that were promoted apart to the same timeline look alike.
+ *
+ * (PP1) What a reader gets has all that the handle had written, or got, when the reader
+ *       began.
+ * (PP2) What a reader gets is from a server that was a standby of the primary then, or
+ *       from the primary.
+ * ================================================================================== */
+
+#define MS__PG_REPLICA_MS 3000  /* to connect, or to ask for a position, at most */
+#define MS__PG_AWAY_MS    16000 /* between two tries to reach a replica, at most */
+#define MS__PG_BEHIND_MS  250   /* that one waits for a replica, at most */
+
+/* Selects whether a server is a standby, its position, its timeline (0: not known), when
+ * it was started, and what it holds. The end of the log may be after the header of a page
+ * that has no record yet, where no replica gets. */
+static const char ms__pg_state_of[] =
+    "select r.r::int, case when r.r then (pg_last_wal_replay_lsn() - '0/0')::bigint else"
+    " (select case when (f - '0/0') % current_setting('wal_block_size')::int = 0 and"
+    " i - f in (24, 40) then (f - '0/0')::bigint else (i - '0/0')::bigint end from"
+    " (select pg_current_wal_flush_lsn() as f, pg_current_wal_insert_lsn() as i) as w)"
+    " end, case when r.r then (select greatest(c.timeline_id,"
+    " m.min_recovery_end_timeline, (select max(received_tli) from pg_stat_wal_receiver))"
+    " from pg_control_checkpoint()"
+    " as c, pg_control_recovery() as m)::bigint else ('x' || left(pg_walfile_name("
+    "pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end,"
+    " (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint,"
+    " concat_ws(' ', (select system_identifier from pg_control_system()), (select oid"
+    " from pg_database where datname = current_database()),"
+    " coalesce(to_regclass('msgstore_record')::oid, 0), case when row_security_active("
+    "to_regclass('msgstore_record')::oid) then current_user::text end)"
+    " from (select pg_is_in_recovery() as r) as r";
+
+typedef struct ms__pg_state_now {
+    bool standby;
+    int64_t lsn, timeline, instance;
+    uint64_t identity;
+} ms__pg_state_now;
+
+static ms_result ms__pg_state_ask(ms__pg_line *line, ms__pg_state_now *out, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    memset(out, 0, sizeof *out);
+    ms__pg_start(&q, ms__pg_state_of);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    out->standby = ms__pg_int(r, 0, 0) != 0;
+    out->lsn = ms__pg_int(r, 0, 1);
+    out->timeline = ms__pg_int(r, 0, 2);
+    out->instance = ms__pg_int(r, 0, 3);
+    out->identity = ms__pg_hash(ms__pg_str(r, 0, 4));
+    PQclear(r);
+    return MS_OK;
+}
+
+/* Finds which replica a new connection leads to. */
+static ms_result ms__pg_instance(ms__pg_line *line, ms_error *err)
+{
+    ms__pg_state_now now;
+    MS__PG_TRY(ms__pg_state_ask(line, &now, err));
+    line->instance = now.instance;
+    return MS_OK;
+}
+
+/* Asks the primary for a mark, once. */
+static bool ms__pg_ask_mark(ms__pg *s, size_t server, ms__pg_mark *mark)
+{
+    ms__pg_line *line;
+    ms__pg_state_now now;
+    memset(mark, 0, sizeof *mark);
+    ms__pg_lock_take(&s->lock);
+    mark->known = s->servers[server].replica.known;
+    ms__pg_lock_give(&s->lock);
+    mark->at = ms__pg_now();
+    int64_t most = s->desc.timeout_ms / 3;
+    if (most > MS__PG_REPLICA_MS) most = MS__PG_REPLICA_MS;
+    ms_result code = ms__pg_take(s, server, mark->at + most, &line, NULL);
+    if (code == MS_OK) code = ms__pg_state_ask(line, &now, NULL);
+    if (line && line->used && line->lost) ms__pg_distrust(s, server);
+    ms__pg_give(s, line);
+    if (code != MS_OK || now.standby) return false;
+    mark->lsn = now.lsn;
+    mark->timeline = now.timeline;
+    mark->identity = now.identity;
+    return true;
+}
+
+/* Compares the replica with a mark, until it has replayed that, or `wait` ms are over.
+ * The mark is the one that was asked for before, if it will do. */
+static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line,
+                                     uint64_t need, int64_t wait)
+{
+    ms__pg_replica *rep = &s->servers[server].replica;
+    ms__pg_state_now now;
+    int64_t end = ms__pg_now() + wait;
+    ms__pg_lock_take(&s->lock);
+    ms__pg_mark mark = rep->asked;
+    ms__pg_lock_give(&s->lock);
+    if (mark.lsn == 0 || mark.known < need ||
+        ms__pg_now() - mark.at > (int64_t)s->desc.replica_lag_ms) {
+        if (!ms__pg_ask_mark(s, server, &mark)) return MS__PG_AWAY;
+        ms__pg_lock_take(&s->lock);
+        rep->asked = mark;
+        ms__pg_lock_give(&s->lock);
+    }
+    for (int64_t nap = 1;; nap *= 2) {
+        if (ms__pg_state_ask(line, &now, NULL) != MS_OK) return MS__PG_AWAY;
+        if (!now.standby || now.timeline != mark.timeline ||
+            now.identity != mark.identity || now.instance != line->instance)
+            return MS__PG_FOREIGN;
+        if (now.lsn >= mark.lsn) break;
+        int64_t left = end - ms__pg_now();
+        if (left <= 0) return MS__PG_BEHIND;
+        ms__pg_nap(nap < left ? nap : left);
+    }
+    ms__pg_lock_take(&s->lock);
+    rep->reached = mark;
+    rep->asked.lsn = 0;
+    ms__pg_lock_give(&s->lock);
+    return MS__PG_FITS;
+}
+
+/* A reader, and what it needs. */
+typedef struct ms__pg_reader {
+    uint64_t need;            /* of `known` */
+    bool usable;              /* the replica has replayed what is needed */
+    bool trying;              /* this thread asks for more */
+    enum ms__pg_why why;      /* it may not be asked */
+} ms__pg_reader;
+
+static bool ms__pg_has(const ms__pg *s, const ms__pg_replica *rep, uint64_t need)
+{
+    return rep->reached.lsn && rep->reached.known >= need &&
+           ms__pg_now() - rep->reached.at <= (int64_t)s->desc.replica_lag_ms;
+}
+
+/* Begins: may the replica be asked? Waits a little for another thread that tries. */
+static bool ms__pg_reader_begin(ms__pg *s, ms__pg_replica *rep, ms__pg_reader *reader)
+{
+    memset(reader, 0, sizeof *reader);
+    ms__pg_lock_take(&s->lock);
+    reader->need = rep->known;
+    int64_t end = ms__pg_now() + 50;
+    while (!(reader->usable = ms__pg_has(s, rep, reader->need)) && rep->trying) {
+        int64_t left = end - ms__pg_now();
+        if (left <= 0) break;
+        ms__pg_cond_wait(&s->given, &s->lock, left);
+    }
+    int64_t now = ms__pg_now();
+    bool due = !reader->usable ||
+               now - rep->reached.at > (int64_t)s->desc.replica_lag_ms / 2;
+    reader->trying = due && !rep->trying && now >= rep->next;
+    if (reader->trying) rep->trying = true;
+    reader->why = rep->why;
+    ms__pg_lock_give(&s->lock);
+    return reader->usable || reader->trying;
+}
+
+/* Ends; sets when the next try may be. */
+static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reader *reader,
+                              enum ms__pg_why tried, enum ms__pg_why why)
+{
+    int64_t now = ms__pg_now(), most = (int64_t)s->desc.replica_lag_ms / 4;
+    if (most > MS__PG_BEHIND_MS) most = MS__PG_BEHIND_MS;
+    ms__pg_lock_take(&s->lock);
+    if (reader->trying) {
+        rep->trying = false;
+        if (tried == MS__PG_FITS && why == MS__PG_FITS) rep->pause = rep->away = 0;
+        if (tried == MS__PG_BEHIND) {
+            rep->pause = rep->pause ? 2 * rep->pause : 2;
+            if (rep->pause > most) rep->pause = most;
+            rep->next = now + 8 * rep->pause;
+        }
+        ms__pg_cond_wake(&s->given);
+    }
+    if (why == MS__PG_AWAY || why == MS__PG_FOREIGN) {
+        if (now >= rep->next) rep->away = rep->away ? 2 * rep->away : 100;
+        if (rep->away > MS__PG_AWAY_MS) rep->away = MS__PG_AWAY_MS;
+        if (now >= rep->next) rep->next = now + rep->away;
+        rep->reached.lsn = rep->asked.lsn = 0;
+    }
+    if (why != MS__PG_FITS) rep->why = why;
+    ms__pg_lock_give(&s->lock);
+}
+
+/* Returns whether a line leads to the replica that was compared with the primary. The
+ * thread that tries makes it that one; what was read from another one must be in it. */
+static bool ms__pg_is_followed(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
+                               ms__pg_reader *reader)
+{
+    ms__pg_lock_take(&s->lock);
+    bool same = rep->instance == line->instance;
+    if (!same) {
+        rep->known++;
+        rep->reached.lsn = 0;
+        reader->need = rep->known;
+        reader->usable = false;
+        if (reader->trying) rep->instance = line->instance;
+    }
+    ms__pg_lock_give(&s->lock);
+    return same || reader->trying;
+}
+
+/* Returns whether the server was a standby when it answered. The session says so itself,
+ * but a pooler may keep that for itself. */
+static bool ms__pg_is_standby(ms__pg_line *line)
+{
+    ms__pg_state_now now;
+    const char *says = PQparameterStatus(line->conn, "in_hot_standby");
+    if (says && !line->no_prepare) return strcmp(says, "on") == 0;
+    return ms__pg_state_ask(line, &now, NULL) == MS_OK && now.standby &&
+           now.instance == line->instance;
+}
+
+/* Asks on a line to the replica. */
+static enum ms__pg_why ms__pg_ask_line(ms__pg *s, size_t server, ms__pg_line *line,
+                                       const ms__pg_stmt *q, ms__pg_reader *reader,
+                                       PGresult **out, enum ms__pg_why *tried)
+{
+    ms__pg_replica *rep = &s->servers[server].replica;
+    if (!ms__pg_is_followed(s, rep, line, reader)) return MS__PG_BEHIND;
+    if (reader->trying) {
+        *tried = ms__pg_follow(s, server, line, reader->need,
+                               reader->usable ? 0 : rep->pause);
+        if (*tried != MS__PG_FITS && !(*tried == MS__PG_BEHIND && reader->usable))
+            return *tried;
+    }
+    line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
+    if (ms__pg_exec(line, q, out, NULL) != MS_OK) return MS__PG_AWAY;
+    if (ms__pg_is_standby(line)) return MS__PG_FITS;
+    PQclear(*out);
+    *out = NULL;
+    line->lost = true;
+    return MS__PG_FOREIGN;
+}
+
+/* Asks the replica of a server, once. */
+static enum ms__pg_why ms__pg_ask_replica(ms__pg *s, size_t server, const ms__pg_stmt *q,
+                                          PGresult **out)
+{
+    ms__pg_replica *rep = &s->servers[server].replica;
+    size_t at = s->n_servers + server;
+    ms__pg_reader reader;
+    ms__pg_line *line;
+    enum ms__pg_why tried = MS__PG_FITS, why = MS__PG_AWAY;
+    if (!ms__pg_reader_begin(s, rep, &reader)) return reader.why;
+    int64_t most = s->desc.timeout_ms / 3;
+    if (most > MS__PG_REPLICA_MS) most = MS__PG_REPLICA_MS;
+    if (ms__pg_take(s, at, ms__pg_now() + most, &line, NULL) == MS_OK)
+        why = ms__pg_ask_line(s, server, line, q, &reader, out, &tried);
+    if (line && line->used && line->lost) ms__pg_distrust(s, at);
+    if (line && why == MS__PG_FITS) {
+        ms__pg_lock_take(&s->lock);
+        if (line->instance != rep->instance) rep->known++;
+        ms__pg_lock_give(&s->lock);
+    }
+    ms__pg_give(s, line);
+    ms__pg_reader_end(s, rep, &reader, tried, why);
+    return why;
+}
+
+/* Runs a query for a reader, on the replica of a server if there is one, else on the
+ * server. */
+static ms_result ms__pg_ask_any(ms__pg *s, size_t server, const ms__pg_stmt *q,
+                                PGresult **out, ms_error *err)
+{
+    if (!s->servers[server].replica.given) return ms__pg_ask(s, server, q, out, err);
+    MS__PG_TRY(ms__pg_check(s, false, err));
+    *out = NULL;
+    enum ms__pg_why why = ms__pg_ask_replica(s, server, q, out);
+    ms__pg_lock_take(&s->lock);
+    s->readers[why]++;
+    ms__pg_lock_give(&s->lock);
+    return why == MS__PG_FITS ? MS_OK : ms__pg_ask(s, server, q, out, err);
+}
 
 /* ==== [pg-row] records on their way ================================================= */
 
@@ -3166,7 +3586,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     ms__pg_say_order(c, down, (uint64_t)most);
     PQclear(part->rows);
     part->rows = NULL;
-    MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &part->rows, err));
+    MS__PG_TRY(ms__pg_ask_any(c->s, part->server, &c->q, &part->rows, err));
     int n = PQntuples(part->rows);
     part->row = small ? n - 1 : 0;
     part->step = small ? -1 : 1;
@@ -3216,7 +3636,7 @@ static ms_result ms__pg_count_skip(ms__pg_cursor *c, ms_error *err)
         ms__pg_say_rows(c, &c->parts[i], !c->query->reverse);
         ms__pg_say_order(c, !c->query->reverse, c->query->limit);
         ms__pg_say(&c->q, ") as w");
-        MS__PG_TRY(ms__pg_ask(c->s, c->parts[i].server, &c->q, &r, err));
+        MS__PG_TRY(ms__pg_ask_any(c->s, c->parts[i].server, &c->q, &r, err));
         n += (uint64_t)ms__pg_int(r, 0, 0);
         PQclear(r);
     }
@@ -3245,7 +3665,7 @@ static ms_result ms__pg_keys(ms__pg_cursor *c, size_t part, ms_error *err)
     PGresult *r;
     ms__pg_begin(c, "select seq, place, time");
     ms__pg_say_rows(c, &c->parts[part], true);
-    MS__PG_TRY(ms__pg_ask(c->s, c->parts[part].server, &c->q, &r, err));
+    MS__PG_TRY(ms__pg_ask_any(c->s, c->parts[part].server, &c->q, &r, err));
     size_t n = (size_t)PQntuples(r), size = (c->n_keys + n) * sizeof *c->keys;
     ms__pg_key *keys = (ms__pg_key *)ms_arena_alloc(&c->arena, size);
     if (keys && c->n_keys) memcpy(keys, c->keys, c->n_keys * sizeof *keys);
@@ -3325,7 +3745,7 @@ static ms__pg_part *ms__pg_key_next(ms__pg_cursor *c, ms_result *code, ms_error 
         part->rows = NULL;
         part->row = 0;
         part->step = 1;
-        *code = ms__pg_ask(c->s, part->server, &c->q, &part->rows, err);
+        *code = ms__pg_ask_any(c->s, part->server, &c->q, &part->rows, err);
         if (*code != MS_OK) return NULL;
     }
     return part && ms__pg_has_row(part) ? part : NULL;
@@ -3388,7 +3808,7 @@ static ms_result ms__pg_find_place(ms__pg_cursor *c, uint64_t seq, int64_t *plac
     ms__pg_say_number(&c->q, " and seq = ", ms__pg_signed(seq));
     ms__pg_say_param(&c->q, " and bucket = ", "int");
     ms__pg_number(&c->q, MS__PG_INT4, bucket);
-    MS__PG_TRY(ms__pg_ask(c->s, c->s->owner[bucket], &c->q, &r, err));
+    MS__PG_TRY(ms__pg_ask_any(c->s, c->s->owner[bucket], &c->q, &r, err));
     *exact = PQntuples(r) > 0;
     if (*exact) *place = ms__pg_int(r, 0, 0);
     PQclear(r);
@@ -3397,7 +3817,7 @@ static ms_result ms__pg_find_place(ms__pg_cursor *c, uint64_t seq, int64_t *plac
         ms__pg_begin(c, "select seq, place from msgstore_record where kind = 1");
         ms__pg_say_number(&c->q, " and seq >= ", ms__pg_signed(seq));
         ms__pg_say(&c->q, " order by seq limit 1");
-        MS__PG_TRY(ms__pg_ask(c->s, i, &c->q, &r, err));
+        MS__PG_TRY(ms__pg_ask_any(c->s, i, &c->q, &r, err));
         int64_t found = PQntuples(r) > 0 ? ms__pg_int(r, 0, 0) : INT64_MAX;
         if (found < least) *place = ms__pg_int(r, 0, 1);
         if (found < least) least = found;
@@ -3437,7 +3857,7 @@ static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
         if (part->ended || (c->query->location.len && !c->query->by_time)) continue;
         ms__pg_begin(c, "select ");
         ms__pg_say_end(c);
-        MS__PG_TRY(ms__pg_ask(c->s, part->server, &c->q, &r, err));
+        MS__PG_TRY(ms__pg_ask_any(c->s, part->server, &c->q, &r, err));
         ms__pg_set_end(c, part, ms__pg_int(r, 0, 0));
         PQclear(r);
     }
@@ -3714,7 +4134,7 @@ static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena 
     ms__pg_list_text(&q, of, &scratch);
     for (size_t i = first; i < end && code == MS_OK; i++) {
         PGresult *r;
-        code = ms__pg_ask(s, i, &q, &r, err);
+        code = ms__pg_ask_any(s, i, &q, &r, err);
         if (code != MS_OK) break;
         code = ms__pg_list_add(r, of, arena, out, err);
         PQclear(r);
@@ -3729,16 +4149,17 @@ static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena 
 
 /* ---- Totals. */
 
-static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
+/* primary: no replica is asked. */
+static ms_result ms__pg_sum(ms__pg *s, bool primary, ms_stat *out, ms_error *err)
 {
-    ms__pg *s = ms__pg_of(store);
     ms__pg_stmt q;
     PGresult *r;
     memset(out, 0, sizeof *out);
     MS__PG_TRY(ms__pg_check(s, false, err));
     ms__pg_start(&q, s->secured ? ms__pg_totals_seen : ms__pg_totals);
     for (size_t i = 0; i < s->n_servers; i++) {
-        MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
+        MS__PG_TRY(primary ? ms__pg_ask(s, i, &q, &r, err)
+                           : ms__pg_ask_any(s, i, &q, &r, err));
         uint64_t hidden = (uint64_t)ms__pg_int(r, 0, 1);
         uint64_t newest = (uint64_t)ms__pg_int(r, 0, 4);
         uint64_t last = (uint64_t)ms__pg_int(r, 0, 5), end = (last + 1) * MS_PG_BUCKETS;
@@ -3753,6 +4174,11 @@ static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
     }
     out->given_seq = out->as_of - 1;
     return MS_OK;
+}
+
+static ms_result ms__pg_stat(ms_store *store, ms_stat *out, ms_error *err)
+{
+    return ms__pg_sum(ms__pg_of(store), false, out, err);
 }
 
 static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
@@ -4212,6 +4638,7 @@ static void ms__pg_unlisten(ms__pg *s)
         ms__pg_line_drop(line);
     ms__pg_lock_take(&s->lock);
     line->busy = false;
+    line->at = ms__pg_now();
     ms__pg_lock_give(&s->lock);
 }
 
@@ -4281,7 +4708,7 @@ static ms_result ms__pg_wait_look(ms__pg_waiter *w, bool *ended, ms_error *err)
     PGresult *r;
     ms__pg *s = ms__pg_of(w->store);
     if (!w->location.len) {
-        MS__PG_TRY(ms__pg_stat(w->store, &now, err));
+        MS__PG_TRY(ms__pg_sum(s, true, &now, err));
         if (!w->begun) w->first = now;
         w->begun = true;
         w->newest = now.last_seq;
@@ -4359,8 +4786,56 @@ MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
 static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     ms_stat stat;
-    MS__PG_TRY(ms__pg_stat(store, &stat, err));
+    MS__PG_TRY(ms__pg_sum(ms__pg_of(store), true, &stat, err));
     *durable_seq = stat.last_seq;
+    return MS_OK;
+}
+
+/* ---- Counts. */
+
+static void ms__pg_counts_of(ms__pg *s, ms_pg_counts *out)
+{
+    ms__pg_line *line;
+    memset(out, 0, sizeof *out);
+    ms__pg_lock_take(&s->lock);
+    out->repeats = s->repeats;
+    out->resolved = s->resolved;
+    out->replica_reads = s->readers[MS__PG_FITS];
+    out->replica_behind = s->readers[MS__PG_BEHIND];
+    out->replica_away = s->readers[MS__PG_AWAY];
+    out->replica_foreign = s->readers[MS__PG_FOREIGN];
+    out->idle_closed = s->idle_closed;
+    for (size_t n = 0; (line = ms__pg_next_line(s, &n)) != NULL;)
+        out->connections += line->busy || line->conn;
+    ms__pg_lock_give(&s->lock);
+}
+
+MS_API ms_result ms_pg_count(ms_store *store, ms_pg_counts *out, ms_error *err)
+{
+    if (!ms__pg_is_store(store)) {
+        memset(out, 0, sizeof *out);
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    }
+    ms__pg_counts_of(ms__pg_of(store), out);
+    return MS_OK;
+}
+
+MS_API ms_result ms_pg_newest(ms_store *store, ms_error *err)
+{
+    if (!ms__pg_is_store(store))
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    ms__pg *s = ms__pg_of(store);
+    for (size_t i = 0; i < s->n_servers; i++) ms__pg_learn(s, i);
+    return MS_OK;
+}
+
+MS_API ms_result ms_pg_close_idle(ms_store *store, uint32_t idle_ms, ms_error *err)
+{
+    if (!ms__pg_is_store(store))
+        return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
+    ms__pg *s = ms__pg_of(store);
+    MS__PG_TRY(ms__pg_check(s, false, err));
+    ms__pg_sweep(s, idle_ms);
     return MS_OK;
 }
 
@@ -4370,10 +4845,9 @@ static void ms__pg_close(ms_store *store)
 {
     ms__pg *s = ms__pg_of(store);
     bool own = ms__pg_process() == s->process; /* a child must not end the sessions */
-    for (size_t i = 0; i < s->n_servers; i++)
-        for (unsigned k = 0; own && s->servers[i].lines && k < s->desc.connections; k++)
-            ms__pg_line_drop(&s->servers[i].lines[k]);
-    if (own) ms__pg_line_drop(&s->listener);
+    ms__pg_line *line;
+    for (size_t n = 0; own && (line = ms__pg_next_line(s, &n)) != NULL;)
+        ms__pg_line_drop(line);
     ms__pg_lock_free(&s->lock);
     ms__pg_cond_free(&s->given);
     s->base.open = 0;
@@ -4524,8 +4998,37 @@ static ms_result ms__pg_find_engine(ms__pg *s, ms_error *err)
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
         s->routed = ms__pg_int(r, 0, 0) > 0;
         PQclear(r);
+        if (s->routed && s->servers[i].replica.given) /* each node has a log of its own */
+            return ms_error_set(err, MS_E_UNSUPPORTED, "a replica of Citus is not read");
     }
     return MS_OK;
+}
+
+/* Fails where row-level security shows the user no row of a table, since no policy is of
+ * that role: the store would look empty. */
+static ms_result ms__pg_need_policy(ms__pg *s, size_t server, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    char text[256];
+    ms__pg_start(&q, "select c.relname::text, current_user::text from pg_catalog.pg_class"
+                     " c where c.oid in (to_regclass('msgstore_record')::oid,"
+                     " to_regclass('msgstore_location')::oid) and"
+                     " row_security_active(c.oid) and not exists (select 1 from"
+                     " pg_catalog.pg_policy p, unnest(p.polroles) as role where"
+                     " p.polrelid = c.oid and p.polpermissive and p.polcmd in ('r', '*')"
+                     " and case when role = 0 then true else pg_has_role(role, 'USAGE')"
+                     " end) order by 1 desc limit 1");
+    MS__PG_TRY(ms__pg_ask(s, server, &q, &r, err));
+    bool none = PQntuples(r) > 0;
+    if (none) {
+        ms_str table = ms__pg_str(r, 0, 0), role = ms__pg_str(r, 0, 1);
+        snprintf(text, sizeof text, "row-level security hides all rows of %.*s from role"
+                 " '%.*s', which has no policy", (int)table.len, table.ptr,
+                 (int)role.len, role.ptr);
+    }
+    PQclear(r);
+    return none ? ms_error_set(err, MS_E_READ_ONLY, text) : MS_OK;
 }
 
 /* Finds whether policies hide rows from the user. Engines without the function have no
@@ -4534,7 +5037,8 @@ static ms_result ms__pg_find_policies(ms__pg *s, ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
-    for (size_t i = 0; i < s->n_servers && !s->secured; i++) {
+    bool active;
+    for (size_t i = 0; i < s->n_servers; i++) {
         ms__pg_start(&q, "select count(*) from pg_catalog.pg_class where oid ="
                          " to_regclass('msgstore_record') and relrowsecurity");
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
@@ -4543,8 +5047,10 @@ static ms_result ms__pg_find_policies(ms__pg *s, ms_error *err)
         if (!some) continue;
         ms__pg_start(&q, "select row_security_active('msgstore_record')::int");
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
-        s->secured = ms__pg_int(r, 0, 0) > 0;
+        active = ms__pg_int(r, 0, 0) > 0;
         PQclear(r);
+        if (active) MS__PG_TRY(ms__pg_need_policy(s, i, err));
+        if (active) s->secured = true;
     }
     return MS_OK;
 }
@@ -4585,6 +5091,8 @@ static void ms__pg_defaults(ms_pg_desc *d)
     if (d->connections == 0) d->connections = 8;
     if (d->timeout_ms == 0) d->timeout_ms = 30000;
     if (d->statement_ms == 0) d->statement_ms = d->timeout_ms;
+    if (d->replica_lag_ms == 0) d->replica_lag_ms = 1000;
+    if (d->idle_ms == 0) d->idle_ms = 600000;
     if (d->max_message == 0) d->max_message = (size_t)64 << 20;
 }
 
@@ -4617,6 +5125,13 @@ static void ms__pg_client(ms__pg *s)
     }
 }
 
+/* Returns the connection string of the replica of server i; NULL: it has none. */
+static const char *ms__pg_replica_url(const ms_pg_desc *desc, size_t i)
+{
+    if (desc->n_urls == 0) return desc->replica_url;
+    return desc->replica_urls ? desc->replica_urls[i] : NULL;
+}
+
 static ms__pg *ms__pg_new(const ms_pg_desc *desc)
 {
     ms_arena arena;
@@ -4635,11 +5150,16 @@ static ms__pg *ms__pg_new(const ms_pg_desc *desc)
     ms__pg_cond_init(&s->given);
     ms__pg_client(s);
     size_t n = desc->n_urls ? desc->n_urls : 1;
-    s->servers = (ms__pg_server *)ms_arena_alloc(&s->arena, n * sizeof *s->servers);
+    s->servers = (ms__pg_server *)ms_arena_alloc(&s->arena, 2 * n * sizeof *s->servers);
     bool fits = s->servers != NULL;
-    if (fits) memset(s->servers, 0, n * sizeof *s->servers);
-    for (size_t i = 0; i < n && fits; i++)
+    if (fits) memset(s->servers, 0, 2 * n * sizeof *s->servers);
+    for (size_t i = 0; i < n && fits; i++) {
+        const char *replica = ms__pg_replica_url(desc, i);
         fits = ms__pg_server_init(s, i, desc->n_urls ? desc->urls[i] : desc->url);
+        if (fits && replica) fits = ms__pg_server_init(s, n + i, replica);
+        s->servers[i].replica.given = replica != NULL;
+        s->servers[i].replica.why = MS__PG_BEHIND;
+    }
     if (fits) s->n_servers = n;
     if (fits) return s;
     ms__pg_close(&s->base);
@@ -4666,9 +5186,14 @@ MS_API ms_result ms_pg_open(ms_store **store, const ms_pg_desc *desc, ms_error *
     *store = NULL;
     if (desc->n_urls > MS_PG_BUCKETS || (desc->n_urls && !desc->urls))
         return ms_error_set(err, MS_E_ARGUMENT, "1 to 1024 servers have a url each");
+    if (desc->n_urls ? desc->replica_url != NULL : desc->replica_urls != NULL)
+        return ms_error_set(err, MS_E_ARGUMENT, "replica_url goes with url, replica_urls "
+                                                "with urls");
     MS__PG_TRY(ms__pg_url_check(desc->url, err));
     for (size_t i = 0; i < desc->n_urls; i++)
         MS__PG_TRY(ms__pg_url_check(desc->urls[i], err));
+    for (size_t i = 0; i < (desc->n_urls ? desc->n_urls : 1); i++)
+        MS__PG_TRY(ms__pg_url_check(ms__pg_replica_url(desc, i), err));
     ms__pg *s = ms__pg_new(desc);
     if (!s) return ms__pg_no_memory(err);
     ms_result code = MS_OK;

@@ -4,8 +4,8 @@
 --     psql URL -v tenant=team_a -v prefix=a/ -f tenant.sql
 --
 -- The role must exist. Each tenant needs one call; a second one with another prefix adds
--- to it. Roles that are no tenants and do not own the tables see no rows afterwards: give
--- them the prefix '' (all locations), or BYPASSRLS.
+-- to it. Roles that are no tenants and do not own the tables cannot open the store
+-- afterwards: give them the prefix '' (all locations), or BYPASSRLS.
 \set ON_ERROR_STOP on
 begin;
 alter table msgstore_record enable row level security;

@@ -14,9 +14,9 @@
     X(backendPID) X(clear) X(cmdTuples) X(connectPoll) X(connectStartParams)            \
     X(connectdbParams) X(connectionNeedsPassword) X(conninfoFree) X(conninfoParse)      \
     X(consumeInput) X(errorMessage) X(finish) X(flush) X(freemem) X(getResult)          \
-    X(getisnull) X(getlength) X(getvalue) X(isBusy) X(notifies) X(ntuples)              \
-    X(resultErrorField) X(resultStatus) X(sendPrepare) X(sendQuery)                     \
-    X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)                       \
+    X(getisnull) X(getlength) X(getvalue) X(isBusy) X(libVersion) X(notifies)           \
+    X(ntuples) X(parameterStatus) X(resultErrorField) X(resultStatus) X(sendPrepare)    \
+    X(sendQuery) X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)           \
     X(setNoticeReceiver) X(setnonblocking) X(socket) X(status) X(transactionStatus)
 
 static struct {
@@ -68,8 +68,10 @@ static const char *load_libpq(void)
 #define PQgetlength pq.getlength
 #define PQgetvalue pq.getvalue
 #define PQisBusy pq.isBusy
+#define PQlibVersion pq.libVersion
 #define PQnotifies pq.notifies
 #define PQntuples pq.ntuples
+#define PQparameterStatus pq.parameterStatus
 #define PQresultErrorField pq.resultErrorField
 #define PQresultStatus pq.resultStatus
 #define PQsendPrepare pq.sendPrepare

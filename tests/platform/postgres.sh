@@ -4,7 +4,7 @@
 # tool. The servers are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/platform/postgres.sh              all of it, in less than 5 minutes
-#   tests/platform/postgres.sh suites|sharded|faults|plans|tool|fleet|example   a part
+#   tests/platform/postgres.sh suites|sharded|replica|faults|plans|tool|fleet|example
 #
 # MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
 # PG_MESSAGES=n messages to ship (20,000). PG_PERCENT=n percent of what these three are
@@ -101,6 +101,21 @@ suites()
     unset MS_TEST_PG
 }
 
+# Readers use a standby, whatever was written just before.
+replica()
+{
+    bash $server make "$folder/r1" fsync=off full_page_writes=off autovacuum_naptime=20s \
+        max_locks_per_transaction=256 &&
+        bash $server copy "$folder/r2" "$folder/r1" || exit 1
+    MS_TEST_PG=$(bash $server url "$folder/r1")
+    MS_TEST_PG_REPLICA=$(bash $server url "$folder/r2")
+    export MS_TEST_PG MS_TEST_PG_REPLICA
+    MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 3)} \
+        run 'test_twin, a standby' build/pg/test_twin
+    for name in r1 r2; do bash $server stop "$folder/$name"; done
+    unset MS_TEST_PG MS_TEST_PG_REPLICA
+}
+
 sharded()
 {
     for name in s1 s2 s3; do quick $name || exit 1; done
@@ -194,7 +209,7 @@ example()
 : >"$folder/results"
 running=0
 over() { wait -n || failed=1; running=$((running - 1)); }
-for part in ${*:-sharded suites faults plans tool fleet example}; do
+for part in ${*:-sharded suites replica faults plans tool fleet example}; do
     [ $running -lt 2 ] || over
     (
         trap - EXIT

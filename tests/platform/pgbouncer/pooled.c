@@ -3,7 +3,8 @@
  *   build/pg/pooled FOLDER      (tests/platform/pgbouncer.sh runs it)
  *
  * FOLDER has a server, pg, and two poolers before it with 4 sessions each: session and
- * transaction, which are the modes.
+ * transaction, which are the modes; a standby of it, standby, and poolers before that:
+ * session_standby and transaction_standby. PG_SERVER names server.sh.
  */
 
 #define _GNU_SOURCE
@@ -19,9 +20,9 @@ static const char *folder;
 
 static const char *url_of(const char *name)
 {
-    static char urls[4][300];
+    static char urls[8][300];
     static unsigned next;
-    char *url = urls[next++ % 4];
+    char *url = urls[next++ % 8];
     snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres", folder, name);
     return url;
 }
@@ -271,6 +272,80 @@ static void a_waiter_wakes_through_a_pooler(void **state)
     assert_in_range(wait_through(desc).ms, 250, 3000);
 }
 
+/* The number of the newest message. */
+static uint64_t newest_of(ms_store *store)
+{
+    ms_query q = query_of(MS_STR("place"), 0);
+    ms_cursor it;
+    uint64_t seq = 0;
+    q.limit = 1;
+    EACH (msg, store, &q, &it) seq = ms_seq(msg);
+    return seq;
+}
+
+static uint64_t append_to(ms_store *store)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    uint64_t seq = 0;
+    ms_error err;
+    must_ok(ms_append(store, MS_STR("place"), &m, &seq, &err), &err, "append");
+    return seq;
+}
+
+static uint64_t replica_reads(ms_store *store)
+{
+    ms_pg_counts counts;
+    must_ok(ms_pg_count(store, &counts, NULL), NULL, "count");
+    return counts.replica_reads;
+}
+
+/* A standby is read through a pooler in both modes, and no longer once it is promoted. */
+static void a_standby_is_read_through_a_pooler(void **state)
+{
+    static const char *const names[2] = {"session_standby", "transaction_standby"};
+    ms_pg_desc straight = desc_of("pg"), apart = desc_of("standby");
+    ms_store *stores[2];
+    uint64_t seq = 0;
+    char command[500];
+    (void)state;
+    forget();
+    ms_store *one = open_desc(&straight);
+    for (int i = 0; i < 2; i++) {
+        ms_pg_desc desc = desc_of(i ? "transaction" : "session");
+        desc.no_prepare = desc.no_notify = i == 1;
+        desc.replica_url = url_of(names[i]);
+        desc.replica_lag_ms = 60000;
+        stores[i] = open_desc(&desc);
+        for (int n = 0; n < 50; n++) {
+            seq = append_to(stores[i]);
+            assert_int_equal(newest_of(stores[i]), seq);
+        }
+        int64_t end = ms__pg_now() + 10000;
+        while (replica_reads(stores[i]) < 10 && ms__pg_now() < end) {
+            assert_int_equal(newest_of(stores[i]), seq);
+            nap(5);
+        }
+        assert_true(replica_reads(stores[i]) >= 10);
+    }
+    assert_int_equal(newest_of(stores[0]), newest_of(stores[1]));
+    snprintf(command, sizeof command, "bash %s promote %s/standby", getenv("PG_SERVER"),
+             folder);
+    assert_int_equal(system(command), 0);
+    /* a client that shares a session of the pool hears of it, the others do not */
+    PGconn *third = PQconnectdb(url_of("transaction_standby"));
+    for (int n = 0; n < 8; n++) PQclear(PQexec(third, "select 1"));
+    ms_store *other = open_desc(&apart);
+    for (int n = 0; n < 20; n++) {
+        (void)append_to(other);
+        for (int i = 0; i < 2; i++) assert_int_equal(newest_of(stores[i]), seq);
+        nap(20);
+    }
+    PQfinish(third);
+    ms_close(other);
+    ms_close(one);
+    for (int i = 0; i < 2; i++) ms_close(stores[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +356,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(prepared_statements_are_unsupported_in_transaction_mode),
         cmocka_unit_test(a_schema_in_the_connection_string_is_refused),
         cmocka_unit_test(a_waiter_wakes_through_a_pooler),
+        cmocka_unit_test(a_standby_is_read_through_a_pooler),
     };
     if (argc != 2) return 2;
     folder = argv[1];

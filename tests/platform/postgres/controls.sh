@@ -232,6 +232,35 @@ control retired_is_counted 'fleet what_is_retired_stays_away' tools/cmd_ship.c \
     if (result == MS_E_KEY_REUSED' 'if (result == MS_E_KEY_REUSED'
 control totals_are_of_what_is_seen 'a_tenant_has*' $store \
     's->secured ? ms__pg_totals_seen' 's->secured && !s->process ? ms__pg_totals_seen'
+control role_has_a_policy 'a_role_without*' $store \
+    'if (active) MS__PG_TRY(ms__pg_need' 'if (!active) MS__PG_TRY(ms__pg_need'
+control policy_is_of_the_role 'a_role_without*' $store \
+    "pg_has_role(role, 'USAGE')" 'role > 0'
+control own_writes_are_known 'a_reader_has_its_own*' $store \
+    's->servers[server].replica.known++;' '(void)server;'
+control old_marks_are_renewed 'a_reader_has_its_own*' $store \
+    'ms__pg_now() - rep->reached.at <= (int64_t)s->desc.replica_lag_ms;' \
+    'rep->reached.at > 0;'
+control waiters_ask_the_primary 'a_reader_has_its_own*' $store \
+    'MS__PG_TRY(ms__pg_sum(s, true, &now, err));' \
+    'MS__PG_TRY(ms__pg_sum(s, false, &now, err));'
+control position_of_the_replica_is_compared 'what_is_read_never*' $store \
+    'if (now.lsn >= mark.lsn) break;' 'if (now.lsn >= 0) break;'
+control promotion_is_noticed 'a_promoted_replica*' $store \
+    'return strcmp(says, "on") == 0;' 'return true;'
+control timeline_is_compared 'a_replica_of_another*' $store \
+    'now.timeline != mark.timeline ||' ''
+control tables_of_the_replica_are_compared 'readers_leave*' $store \
+    'now.identity != mark.identity || ' ''
+control failed_replica_is_not_an_error 'readers_go_on_when_a_replica*' $store \
+    'return why == MS__PG_FITS ? MS_OK : ms__pg_ask(s, server, q, out, err);' \
+    'return why != MS__PG_AWAY && why == MS__PG_FITS ? MS_OK : why == MS__PG_AWAY ?
+        MS_E_UNREACHABLE : ms__pg_ask(s, server, q, out, err);'
+control idle_connections_are_found 'idle_connections*' $store \
+    'now - line->at >= idle_ms;' 'now - line->at < 0;'
+control waiter_is_not_idle 'idle_connections*' $store \
+    'bool idle = !line->busy && line->conn' \
+    'bool idle = (!line->busy || line == &s->listener) && line->conn'
 control positions_have_a_tenant 'a_tenant_has*' backends/tenant.sql \
     'using (tenant = current_user)' 'using (true)'
 control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_ship.c \
@@ -243,6 +272,8 @@ control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \
     'if (s->desc.release && !line->lost) (void)' 'if (false) (void)'
+control promotion_is_asked_through_a_pooler pooled $store \
+    'if (says && !line->no_prepare) return' 'if (says) return'
 control nothing_is_prepared pooled $store \
     'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
 if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then

@@ -1692,6 +1692,85 @@ static void a_follower_misses_nothing_when_eight_clients_append(void **state)
 
 #include "retire.h"
 #include "roles.h"
+#include "replica.h"
+
+static long long sessions(void)
+{
+    return ask_sql("one", "select count(*) from pg_stat_activity where application_name ="
+                          " 'idler'");
+}
+
+/* Waits until there are at most so many; a server's process needs a moment to end. */
+static long long sessions_soon(long long most)
+{
+    int64_t end = ms__pg_now() + 10000;
+    while (sessions() > most && ms__pg_now() < end) nap(20);
+    return sessions();
+}
+
+static void *append_idler(void *arg)
+{
+    ms_store *store = (ms_store *)arg;
+    for (int i = 0; i < 50; i++) (void)append_x(store, "idle");
+    return NULL;
+}
+
+typedef struct idle_wait {
+    pthread_t thread;
+    ms_store *store;
+    ms_result result;
+    uint64_t place;
+    ms_error err;
+} idle_wait;
+
+static void *wait_idler(void *arg)
+{
+    idle_wait *w = (idle_wait *)arg;
+    w->result = ms_pg_wait(w->store, MS_STR("quiet"), &w->place, 20000, &w->err);
+    return NULL;
+}
+
+/* Connections that were not used for idle_ms are closed by the next call, which goes on
+ * with one, as do later ones; a waiter's is in use. */
+static void idle_connections_are_closed(void **state)
+{
+    void *none[CLIENTS];
+    ms_error err;
+    ms_pg_desc desc = desc_of(url_of("one", "application_name=idler"));
+    idle_wait w;
+    (void)state;
+    desc.idle_ms = 800;
+    ms_store *store = open_desc(&desc);
+    each_client(append_idler, store, none);
+    long long many = sessions();
+    assert_in_range(many, 2, CLIENTS);
+    assert_in_range(counts_of(store).connections, 2, CLIENTS);
+    memset(&w, 0, sizeof w);
+    w.store = store;
+    assert_int_equal(pthread_create(&w.thread, NULL, wait_idler, &w), 0);
+    nap(2000);
+    assert_int_equal(append_x(store, "idle"), MS_OK);
+    assert_in_range(sessions_soon(3), 2, 3); /* of the waiter two at most, of the append one */
+    assert_true(counts_of(store).idle_closed + 2 >= (uint64_t)many);
+    assert_int_equal(append_x(store, "quiet"), MS_OK);
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.result, MS_OK);
+    assert_int_not_equal(w.place, 0);
+    nap(1700);
+    assert_int_equal(append_x(store, "idle"), MS_OK); /* on a new connection */
+    assert_int_equal(sessions_soon(1), 1);
+    assert_int_equal(counts_of(store).repeats, 0);
+    must_ok(ms_pg_close_idle(store, 0, &err), &err, "close");
+    assert_int_equal(sessions_soon(0), 0);
+    assert_int_equal(append_x(store, "idle"), MS_OK);
+    ms_close(store);
+    desc.idle_ms = 0;
+    store = open_desc(&desc);
+    nap(600);
+    assert_int_equal(append_x(store, "idle"), MS_OK);
+    assert_int_equal(counts_of(store).idle_closed, 0);
+    ms_close(store);
+}
 
 static int one_server(void **state)
 {
@@ -1740,6 +1819,8 @@ int main(int argc, char **argv)
         ON_ONE(retiring_waits_for_a_shipper_under_way),
         ON_ONE(what_was_retired_is_not_shipped_again),
         ON_ONE(a_tenant_has_its_prefix_alone),
+        ON_ONE(a_role_without_a_policy_is_refused),
+        ON_ONE(idle_connections_are_closed),
         ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
         ON_ONE(a_notification_is_sent_where_somebody_waits),
         ON_ONE(an_append_names_the_lock_that_it_did_not_get),
@@ -1755,10 +1836,16 @@ int main(int argc, char **argv)
         cmocka_unit_test(appends_are_stored_once_when_the_server_is_killed),
         cmocka_unit_test(clients_go_on_when_a_replica_is_promoted),
         cmocka_unit_test(nothing_acknowledged_is_lost_when_the_disk_is_full),
+        cmocka_unit_test(a_reader_has_its_own_writes),
+        cmocka_unit_test(readers_leave_the_primary_alone),
+        cmocka_unit_test(readers_go_on_when_a_replica_is_killed),
+        cmocka_unit_test(what_is_read_never_goes_back),
+        cmocka_unit_test(a_promoted_replica_is_not_read),
+        cmocka_unit_test(a_replica_of_another_timeline_is_not_read),
     };
     if (argc != 3) return 2;
     folder = argv[1];
     rounds = atoi(argv[2]);
     int failed = cmocka_run_group_tests(tests, one_server, no_server);
-    return failed + cmocka_run_group_tests(servers, NULL, NULL);
+    return failed + cmocka_run_group_tests(servers, NULL, no_pair);
 }

@@ -1,7 +1,8 @@
 /* PostgreSQL as a kind of store for the tests of stores.h: compiled with TEST_POSTGRES,
  * a test that is written for every kind runs over this one. MS_TEST_PG names the server;
  * with MS_TEST_PG_2 and _3 a store is spread over three; with MS_TEST_CITUS it is the
- * coordinator of a Citus cluster, and the tables are distributed.
+ * coordinator of a Citus cluster, and the tables are distributed; with MS_TEST_PG_REPLICA,
+ * a standby of MS_TEST_PG, readers use that.
  *
  * A store is a schema of the database. Schemas are used again, after their rows are
  * deleted, and so are the handles: connecting costs more than a short test.
@@ -99,18 +100,27 @@ static inline void pg_give_back(ms_store *store)
 
 static inline void pg_close_all(void)
 {
+    ms_pg_counts all = {0}, one;
     for (unsigned i = 0; i < PG_PLACES; i++) {
         if (pg_places[i].store == NULL) continue;
         pg_places[i].store->open = MS_STORE_OPEN;
+        ms__pg_counts_of(ms__pg_of(pg_places[i].store), &one);
+        all.replica_reads += one.replica_reads;
+        all.replica_behind += one.replica_behind;
+        all.replica_away += one.replica_away + one.replica_foreign;
         pg_places[i].close(pg_places[i].store);
     }
+    if (getenv("MS_TEST_PG_REPLICA") == NULL) return;
+    printf("reads: %llu of the replica, %llu while it was behind, %llu while away\n",
+           (unsigned long long)all.replica_reads, (unsigned long long)all.replica_behind,
+           (unsigned long long)all.replica_away);
 }
 
 static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
 {
     static bool registered;
-    char urls[PG_SERVERS][300];
-    const char *list[PG_SERVERS];
+    char urls[PG_SERVERS][300], replica[300];
+    const char *list[PG_SERVERS], *replicas[PG_SERVERS] = {NULL, NULL, NULL};
     ms_pg_desc desc;
     memset(&desc, 0, sizeof desc);
     if (pg_server(0) == NULL) abort();
@@ -119,6 +129,13 @@ static inline ms_result pg_make(pg_place *p, unsigned place, ms_error *err)
         list[desc.n_urls++] = urls[i];
     }
     desc.urls = list;
+    if (getenv("MS_TEST_PG_REPLICA") != NULL) {
+        snprintf(replica, sizeof replica, "%s options='-csearch_path=t0_%u'",
+                 getenv("MS_TEST_PG_REPLICA"), place);
+        replicas[0] = replica;
+        desc.replica_urls = replicas;
+        desc.replica_lag_ms = 60000; /* no other handle writes */
+    }
     bool citus = getenv("MS_TEST_CITUS") != NULL;
     desc.partitions = desc.n_urls > 1 || citus ? 1 : 2; /* planning is quicker without */
     desc.one_bucket = desc.n_urls > 1;

@@ -97,4 +97,53 @@ static void a_tenant_has_its_prefix_alone(void **state)
                    " msgstore_source drop column tenant; delete from msgstore_source");
 }
 
+static void must_refuse_role(const char *name, const char *table)
+{
+    ms_pg_desc desc = desc_of(url_as(name, ""));
+    ms_store *store;
+    ms_error err;
+    desc.read_only = true;
+    assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_READ_ONLY);
+    if (!strstr(err.message, name) || !strstr(err.message, table))
+        fail_msg("%s", err.message);
+}
+
+/* A role without a policy would see an empty store: it is refused, and the error names it
+ * and the table. A policy of all roles, or of one that it is a member of, is one. */
+static void a_role_without_a_policy_is_refused(void **state)
+{
+    ms_store *all = store_of_old();
+    ms_pg_desc desc = desc_of(url_as("untenanted", ""));
+    (void)state;
+    (void)append_old(all, "c/1", 1);
+    make_tenant("tenant_c", "c/");
+    ask_sql("one", "create role untenanted login; grant select on all tables in schema"
+                   " public to untenanted");
+    must_refuse_role("untenanted", "msgstore_record");
+    ask_sql("one", "create policy partly on msgstore_record to untenanted using (true)");
+    must_refuse_role("untenanted", "msgstore_location");
+    ask_sql("one", "drop policy partly on msgstore_record; create policy partly on"
+                   " msgstore_record for update to untenanted using (true)");
+    must_refuse_role("untenanted", "msgstore_record");
+    ask_sql("one", "drop policy partly on msgstore_record; grant tenant_c to untenanted");
+    desc.read_only = true;
+    ms_store *store = open_desc(&desc); /* as a member */
+    assert_int_equal(stat_of(store).messages, 1);
+    ms_close(store);
+    ask_sql("one", "revoke tenant_c from untenanted; create policy partly on"
+                   " msgstore_record using (true); create policy partly on"
+                   " msgstore_location using (true)");
+    store = open_desc(&desc); /* of all roles */
+    assert_int_equal(stat_of(store).messages, 1);
+    ms_close(store);
+    ms_close(all);
+    ask_sql("one", "drop policy partly on msgstore_record; drop policy partly on"
+                   " msgstore_location; drop owned by tenant_c, untenanted; drop role"
+                   " tenant_c, untenanted; alter table msgstore_record disable row level"
+                   " security; alter table msgstore_location disable row level security;"
+                   " alter table msgstore_source disable row level security; alter table"
+                   " msgstore_retired disable row level security; alter table"
+                   " msgstore_source drop column tenant");
+}
+
 #endif /* POSTGRES_ROLES_H */
