@@ -137,7 +137,7 @@ def bare(code):
 
 
 def members(body, separator):
-    """Returns the rows of a struct's or an enum's body: (code, comment, directive?)."""
+    """Returns the members of a struct's or an enum's body: (code, comment) each."""
     rows, pending, at, start = [], "", 0, 0
     depth = 0
 
@@ -533,8 +533,8 @@ class Interface:
             else:
                 text = self.inline(code, here, codes=False, itself=name)
                 cells = [f"<code>{text}</code>", self.cell(comment, here)]
-            out.append(f"<tr{anchor}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-        head = "".join(f"<th>{name}</th>" for name in heads)
+            out.append(f"<tr{anchor}>" + "\n".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        head = "\n".join(f"<th>{name}</th>" for name in heads)
         return [f'<div class="members"><table><thead><tr>{head}</tr></thead><tbody>\n'
                 + "\n".join(out) + "\n</tbody></table></div>"]
 
