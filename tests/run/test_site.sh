@@ -59,7 +59,8 @@ pages_have()
     has interface/store.md 'Appends one message to a location (absent: m-&gt;location).'
     has interface/store.md '<a href="error.html#MS_E_KEY_REUSED"><code>MS_E_KEY_REUSED</code></a> the key'
     has interface/store.md 'the newest n of those that pass all filters; 0: all</td>'
-    has interface/error.md '<tr id="MS_E_FULL"><td><code>MS_E_FULL</code></td><td>the store is full</td>'
+    has interface/store.md '<tr id="ms_query.limit">'
+    has interface/error.md '<tr id="MS_E_FULL"><td><code>MS_E_FULL</code></td>'
     has interface/message.md 'which agent wrote it</td>'
     has interface/json.md 'ms_json_iter it = ms_json_iterate(value);'
     has docs/agent.md '](../interface/request.md#ms_request)'
@@ -70,35 +71,35 @@ result pages_have_what_the_sources_have "$(pages_have)"
 result no_private_name_has_an_entry "$(grep -lE '^### .(ms__|MS__)' $out/docs/interface/*.md)"
 
 
-# staged LINK: what a link of a guide becomes.
-staged()
-{
-    python3 - "$1" "$out" <<'PY' 2>&1
+# What links and names of docs/agent.md become: NAME, text, what it becomes and what is
+# reported.
+links=$(python3 - $out <<'PY' 2>&1
 import sys
 sys.path.insert(0, "tools/site")
 import stage
-one = stage.Stage(sys.argv[2])
-print(one.prose("docs/agent.md", sys.argv[1]), *one.problems)
+one = stage.Stage(sys.argv[1])
+for name, text, wanted, *problems in [
+    ("a_page", "[a](team.md#x)", "[a](team.md#x)"),
+    ("a_file", "[a](../examples/loop.c)", "[a](../source/examples/loop.c.md)"),
+    ("a_folder", "[a](../tests/scripts/log)", "[a](../source/tests/scripts/log/index.md)"),
+    ("a_large_file", "[a](../msgstore.h)", "[a](../msgstore.h)"),
+    ("nothing", "[a](gone.md)", "[a](gone.md)",
+     "docs/agent.md: a link to gone.md, which does not exist"),
+    ("outside", "[a](../../x.md)", "[a](../../x.md)",
+     "docs/agent.md: a link to ../../x.md, which does not exist"),
+    ("a_call", "call `ms_next()`.", "call [`ms_next()`](../interface/store.md#ms_next)."),
+    ("a_member", "`ms_query.limit`", "[`ms_query.limit`](../interface/store.md#ms_query.limit)"),
+    ("a_section", "`[api-log]`", "[`[api-log]`](../interface/log.md)"),
+    ("in_code", "`f(a)[b](c)` `ms_gone`", "`f(a)[b](c)` `ms_gone`"),
+    ("in_a_heading", "# `ms_next`", "# `ms_next`"),
+]:
+    one.problems.clear()
+    got = one.prose("docs/agent.md", text)
+    if (got, one.problems) != (wanted, problems):
+        print(f"{name} becomes {got}", *one.problems)
 PY
-}
-
-# becomes NAME LINK WANTED
-becomes()
-{
-    local got
-    got=$(staged "$2")
-    [ "$got" = "$3" ] && got= || got="it becomes '$got'"
-    result "link_$1" "$got"
-}
-becomes to_a_page '[a](team.md#x)' '[a](team.md#x)'
-becomes to_a_file '[a](../examples/loop.c)' '[a](../source/examples/loop.c.md)'
-becomes to_a_folder '[a](../tests/scripts/log)' '[a](../source/tests/scripts/log/index.md)'
-becomes to_a_large_file '[a](../msgstore.h)' '[a](../msgstore.h)'
-becomes to_nothing '[a](gone.md)' '[a](gone.md) docs/agent.md: a link to gone.md, which does not exist'
-becomes of_a_call 'call `ms_next()`.' 'call [`ms_next()`](../interface/store.md#ms_next).'
-becomes of_a_section '`[api-log]`' '[`[api-log]`](../interface/log.md)'
-becomes in_code '`f(a)[b](c)` `ms_gone`' '`f(a)[b](c)` `ms_gone`'
-becomes in_a_heading '# `ms_next`' '# `ms_next`'
+)
+result links_become_those_of_the_site "$links"
 
 # wrong NAME HTML WANTED: what links.py prints of a page with this in it.
 site=$out/small

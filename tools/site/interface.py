@@ -22,7 +22,8 @@ import sys
 BANNER = re.compile(r"^/\* ==== \[(api-[a-z-]+)\] (.*?) *=*(?: \*/)?$")
 NAME = re.compile(r"\b(?:ms_[a-z0-9_]+|MS_[A-Z0-9_]+|MSGSTORE_[A-Z0-9_]+)\b")
 INLINE = re.compile(r"\[(?P<tag>api-[a-z-]+)\]|`(?P<code>[^`\n]+)`|"
-                    r"(?P<family>MS_[A-Z_]*_)(?:\*|\.\.\.)|(?P<name>" + NAME.pattern + r")(?:\(\))?|"
+                    r"(?P<family>MS_[A-Z_]*_)(?:\*|\.\.\.)|(?P<name>" + NAME.pattern + r")"
+                    r"(?:\(\)|(?P<member>\.[a-z_]+))?|"
                     r"(?<=see )(?P<part>DURABILITY|DAMAGE|GUARANTEES)\b")
 DIRECTIVE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 # Functions whose comment is written for those after them, too.
@@ -228,6 +229,10 @@ class Interface:
                 for row in entry.rows:
                     if NAME.fullmatch(row[0]):
                         self.add(row[0], section, row[0])
+                    elif section.tag != "api-structs":
+                        for member in self.names_of(row[1]):
+                            name = f"{entry.name}.{member}"
+                            self.add(name, section, name)
 
     def add(self, name, section, anchor):
         if name and not name.startswith(("ms__", "MS__")):
@@ -373,8 +378,15 @@ class Interface:
                 hidden = True
             if hidden or re.match(r"private\b", comment) or "struct ms__" in code:
                 continue
-            name = re.search(r"\(\*([a-z0-9_]+)\)|([a-z0-9_]+)(?:\[[^\]]*\])*(?:,|$)", code)
-            entry.rows.append(((name.group(1) or name.group(2)) if name else code, code, comment))
+            entry.rows.append((Interface.names_of(code)[0], code, comment))
+
+    @staticmethod
+    def names_of(code):
+        """Returns the members that a declaration in a struct declares."""
+        pointer = re.search(r"\(\*([a-z0-9_]+)\)\(", code)
+        if pointer:
+            return [pointer.group(1)]
+        return re.findall(r"([a-z0-9_]+)(?:\[[^\]]*\])*(?=,|$)", code)
 
     # ---- Writing
 
@@ -406,6 +418,12 @@ class Interface:
             if match.group("code"):
                 name = match.group("code")
                 label = html.escape(name, quote=False)
+            if match.group("member"):
+                if name + match.group("member") in self.where:
+                    name += match.group("member")
+                else:
+                    at -= len(match.group("member"))
+                    label = label[: -len(match.group("member"))]
             address = self.link(name, here) if name and name != itself else None
             shown = f"<code>{label}</code>" if codes else label
             if name and name == itself:
@@ -533,6 +551,9 @@ class Interface:
             else:
                 text = self.inline(code, here, codes=False, itself=name)
                 cells = [f"<code>{text}</code>", self.cell(comment, here)]
+                if entry.kind != "enum":
+                    anchor, *more = [f' id="{entry.name}.{one}"' for one in self.names_of(code)]
+                    cells[0] += "".join(f"<span{one}></span>" for one in more)
             out.append(f"<tr{anchor}>" + "\n".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         head = "\n".join(f"<th>{name}</th>" for name in heads)
         return [f'<div class="members"><table><thead><tr>{head}</tr></thead><tbody>\n'
