@@ -34,7 +34,9 @@ install()
 }
 
 if ! installed && ! install; then
-    echo "skip site: MkDocs is not installed in $venv, and cannot be (the end of $site/pip.log)"
+    why="PyPI: $(tail -n 1 $site/pip.log 2>/dev/null)"
+    [ "${SETUP:-1}" != 0 ] || why='SETUP=0: nothing is installed'
+    echo "skip site: MkDocs is not installed in $venv, and no site is written ($why)"
     exit 0
 fi
 
