@@ -4,6 +4,7 @@
 # too.
 #
 #   STB_INC=dir     where stb_ds.h is, when it is not in a usual place
+#   SITE_URL=url    for site: where it will be published, if that is known
 #   PREFIX=dir      where to install (/usr/local); DESTDIR=dir is put in front of it
 #   CC, CXX, CLANG  the compilers; CLANG is for the sanitizers
 #   SETUP=0         installs nothing: goes on with what is there, or names what is missing
@@ -71,10 +72,14 @@ uninstall: ## remove what install has put under PREFIX
 dist: ## write build/dist: the archive of a release, byte for byte the same anywhere, and its checksums
 	@bash tools/dist.sh
 
+site: ## write the documentation as a static site, build/site/html, with MkDocs from PyPI
+	@$(MAKE) $(RULES) build/msgstore
+	@SETUP='$(SETUP)' SITE_URL='$(SITE_URL)' $(RUN) tools/site.sh
+
 clean: ## remove build/
 	rm -rf build
 
-TYPED = help setup demo test check header torture bench tool lib install uninstall dist clean
+TYPED = help setup demo test check header torture bench tool lib install uninstall dist site clean
 
 # make -n runs the lines that call make, too: there a script is only printed.
 RUN = $(if $(findstring n,$(firstword -$(MAKEFLAGS))),echo bash,bash)

@@ -454,7 +454,7 @@ typedef struct ms_value {
 } ms_value;
 
 MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL: absent */
-MS_API ms_value ms_text_n(ms_str text);
+MS_API ms_value ms_text_n(ms_str text);              /* a view without ptr: absent */
 MS_API ms_value ms_json(ms_str json);                /* checked when appended */
 
 /* A time is a signed number of nanoseconds since 1970-01-01 UTC: the years 1678 to 2261.
@@ -561,8 +561,10 @@ typedef struct ms_buf {
     size_t len, cap;
 } ms_buf;
 
+/* Appends bytes to the ms_buf `buf`. MS_E_ARENA, MS_E_NO_MEMORY, MS_E_TOO_LARGE: nothing
+ * was appended. */
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
-MS_API ms_str ms_buf_text(const ms_buf *buf);
+MS_API ms_str ms_buf_text(const ms_buf *buf); /* all that was written; no NUL follows */
 
 /* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
  * without one. Zeroed: the system clock, in whole microseconds. */
@@ -704,7 +706,7 @@ typedef uint64_t ms_type_set;
 MS_API const char *ms_type_word(ms_type type);
 /* Returns the type of such a word; MS_T_NONE: unknown. */
 MS_API ms_type ms_type_of_word(ms_str word);
-MS_API const char *ms_role_word(ms_role role);
+MS_API const char *ms_role_word(ms_role role); /* "" for NONE, OTHER and no role */
 MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word */
 
 /* The fields of a message. The number is its tag in stored bytes and never reused; TEXT
@@ -818,16 +820,16 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
-MS_API ms_type ms_type_of(const ms_msg *msg);
+MS_API ms_type ms_type_of(const ms_msg *msg);       /* NONE: see ms_kind */
 MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* unset: the type's, never NONE */
-MS_API ms_str ms_role_name(const ms_msg *msg);
-MS_API uint32_t ms_flags(const ms_msg *msg);
-MS_API uint64_t ms_seq(const ms_msg *msg);
+MS_API ms_str ms_role_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
+MS_API uint32_t ms_flags(const ms_msg *msg);        /* MS_FLAG_* */
+MS_API uint64_t ms_seq(const ms_msg *msg);          /* its number in the store */
 MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: no time */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
-MS_API ms_value ms_content(const ms_msg *msg);
+MS_API ms_value ms_content(const ms_msg *msg);      /* as ms_get of MS_F_CONTENT */
 
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
@@ -1004,6 +1006,7 @@ typedef struct ms_stat {
     uint64_t as_of;           /* private: the position after all records */
 } ms_stat;
 
+/* Counts what a store has. MS_E_UNSUPPORTED: a backend without `stat`. */
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err);
 
 /* An entry of a listing: a location, or an agent of a location. */
@@ -2670,8 +2673,10 @@ MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value);
 MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value);
 
 /* Visits the members of an object or the elements of an array:
- *  ms_json_iter it = ms_json_iterate(value);
- *  while (ms_json_next(&it)) use(it.key, it.value);
+ *
+ *     ms_json_iter it = ms_json_iterate(value);
+ *     while (ms_json_next(&it)) use(it.key, it.value);
+ *
  * key is the JSON text of the member name, with quotes; absent in arrays. Any other value
  * has no items. */
 typedef struct ms_json_iter {
@@ -2681,8 +2686,8 @@ typedef struct ms_json_iter {
     bool object;
 } ms_json_iter;
 
-MS_API ms_json_iter ms_json_iterate(ms_str value);
-MS_API bool ms_json_next(ms_json_iter *it);
+MS_API ms_json_iter ms_json_iterate(ms_str value);   /* before the first item */
+MS_API bool ms_json_next(ms_json_iter *it);          /* false: there is no other item */
 
 /* Typed getters. MS_E_KIND: the value has another kind. MS_E_RANGE: the number does not
  * fit (1.0 and 1e3 are integers, 1.5 does not fit). *out is set only on MS_OK. For true,
@@ -2702,10 +2707,11 @@ MS_API bool ms_json_string_is(ms_str value, ms_str text);
  * MS_E_SYNTAX: the text is not a number. */
 MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
 
+#define MS_ISO_MAX 32 /* bytes that ms_iso_write writes at most */
+
 /* Writes a time as RFC 3339 in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
  * fraction where they are needed. Writes no NUL. Returns the length, at most MS_ISO_MAX;
  * 0 for MS_TIME_NONE. */
-#define MS_ISO_MAX 32
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
 /* Reads a time of that form. A space may stand for the T, an offset ("+01:00") for the Z;
  * without either the time is UTC. The fraction has up to 9 digits. A time before 1678 or
@@ -2734,14 +2740,15 @@ typedef struct ms_json_writer {
     char stage[256];
 } ms_json_writer;
 
+/* Prepares a writer, whatever is in it. ctx: for write. */
 MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool pretty);
 /* Begins a container: MS_JSON_OBJECT or MS_JSON_ARRAY. */
 MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
-MS_API void ms_json_end(ms_json_writer *w);
-MS_API void ms_json_key(ms_json_writer *w, ms_str name);
+MS_API void ms_json_end(ms_json_writer *w);          /* of the container begun last */
+MS_API void ms_json_key(ms_json_writer *w, ms_str name); /* of the next value */
 /* Writes a string; bytes that are not UTF-8 become U+FFFD. */
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
-MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
+MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value); /* all its digits */
 /* Writes a time as seconds since 1970: the shortest decimal without an exponent, such as
  * 1723.25. MS_TIME_NONE becomes null. */
 MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);

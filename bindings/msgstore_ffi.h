@@ -172,7 +172,7 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
 MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
                        size_t args_len, const char *body, size_t body_len, char **out,
                        size_t *len);
-MS_API void ms_ffi_free(char *out);
+MS_API void ms_ffi_free(char *out); /* of what a call has written; NULL is allowed */
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #   tools/setup.sh board   a compiler for Cortex-M, newlib and its emulator
 #   tools/setup.sh report  what `make test-report` needs: chromium, node, zlib,
 #                          libmicrohttpd
+#   tools/setup.sh site    what `make test-site` needs: the same, python3 with venv, gnuplot
 #   tools/setup.sh rust    cargo and rustc; go: a go; both with a C compiler and stb_ds.h
 #
 # These install nothing:
@@ -228,6 +229,13 @@ missing_for_report()
     command -v node >/dev/null 2>&1 || echo nodejs
 }
 
+missing_for_site()
+{
+    missing_for_report
+    python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+    command -v gnuplot >/dev/null 2>&1 || echo gnuplot-nox
+}
+
 missing_for_postgres()
 {
     missing_for_check
@@ -303,11 +311,11 @@ zlib:)
     ;;
 peers:) peers && exit 0 ;;
 absent:) absent && exit 0 ;;
-demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | postgres: | citus: | pgbouncer: | board: | rust: | go:) ;;
+demo: | tool: | test: | setup: | check: | fuzz: | controls: | bench: | windows: | report: | site: | postgres: | citus: | pgbouncer: | board: | rust: | go:) ;;
 cross:s390x | cross:i386 | cross:armhf) ;;
 *)
     echo "usage: tools/setup.sh demo|tool|test|setup|check|fuzz|controls|bench|windows|report" >&2
-    echo "       tools/setup.sh postgres|citus|pgbouncer|board|rust|go" >&2
+    echo "       tools/setup.sh site|postgres|citus|pgbouncer|board|rust|go" >&2
     echo "       tools/setup.sh absent|peers|stb|zlib" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
@@ -335,7 +343,7 @@ fi
 target=$1
 asked="make $target"
 case $target in
-cross | windows | report | postgres | citus | pgbouncer | board | rust | go) asked="make test-$target" ;;
+cross | windows | report | site | postgres | citus | pgbouncer | board | rust | go) asked="make test-$target" ;;
 esac
 wanted_by=$asked
 [ -z "$machine" ] || wanted_by="$asked, $machine,"

@@ -44,8 +44,10 @@ typedef struct ms_buf {
     size_t len, cap;
 } ms_buf;
 
+/* Appends bytes to the ms_buf `buf`. MS_E_ARENA, MS_E_NO_MEMORY, MS_E_TOO_LARGE: nothing
+ * was appended. */
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
-MS_API ms_str ms_buf_text(const ms_buf *buf);
+MS_API ms_str ms_buf_text(const ms_buf *buf); /* all that was written; no NUL follows */
 
 /* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
  * without one. Zeroed: the system clock, in whole microseconds. */

@@ -49,8 +49,10 @@ MS_API bool ms_json_member(ms_str object, ms_str name, ms_str *value);
 MS_API bool ms_json_element(ms_str array, size_t index, ms_str *value);
 
 /* Visits the members of an object or the elements of an array:
- *  ms_json_iter it = ms_json_iterate(value);
- *  while (ms_json_next(&it)) use(it.key, it.value);
+ *
+ *     ms_json_iter it = ms_json_iterate(value);
+ *     while (ms_json_next(&it)) use(it.key, it.value);
+ *
  * key is the JSON text of the member name, with quotes; absent in arrays. Any other value
  * has no items. */
 typedef struct ms_json_iter {
@@ -60,8 +62,8 @@ typedef struct ms_json_iter {
     bool object;
 } ms_json_iter;
 
-MS_API ms_json_iter ms_json_iterate(ms_str value);
-MS_API bool ms_json_next(ms_json_iter *it);
+MS_API ms_json_iter ms_json_iterate(ms_str value);   /* before the first item */
+MS_API bool ms_json_next(ms_json_iter *it);          /* false: there is no other item */
 
 /* Typed getters. MS_E_KIND: the value has another kind. MS_E_RANGE: the number does not
  * fit (1.0 and 1e3 are integers, 1.5 does not fit). *out is set only on MS_OK. For true,
@@ -81,10 +83,11 @@ MS_API bool ms_json_string_is(ms_str value, ms_str text);
  * MS_E_SYNTAX: the text is not a number. */
 MS_API ms_result ms_seconds_read(ms_str text, int64_t *ns);
 
+#define MS_ISO_MAX 32 /* bytes that ms_iso_write writes at most */
+
 /* Writes a time as RFC 3339 in UTC: "2024-01-15T10:30:00Z", with 3, 6 or 9 digits of
  * fraction where they are needed. Writes no NUL. Returns the length, at most MS_ISO_MAX;
  * 0 for MS_TIME_NONE. */
-#define MS_ISO_MAX 32
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX]);
 /* Reads a time of that form. A space may stand for the T, an offset ("+01:00") for the Z;
  * without either the time is UTC. The fraction has up to 9 digits. A time before 1678 or
@@ -113,14 +116,15 @@ typedef struct ms_json_writer {
     char stage[256];
 } ms_json_writer;
 
+/* Prepares a writer, whatever is in it. ctx: for write. */
 MS_API void ms_json_init(ms_json_writer *w, ms_write_fn write, void *ctx, bool pretty);
 /* Begins a container: MS_JSON_OBJECT or MS_JSON_ARRAY. */
 MS_API void ms_json_begin(ms_json_writer *w, ms_json_kind kind);
-MS_API void ms_json_end(ms_json_writer *w);
-MS_API void ms_json_key(ms_json_writer *w, ms_str name);
+MS_API void ms_json_end(ms_json_writer *w);          /* of the container begun last */
+MS_API void ms_json_key(ms_json_writer *w, ms_str name); /* of the next value */
 /* Writes a string; bytes that are not UTF-8 become U+FFFD. */
 MS_API void ms_json_put_string(ms_json_writer *w, ms_str text);
-MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value);
+MS_API void ms_json_put_u64(ms_json_writer *w, uint64_t value); /* all its digits */
 /* Writes a time as seconds since 1970: the shortest decimal without an exponent, such as
  * 1723.25. MS_TIME_NONE becomes null. */
 MS_API void ms_json_put_seconds(ms_json_writer *w, int64_t ns);

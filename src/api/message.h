@@ -124,7 +124,7 @@ typedef uint64_t ms_type_set;
 MS_API const char *ms_type_word(ms_type type);
 /* Returns the type of such a word; MS_T_NONE: unknown. */
 MS_API ms_type ms_type_of_word(ms_str word);
-MS_API const char *ms_role_word(ms_role role);
+MS_API const char *ms_role_word(ms_role role); /* "" for NONE, OTHER and no role */
 MS_API ms_role ms_role_of_word(ms_str word);   /* OTHER when it is no known word */
 
 /* The fields of a message. The number is its tag in stored bytes and never reused; TEXT
@@ -238,16 +238,16 @@ MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
  * Views that getters return are valid as long as the message. */
 typedef struct ms_msg ms_msg;
 
-MS_API ms_type ms_type_of(const ms_msg *msg);
+MS_API ms_type ms_type_of(const ms_msg *msg);       /* NONE: see ms_kind */
 MS_API ms_str ms_type_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
 MS_API ms_role ms_role_of(const ms_msg *msg);       /* unset: the type's, never NONE */
-MS_API ms_str ms_role_name(const ms_msg *msg);
-MS_API uint32_t ms_flags(const ms_msg *msg);
-MS_API uint64_t ms_seq(const ms_msg *msg);
+MS_API ms_str ms_role_name(const ms_msg *msg);      /* its word; OTHER: the stored word */
+MS_API uint32_t ms_flags(const ms_msg *msg);        /* MS_FLAG_* */
+MS_API uint64_t ms_seq(const ms_msg *msg);          /* its number in the store */
 MS_API bool ms_time(const ms_msg *msg, int64_t *ns);       /* false: no time */
 MS_API size_t ms_size(const ms_msg *msg);           /* bytes, with header and padding */
 MS_API ms_value ms_get(const ms_msg *msg, ms_field field); /* absent: text.ptr NULL */
-MS_API ms_value ms_content(const ms_msg *msg);
+MS_API ms_value ms_content(const ms_msg *msg);      /* as ms_get of MS_F_CONTENT */
 
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);

@@ -167,6 +167,7 @@ typedef struct ms_stat {
     uint64_t as_of;           /* private: the position after all records */
 } ms_stat;
 
+/* Counts what a store has. MS_E_UNSUPPORTED: a backend without `stat`. */
 MS_API ms_result ms_store_stat(ms_store *store, ms_stat *out, ms_error *err);
 
 /* An entry of a listing: a location, or an agent of a location. */

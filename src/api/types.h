@@ -32,7 +32,7 @@ typedef struct ms_value {
 } ms_value;
 
 MS_API ms_value ms_text(const char *text);           /* NUL-terminated; NULL: absent */
-MS_API ms_value ms_text_n(ms_str text);
+MS_API ms_value ms_text_n(ms_str text);              /* a view without ptr: absent */
 MS_API ms_value ms_json(ms_str json);                /* checked when appended */
 
 /* A time is a signed number of nanoseconds since 1970-01-01 UTC: the years 1678 to 2261.

@@ -91,6 +91,7 @@ rows_of()
     tests/support/fast_impl.c) echo test_fast ;;
     tests/support/linted_request.c) echo test_snippets ;;
     tests/support/*) users_of "$1" ;;
+    tests/tool/site/*) echo :test-site ;;
     tests/tool/*) echo tool secrets providers ;;
     tests/*/test_*) if [ -f "$1" ]; then echo "${name%.*}"; else echo tree; fi ;;
     tests/formats/*) echo test_formats ;;
@@ -109,6 +110,7 @@ rows_of()
     tests/platform/*) echo ":test-${name%%.*}" ;;
     tests/run/* | tests/*.md | *Makefile | *.md | .ci/* | .gitattributes) echo tree ;;
     tools/join.sh | tools/setup.sh) echo tree ;;
+    tools/site.sh | tools/site/*) echo tree :test-site ;;
     tools/lint.*) echo providers tool ;;
     tools/secrets.*) echo secrets tool ;;
     tools/*) echo tool ;;

@@ -13,10 +13,12 @@ const FLAGS = (
   "--disable-sync --disable-extensions --mute-audio --remote-debugging-pipe"
 ).split(" ").concat("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
 
+const READY = "document.documentElement?.dataset.ready !== undefined";
+
 export class Browser {
-  constructor(name) {
+  constructor(name, flags = []) {
     this.profile = mkdtempSync(join(tmpdir(), "browser-"));
-    this.process = spawn(name, [...FLAGS, "--user-data-dir=" + this.profile, "about:blank"], {
+    this.process = spawn(name, [...FLAGS, ...flags, "--user-data-dir=" + this.profile, "about:blank"], {
       stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
     });
     this.waiting = new Map();
@@ -61,7 +63,8 @@ export class Browser {
     });
   }
 
-  async open(file, { width = 1280, height = 860, dark = false, hash = "" } = {}) {
+  async open(file, options = {}) {
+    const { width = 1280, height = 860, dark = false, hash = "", ready = READY } = options;
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
@@ -74,7 +77,7 @@ export class Browser {
     const url = (file.startsWith("http://127.0.0.1:") ? file : pathToFileURL(file).href) + hash;
     const began = performance.now();
     await page.send("Page.navigate", { url });
-    await page.until("document.documentElement?.dataset.ready !== undefined");
+    await page.until(ready);
     page.took = performance.now() - began;
     return page;
   }
