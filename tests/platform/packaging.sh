@@ -304,14 +304,20 @@ try_dist()
     plus -I"$(echo msgstore-*/)" -I"$(echo msgstore-*/bindings/cpp)"
     ./plus
     ./app
-    mv msgstore-*/ archive
 }
 
-# The build systems again, from the archive that try_dist has unpacked.
+# The build systems again, from an archive of what is committed.
 archived()
 {
-    root=$work/try/dist/archive
-    [ -d "$root" ]
+    local tree=$work/try/archive
+    if [ ! -d "$tree" ]; then
+        git clone -q "$root" clone
+        (cd clone && bash tools/dist.sh)
+        tar xzf clone/build/dist/msgstore-*.tar.gz
+        mv msgstore-*/ "$tree"
+        rm -rf clone
+    fi
+    root=$tree
     "try_$1"
 }
 try_archive_cmake_find_package() { archived cmake_find_package; }
