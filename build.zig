@@ -1,5 +1,5 @@
 //! msgstore.h for Zig: a static library with the implementations of msgstore.h and
-//! msgstore_ffi.h, and both headers.
+//! msgstore_ffi.h, and the headers.
 //!
 //!     const dep = b.dependency("msgstore", .{ .target = target, .optimize = optimize });
 //!     exe.linkLibrary(dep.artifact("msgstore"));
@@ -29,5 +29,6 @@ pub fn build(b: *std.Build) void {
     const lib = b.addLibrary(.{ .name = "msgstore", .linkage = .static, .root_module = module });
     lib.installHeader(b.path("msgstore.h"), "msgstore.h");
     lib.installHeader(b.path("bindings/msgstore_ffi.h"), "msgstore_ffi.h");
+    lib.installHeader(b.path("bindings/cpp/msgstore.hpp"), "msgstore.hpp");
     b.installArtifact(lib);
 }

@@ -10015,7 +10015,8 @@ static ms__name_node *ms__name_get(ms__tail_names *names, ms__kind_of_name kind,
     void **slot = ms__recent_slot(names, kind, loc, text);
     ms__name_node *n = slot ? (ms__name_node *)ms__load_ptr(slot) : NULL;
     if (n && ms__is_name(n, loc, text)) return n;
-    uint64_t hash = ms__name_hash(names, kind, loc ? loc->name.node.hash : 0, text);
+    uint64_t salt = loc ? loc->name.node.hash : 0;
+    uint64_t hash = ms__name_hash(names, (unsigned)kind, salt, text);
     n = ms__name_in(&names->linked[kind].root, hash, loc, text);
     if (!make) return n;
     if (n && slot) ms__store_ptr(slot, n);
@@ -28775,7 +28776,7 @@ static ms_result ms__row_tool(ms__reader *r, size_t base, ms_str metadata, ms_en
             continue;
         MS__TRY(kind == MS_JSON_STRING ? ms__read_text(r, value, &text)
                                        : ms__read_json(r, value, &text));
-        ms__field_set(m, rows[i].field, text, kind != MS_JSON_STRING);
+        ms__field_set(m, (unsigned)rows[i].field, text, kind != MS_JSON_STRING);
     }
     return MS_OK;
 }
@@ -36272,7 +36273,7 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
                                     ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
         if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
-        a->last_kind = kind;
+        a->last_kind = (unsigned)kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
         if (kind == MS__ANSWER_TEXT)

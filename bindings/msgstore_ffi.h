@@ -4,7 +4,7 @@
  *     #include "msgstore.h"
  *     #include "msgstore_ffi.h"                everywhere else only the includes.
  *
- * Three functions with plain arguments: a handle, pointers and lengths. Requests and
+ * Four functions with plain arguments: handles, pointers and lengths. Requests and
  * results are JSON in UTF-8. A language that can call C needs no structs of msgstore.h.
  * bindings/python and bindings/js stand on it; tools/lib.sh builds a library that exports
  * it. Needs the formats of msgstore.h: no MSGSTORE_NO_FORMATS.
@@ -86,6 +86,12 @@ extern "C" {
  * with the image of a store, see "stat". */
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
+
+/* Opens a union: a store for reading that is n_stores stores as one, see [api-union].
+ * Message n of stores[k] has the number k * 2^40 + n. They must outlive the union. A store
+ * that is NULL or listed twice is MS_E_ARGUMENT, a union MS_E_UNSUPPORTED. */
+MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stores,
+                        char **out, size_t *len);
 
 /* Calls a function by its name. body: a text beside the arguments, for append, answer and
  * compact; NULL elsewhere.
@@ -237,6 +243,7 @@ typedef struct ms_ffi__state {
     size_t limit;
     const ms_format *format;
     ms_mem_desc mem;
+    ms_union_desc members;
     ms_append_opts append;
     ms_query query;
     ms_memory memory;
@@ -926,6 +933,11 @@ static ms_result ms_ffi__open(ms_ffi__state *f)
     return ms_mem_open(&f->store, &f->mem, &f->err);
 }
 
+static ms_result ms_ffi__union(ms_ffi__state *f)
+{
+    return ms_union_open(&f->store, &f->members, &f->err);
+}
+
 static ms_result ms_ffi__append(ms_ffi__state *f)
 {
     ms_envelopes list;
@@ -1394,6 +1406,7 @@ static const ms_ffi__function ms_ffi__opening = {
     "open", ms_ffi__open,
     "path mode sync sync_ms lock_wait_ms shared keep_unset_times buffer_at buffer_size "
     "attach"};
+static const ms_ffi__function ms_ffi__uniting = {"union", ms_ffi__union, ""};
 static const ms_ffi__function ms_ffi__functions[] = {
     {"verify", ms_ffi__verify, "path*"},
     {"append", ms_ffi__append, "location format lenient expect_seq"},
@@ -1457,9 +1470,9 @@ static ms_result ms_ffi__run(ms_ffi__state *f, const ms_ffi__function *function,
     if (!function)
         return ms_ffi__refuse(f, MS_E_ARGUMENT, NULL, "there is no such function");
     MS_FFI__TRY(ms_ffi__parse(f, function->known, args));
-    bool by_path = function->run == ms_ffi__open || function->run == ms_ffi__verify ||
-                   function->run == ms_ffi__rewrite;
-    if (!f->store && !by_path)
+    bool without = function->run == ms_ffi__open || function->run == ms_ffi__union ||
+                   function->run == ms_ffi__verify || function->run == ms_ffi__rewrite;
+    if (!f->store && !without)
         return ms_ffi__refuse(f, MS_E_CLOSED, NULL, "there is no store");
     ms_json_init(&f->w, ms_ffi__write, f, false);
     ms_json_begin(&f->w, MS_JSON_OBJECT);
@@ -1469,9 +1482,11 @@ static ms_result ms_ffi__run(ms_ffi__state *f, const ms_ffi__function *function,
     return code == MS_OK ? wrote : code;
 }
 
-/* Runs a function and returns its result; *store: the store that it opened or used. */
+/* Runs a function and returns its result; *store: the store that it opened or used.
+ * members: of a union, else NULL. */
 static int ms_ffi__call(ms_store **store, const ms_ffi__function *function, ms_str args,
-                        ms_str body, char **out, size_t *len)
+                        ms_str body, const ms_union_desc *members, char **out,
+                        size_t *len)
 {
     *out = NULL;
     *len = 0;
@@ -1479,6 +1494,7 @@ static int ms_ffi__call(ms_store **store, const ms_ffi__function *function, ms_s
     if (!f) return MS_E_NO_MEMORY;
     f->store = *store;
     f->body = body;
+    if (members) f->members = *members;
     ms_result code = ms_ffi__room(f, 0); /* before a change, whose result has to fit */
     if (code == MS_OK) code = ms_ffi__run(f, function, args);
     if (code != MS_OK && !f->whole) ms_ffi__fail(f, code);
@@ -1500,7 +1516,19 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
 {
     *store = NULL;
     return ms_ffi__call(store, &ms_ffi__opening, ms_str_n(args, args_len),
-                        ms_str_of(NULL), out, len);
+                        ms_str_of(NULL), NULL, out, len);
+}
+
+MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stores,
+                        char **out, size_t *len)
+{
+    ms_union_desc members;
+    memset(&members, 0, sizeof members);
+    members.stores = stores;
+    members.n_stores = n_stores;
+    *store = NULL;
+    return ms_ffi__call(store, &ms_ffi__uniting, ms_str_of(NULL), ms_str_of(NULL),
+                        &members, out, len);
 }
 
 MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
@@ -1512,7 +1540,7 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
         if (strcmp(ms_ffi__functions[i].name, name) == 0)
             function = &ms_ffi__functions[i];
     return ms_ffi__call(&store, function, ms_str_n(args, args_len),
-                        ms_str_n(body, body_len), out, len);
+                        ms_str_n(body, body_len), NULL, out, len);
 }
 
 MS_API void ms_ffi_free(char *out) { free(out); }

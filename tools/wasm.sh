@@ -9,7 +9,7 @@ stb=$(sh tools/setup.sh stb)
 # shellcheck disable=SC2086
 "${CLANG:-clang}" --target=wasm32-wasi -O2 -DNDEBUG -DMSGSTORE_NO_LOG -DMSGSTORE_NO_THREADS \
     -DMSGSTORE_IMPLEMENTATION -DMSGSTORE_FFI_IMPLEMENTATION $stb -mexec-model=reactor \
-    -Wl,--export=ms_ffi_open,--export=ms_ffi_call,--export=ms_ffi_free,--export=ms_close \
+    $(bash tools/flat.sh --exports | sed 's/^/-Wl,--export=/') \
     -Wl,--export=malloc,--export=free \
     -Wl,--gc-sections,-s,-z,stack-size=262144 -include msgstore.h \
     -x c bindings/msgstore_ffi.h -o "$out"

@@ -200,9 +200,11 @@ class store {
 public:
     static result<store> in_memory(const ms_mem_desc &desc = {})
     { return opened("", [&](auto, auto s, auto e) { return ms_mem_open(s, &desc, e); }); }
+#ifndef MSGSTORE_NO_LOG
     static result<store> log(string_view path, ms_log_desc desc = {})
     { return opened(path, [&](auto own, auto s, auto e)
         { return desc.path = own, ms_log_open(s, &desc, e); }); }
+#endif
     ms_store *handle() const { return s_.get(); }
     /* Syncs, and closes also if that fails. The destructor closes, too. */
     status close()
@@ -261,6 +263,7 @@ public:
         { return ms_memory_add(&m_, &m, &seq, e); }); }
 };
 
+#ifndef MSGSTORE_NO_FORMATS
 /* The calls without a result: `for (const ms_call &c : calls)`. It owns their texts. */
 struct calls : ms_calls {
     std::unique_ptr<detail::arena> arena = std::make_unique<detail::arena>();
@@ -295,6 +298,7 @@ public:
     { return call(calls(), [&](auto &c, auto e)
         { return ms_pending(desc(), c.arena.get(), &c, e); }); }
 };
+#endif
 } // namespace msgstore
 
 #endif /* MSGSTORE_HPP */

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"reflect"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,10 @@ type Store struct {
 	closed bool // no call begins
 	once   sync.Once
 	err    error // of Close
+	// A union keeps its members: one that is closed is freed after its last union.
+	members []*Store
+	unions  int
+	free    bool // with the last union
 }
 
 // Open opens a log, or makes one.
@@ -59,14 +64,76 @@ func open(args any) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{flat: store}
+	return opened(store, nil), nil
+}
+
+func opened(store flat.Store, members []*Store) *Store {
+	s := &Store{flat: store, members: members}
 	s.idle.L = &s.mu
 	runtime.SetFinalizer(s, func(s *Store) { s.Close() })
-	return s, nil
+	return s
+}
+
+// Union opens several stores as one, for reading: the messages of the first one, then those
+// of the second one, and so on; with Query.ByTime in order of time. Message n of stores[k]
+// has the number k<<40 + n, which Member takes apart. What is appended to the stores shows in
+// it. It keeps them: a store that is closed before it refuses calls of its own, and the union
+// reads on; its file and lock are in use until the union is closed.
+func Union(stores ...*Store) (*Store, error) {
+	members := make([]*Store, 0, len(stores))
+	flats := make([]flat.Store, 0, len(stores))
+	leave := func(err error) (*Store, error) {
+		for _, member := range members {
+			member.leave()
+		}
+		return nil, err
+	}
+	for i, member := range stores {
+		if member == nil {
+			return leave(&Error{Code: ErrArgument, Message: "the store is nil",
+				Path: "stores[" + strconv.Itoa(i) + "]"})
+		}
+		if !member.join() {
+			return leave(&Error{Code: ErrClosed, Message: "the store is closed",
+				Path: "stores[" + strconv.Itoa(i) + "]"})
+		}
+		members = append(members, member)
+		flats = append(flats, member.flat)
+	}
+	store, err := flat.Union(flats, decoder(discard))
+	if err != nil {
+		return leave(err)
+	}
+	return opened(store, members), nil
+}
+
+// Member returns the index of the store that a message of a union lies in, and its number
+// there.
+func Member(seq uint64) (index int, number uint64) { return int(seq >> 40), seq & (1<<40 - 1) }
+
+// join keeps the store for a union, unless it is closed; leave follows it.
+func (s *Store) join() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.unions++
+	}
+	return !s.closed
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	s.unions--
+	free := s.free && s.unions == 0
+	s.mu.Unlock()
+	if free {
+		s.flat.Close()
+	}
 }
 
 // Close makes appends durable and closes the store; it waits for the calls in flight. The
-// error is that of the sync. Further calls of Close return the same.
+// error is that of the sync. Further calls of Close return the same. A store that a union
+// reads is freed with the union.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -79,7 +146,16 @@ func (s *Store) Close() error {
 		if errors.Is(s.err, ErrReadOnly) {
 			s.err = nil
 		}
-		s.flat.Close()
+		s.mu.Lock()
+		s.free = s.unions > 0
+		kept := s.free
+		s.mu.Unlock()
+		if !kept {
+			s.flat.Close()
+		}
+		for _, member := range s.members {
+			member.leave()
+		}
 		runtime.SetFinalizer(s, nil)
 	})
 	return s.err

@@ -200,6 +200,106 @@ func TestCopiesHaveWhatIsKept(t *testing.T) {
 	is(t, err, ErrNotFound)
 }
 
+func TestUnionReadsStoresAsOne(t *testing.T) {
+	a, b := memory(t), memory(t)
+	fill(t, a, "l", 2)
+	fill(t, b, "l", 3)
+	all, err := Union(a, b)
+	must(t, err)
+	p, err := all.Query(Of("l"))
+	must(t, err)
+	const second = uint64(1) << 40
+	equal(t, p.Seqs, []uint64{1, 2, second + 1, second + 2, second + 3})
+	index, number := Member(p.Seqs[4])
+	equal(t, index, 1)
+	equal(t, number, uint64(3))
+	fill(t, a, "l", 1)
+	read, err := seqs(all, Query{Filter: Filter{AfterSeq: 2}})
+	must(t, err)
+	equal(t, read, []uint64{3, second + 1, second + 2, second + 3})
+	_, err = all.Append("l", User("x"))
+	is(t, err, ErrReadOnly)
+	_, err = Union(a, all)
+	is(t, err, ErrUnsupported)
+	_, err = Union(a, a)
+	is(t, err, ErrArgument)
+	_, err = Union(a, nil)
+	is(t, err, ErrArgument)
+	must(t, all.Close())
+	none, err := Union()
+	must(t, err)
+	read, err = seqs(none, Query{})
+	must(t, err)
+	equal(t, len(read), 0)
+	must(t, none.Close())
+}
+
+func TestUnionKeepsItsStoresOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.msl")
+	a, err := Open(path)
+	must(t, err)
+	b := memory(t)
+	fill(t, a, "l", 2)
+	first, err := Union(a, b)
+	must(t, err)
+	second, err := Union(b, a)
+	must(t, err)
+	must(t, a.Close())
+	_, err = a.Stat()
+	is(t, err, ErrClosed)
+	_, err = Union(b, a)
+	is(t, err, ErrClosed)
+	must(t, first.Close())
+	stat, err := second.Stat()
+	must(t, err)
+	equal(t, stat.Messages, uint64(2))
+	_, err = Open(path)
+	is(t, err, ErrBusy)
+	must(t, second.Close())
+	a, err = Open(path) // the lock is free with the last union
+	must(t, err)
+	must(t, a.Close())
+	fill(t, b, "l", 1)
+}
+
+func TestUnionClosesBesideItsStoresAndCalls(t *testing.T) {
+	for range 300 {
+		var stores []*Store
+		for range 3 {
+			s, err := Memory()
+			must(t, err)
+			fill(t, s, "l", 10)
+			stores = append(stores, s)
+		}
+		all, err := Union(stores...)
+		must(t, err)
+		var done sync.WaitGroup
+		for _, s := range append(stores, all) {
+			done.Add(2)
+			go func() {
+				defer done.Done()
+				for {
+					p, err := all.Query(Of("l"))
+					if errors.Is(err, ErrClosed) {
+						return
+					}
+					if err != nil || len(p.Seqs) != 30 {
+						t.Errorf("got %d messages, %v", len(p.Seqs), err)
+						return
+					}
+				}
+			}()
+			go func() {
+				defer done.Done()
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		done.Wait()
+	}
+}
+
 func TestErrorsHaveCodeTextFieldAndByte(t *testing.T) {
 	s := memory(t)
 	_, err := s.Append("l", User("x"), map[string]any{"type": "action"})

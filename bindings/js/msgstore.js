@@ -267,8 +267,15 @@ class Memory {
   }
 }
 
-/** A message store. It lies in what it is made with: a Memory, or the log of
- * native.js. */
+/* Returns what `read` makes of a result, or of what a promise will have. */
+function then(result, read = (same) => same) {
+  return result instanceof Promise ? result.then(read) : read(result);
+}
+
+const nothing = () => undefined;
+
+/** A message store. It lies in what it is made with: a Memory, or the log of native.js,
+ * which may return promises. */
 export class Store {
   #in;
 
@@ -276,12 +283,12 @@ export class Store {
     this.#in = place;
   }
 
-  #call(name, options, body) {
-    return this.#in.call(name, options, body);
+  #call(name, options, body, read) {
+    return then(this.#in.call(name, options, body), read);
   }
 
-  #change(name, options, body) {
-    return this.#in.change(name, options, body);
+  #change(name, options, body, read) {
+    return then(this.#in.change(name, options, body), read);
   }
 
   /* Returns the bytes of the store: keep them, and open() them again. */
@@ -301,24 +308,24 @@ export class Store {
   append(messages, location, options = {}) {
     const list = Array.isArray(messages) ? messages : [messages];
     return this.#change("append", { location, ...checked(options) },
-      JSON.stringify(list)).seqs;
+      JSON.stringify(list), ({ seqs }) => seqs);
   }
 
   /* Returns one page of messages. limit keeps the newest. */
   query(location, options = {}) {
-    return pages(this.#call("query", { location, ...checked(options) }));
+    return this.#call("query", { location, ...checked(options) }, undefined, pages);
   }
 
   /* Returns the history of an agent: conversation, own steps, those of its team,
    * broadcasts. */
   history(location, agentKey, options = {}) {
     if (agentKey === undefined) refuse("the argument agentKey is missing");
-    return pages(this.#call("history", { location, agentKey, ...checked(options) }));
+    return this.#call("history", { location, agentKey, ...checked(options) }, undefined, pages);
   }
 
   /* Calls a function that takes the options of request; unknown ones are members of the
    * body. */
-  #ask(name, location, provider, options, more) {
+  #ask(name, location, provider, options, more, read) {
     const { model, system, tools, agentKey, subordinates, newest, budget, thinking,
       textType, compactAt, full, cache, cacheKey, previous, ...extra } = checked(options);
     const wrong = Object.keys(extra).find((key) => Object.values(names).includes(key));
@@ -332,17 +339,18 @@ export class Store {
       thinking, textType, compactAt, full, cache, cacheKey, previous,
       ...more,
       extra: Object.keys(extra).length > 0 ? extra : undefined,
-    });
+    }, undefined, read);
   }
 
   /* Returns the body of the next request. Unknown options become its members. Its report
    * is not enumerable. */
   request(location, provider, options = {}) {
-    const { body, report } = this.#ask("request", location, provider, options);
-    if (!Object.hasOwn(body, "report")) {
-      Object.defineProperty(body, "report", { value: report, enumerable: false });
-    }
-    return body;
+    return this.#ask("request", location, provider, options, {}, ({ body, report }) => {
+      if (!Object.hasOwn(body, "report")) {
+        Object.defineProperty(body, "report", { value: report, enumerable: false });
+      }
+      return body;
+    });
   }
 
   /* Returns what a compaction would cover that leaves the newest messages of at most
@@ -354,7 +362,8 @@ export class Store {
   /* Returns the body of the request for the summary of the messages up to `upto`. */
   compactRequest(location, provider, upto, options = {}) {
     const { prompt, ...rest } = checked(options);
-    return this.#ask("compact_request", location, provider, rest, { upto, prompt }).body;
+    return this.#ask("compact_request", location, provider, rest, { upto, prompt },
+      ({ body }) => body);
   }
 
   /* Appends a compaction: what stands in requests for the messages up to `upto`; returns
@@ -362,8 +371,9 @@ export class Store {
   compact(location, provider, upto, options = {}) {
     const { body, ...rest } = checked(options);
     const given = { location, provider, upto, ...rest };
-    if (body === undefined) return this.#change("compact", given).seq;
-    return this.#store("compact", given, body).seq;
+    const read = ({ seq }) => seq;
+    if (body === undefined) return this.#change("compact", given, undefined, read);
+    return then(this.#store("compact", given, body), read);
   }
 
   /* Returns the calls of the newest answer that have no result yet. */
@@ -391,46 +401,48 @@ export class Store {
   }
 
   search(what, options = {}) {
-    return this.#call("search", { text: what, ...checked(options) }).matches;
+    return this.#call("search", { text: what, ...checked(options) }, undefined,
+      ({ matches }) => matches);
   }
 
   amend(seq, message, options = {}) {
-    this.#change("amend", { seq, message, ...checked(options) });
+    return this.#change("amend", { seq, message, ...checked(options) }, undefined, nothing);
   }
 
   hide(seq) {
-    this.#change("hide", { seq });
+    return this.#change("hide", { seq }, undefined, nothing);
   }
 
   /* Hides all messages after that one; returns how many were visible. */
   rewind(location, seq = 0) {
-    return this.#change("rewind", { location, seq }).hidden;
+    return this.#change("rewind", { location, seq }, undefined, ({ hidden }) => hidden);
   }
 
   redact(seq) {
-    this.#change("redact", { seq });
+    return this.#change("redact", { seq }, undefined, nothing);
   }
 
   note(seq, kind, value) {
-    this.#change("note", { seq, kind, value });
+    return this.#change("note", { seq, kind, value }, undefined, nothing);
   }
 
   fork(location, seq, to) {
-    this.#change("fork", { location, seq, to });
+    return this.#change("fork", { location, seq, to }, undefined, nothing);
   }
 
   /* Sets the given facts (null removes one); returns all of them. */
   facts(location, facts) {
-    if (facts) this.#change("set_facts", { location, value: facts });
-    return this.#call("facts", { location });
+    const read = () => this.#call("facts", { location });
+    return facts ? this.#change("set_facts", { location, value: facts }, undefined, read) : read();
   }
 
   locations(options = {}) {
-    return this.#call("list", checked(options)).items;
+    return this.#call("list", checked(options), undefined, ({ items }) => items);
   }
 
   agents(location, options = {}) {
-    return this.#call("list", { agents: true, location, ...checked(options) }).items;
+    return this.#call("list", { agents: true, location, ...checked(options) }, undefined,
+      ({ items }) => items);
   }
 
   usage(location) {

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { MsgstoreError, Store } from "./msgstore.js";
 import { candidates } from "./native/build.js";
 
-const VERSION = 1; // NODE_INTERFACE of msgstore_node.c
+const VERSION = 2; // NODE_INTERFACE of msgstore_node.c
 const PAGE = 500;  // messages in one read of an iteration
 const require = createRequire(import.meta.url);
 
@@ -71,15 +71,29 @@ function damage(report) {
     : "the lineage is damaged: all is copied, to a log with a new one";
 }
 
+/* Throws an error of the module as one of this package. */
+function thrown(error) {
+  if (error instanceof MsgstoreError || !/^E_/.test(error.code)) throw error;
+  fail(error.code, error.message, error);
+}
+
 /* Runs a function of the module; returns what it returned, parsed if it is a text. */
 function run(call) {
   let result;
   try {
     result = call(library());
   } catch (error) {
-    if (error instanceof MsgstoreError || !/^E_/.test(error.code)) throw error;
-    fail(error.code, error.message, error);
+    thrown(error);
   }
+  return parsed(result);
+}
+
+/* Returns a promise of the same, for a function of the module that returns one. */
+const started = async (call) => parsed(await new Promise((done) => done(call(library())))
+  .catch(thrown));
+
+/* Returns the result of a function of the module, or throws its failure. */
+function parsed(result) {
   if (typeof result === "string") return JSON.parse(result);
   if (result?.reply === undefined) return result;
   if (result.reply === "") fail("E_NO_MEMORY", "no memory for the result");
@@ -100,14 +114,20 @@ const forgotten = new FinalizationRegistry(({ handle, path }) => {
 /* What a store of this module lies in: see Memory of msgstore.js. */
 class Log {
   #handle;
+  #running = new Set(); // promises of calls in the pool
 
   constructor(handle) {
     this.#handle = handle;
   }
 
+  /* The handle; throws if it is closed. `what`: which store it is. */
+  handle(what = "the store") {
+    return this.#handle ?? fail("E_CLOSED", `${what} is closed`);
+  }
+
   call(name, options, body) {
-    if (!this.#handle) fail("E_CLOSED", "the store is closed");
-    return run((module) => module.call(this.#handle, name, json(options), body));
+    const handle = this.handle();
+    return run((module) => module.call(handle, name, json(options), body));
   }
 
   change(name, options, body) {
@@ -122,10 +142,55 @@ class Log {
     fail("E_UNSUPPORTED", "a store of msgstore/native has no image: backup() writes a log");
   }
 
+  /* Runs a call in a thread of Node's pool. */
+  start(name, options, body) {
+    const handle = this.handle();
+    const promise = started((module) => module.start(handle, name, json(options), body));
+    this.#running.add(promise);
+    const end = () => this.#running.delete(promise);
+    promise.then(end, end);
+    return promise;
+  }
+
   close() {
     const handle = this.#handle;
     this.#handle = undefined;
     if (handle) addon.close(handle);
+  }
+
+  /* Closes when the calls in the pool have ended. */
+  async closeLater() {
+    const handle = this.#handle;
+    this.#handle = undefined;
+    if (!handle) return;
+    await Promise.allSettled(this.#running);
+    await started((module) => module.start(handle, "sync", "{}")).catch(() => {});
+    addon.close(handle);
+  }
+}
+
+/* What Promises lies in: calls in the pool. */
+class Pool {
+  #log;
+
+  constructor(log) {
+    this.#log = log;
+  }
+
+  call(name, options, body) {
+    return this.#log.start(name, options, body);
+  }
+
+  change(name, options, body) {
+    return this.call(name, options, body);
+  }
+
+  keep(name, options, text) {
+    return this.call(name, options, text);
+  }
+
+  image() {
+    return this.#log.image();
   }
 }
 
@@ -150,16 +215,94 @@ const objectOf = (options, name = "options") => {
   return options;
 };
 
+/* The calls of stores of logs alone, over what a store lies in. */
+const calls = {
+  sync: (log) => log.call("sync", {}),
+  backup: (log, path, options = {}) =>
+    log.call("backup", { ...objectOf(options), toPath: pathOf(path) }),
+  copy: (log, path, options = {}) =>
+    log.call("copy", { ...objectOf(options), fromPath: pathOf(path) }),
+};
+
+/* The calls of a store, each as a promise, run in threads of Node's pool. */
+class Promises extends Store {
+  #pool;
+  #close;
+
+  constructor(log, close) {
+    const pool = new Pool(log);
+    super(pool);
+    this.#pool = pool;
+    this.#close = close;
+  }
+
+  async appendBatch(messages, location, options = {}) {
+    if (!Array.isArray(messages)) fail("E_ARGUMENT", "messages is no list");
+    return this.append(messages, location, options);
+  }
+
+  async sync() {
+    return (await calls.sync(this.#pool)).durable_seq;
+  }
+
+  /* Looks every pollMs for a message after that number; no thread waits. */
+  async wait(afterSeq, timeoutMs = 0, options = {}) {
+    const { pollMs = 10, signal, ...rest } = objectOf(options);
+    const [unknown] = Object.keys(rest);
+    if (unknown) fail("E_ARGUMENT", `wait has no option ${unknown}`);
+    for (const [name, ms] of Object.entries({ timeoutMs, pollMs })) {
+      if (typeof ms !== "number" || !(ms >= 0)) {
+        fail("E_ARGUMENT", `${name} is ${String(ms)}, a number from 0 on was expected`);
+      }
+    }
+    const end = performance.now() + timeoutMs;
+    for (;;) {
+      signal?.throwIfAborted();
+      const last = (await this.#pool.call("wait", { afterSeq })).last_seq;
+      const left = end - performance.now();
+      if (last > afterSeq || left <= 0) return last;
+      await pause(Math.min(Math.max(pollMs, 1), left), signal);
+    }
+  }
+
+  async backup(path, options) {
+    return calls.backup(this.#pool, path, options);
+  }
+
+  async copy(path, options) {
+    return calls.copy(this.#pool, path, options);
+  }
+
+  /* Closes after the calls that run; later ones are refused. */
+  async close() {
+    return this.#close();
+  }
+}
+
+/* What is wrong with the arguments of a call rejects, too. */
+for (const name of Object.getOwnPropertyNames(Store.prototype)) {
+  if (["constructor", "close"].includes(name)) continue;
+  const { value } = Object.getOwnPropertyDescriptor(Store.prototype, name);
+  Object.defineProperty(Promises.prototype, name, {
+    value: async function (...args) {
+      return value.apply(this, args);
+    },
+  });
+}
+
 /** A store in a log, or without a path in memory. */
 class NativeStore extends Store {
   #log;
   #path;
+  #promises;
+  #members; // of a union
 
-  constructor(handle, path) {
+  constructor(handle, path, members = []) {
     const log = new Log(handle);
     super(log);
     this.#log = log;
     this.#path = path;
+    this.#members = members;
     forgotten.register(this, { handle, path }, log);
   }
 
@@ -168,9 +311,33 @@ class NativeStore extends Store {
     return this.#path;
   }
 
+  /* The same calls as promises. */
+  get promises() {
+    return (this.#promises ??= new Promises(this.#log, () => {
+      forgotten.unregister(this.#log);
+      return this.#log.closeLater();
+    }));
+  }
+
+  /* The stores of a union. */
+  get members() {
+    return [...this.#members];
+  }
+
   close() {
     forgotten.unregister(this.#log);
     super.close();
+  }
+
+  [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    return this.promises.close();
+  }
+
+  /* Returns the handles of stores, for a union. */
+  static handles(stores) {
+    return stores.map((store, i) => (store instanceof NativeStore
+      ? store.#log.handle(`stores[${i}]`)
+      : fail("E_ARGUMENT", `stores[${i}] is no store of msgstore/native`)));
   }
 
   /* Appends several messages, all or none; returns their numbers. */
@@ -181,7 +348,7 @@ class NativeStore extends Store {
 
   /* Makes everything durable; returns the last durable number. */
   sync() {
-    return this.#log.call("sync", {}).durable_seq;
+    return calls.sync(this.#log).durable_seq;
   }
 
   /* Waits for a message after that number, also of another process; nothing else runs in
@@ -191,13 +358,13 @@ class NativeStore extends Store {
   }
 
   /* Writes the store to a new log, and goes on as it is. */
-  backup(path, options = {}) {
-    return this.#log.call("backup", { ...objectOf(options), toPath: pathOf(path) });
+  backup(path, options) {
+    return calls.backup(this.#log, path, options);
   }
 
   /* Appends the messages of another log, with their numbers. */
-  copy(path, options = {}) {
-    return this.#log.call("copy", { ...objectOf(options), fromPath: pathOf(path) });
+  copy(path, options) {
+    return calls.copy(this.#log, path, options);
   }
 
   /* All messages that a query has, oldest first, a page at a time. At the end it throws
@@ -284,6 +451,21 @@ export function openSync(path, options = {}) {
   return store;
 }
 
+/** Opens several stores as one, for reading: the messages of the first one, then those of
+ * the second one, and so on. Message n of stores[k] has the number k * 2 ** 40 + n. It keeps
+ * them: one that is closed before it refuses calls of its own, and the union reads on. */
+export function union(stores) {
+  if (!Array.isArray(stores)) fail("E_ARGUMENT", "stores is no list");
+  const handles = NativeStore.handles(stores);
+  return new NativeStore(run((module) => module.union(handles)), undefined, stores);
+}
+
+/** Returns the index of the store that a message of a union lies in, and its number
+ * there. */
+export function member(seq) {
+  return [Math.floor(seq / 2 ** 40), seq % 2 ** 40];
+}
+
 /** The same as a promise, as msgstore/node has it. */
 export async function open(path, options = {}) {
   return openSync(path, options);
@@ -310,6 +492,18 @@ export function rewrite(path, options = {}) {
   return run((module) => module.call(null, "rewrite",
     json({ ...objectOf(options), path: pathOf(path) })));
 }
+
+/** Those that read whole logs, in a thread of Node's pool. */
+export const promises = {
+  async verify(path) {
+    const args = json({ path: pathOf(path) });
+    return started((module) => module.start(null, "verify", args));
+  },
+  async rewrite(path, options = {}) {
+    const args = json({ ...objectOf(options), path: pathOf(path) });
+    return started((module) => module.start(null, "rewrite", args));
+  },
+};
 
 export { NativeStore as Store, MsgstoreError };
 export { user, assistant, action, observation } from "./msgstore.js";

@@ -25,7 +25,8 @@ class MsgstoreConan(ConanFile):
         self.version = re.search(r'#define MSGSTORE_VERSION "(.*?)"', header).group(1)
 
     def export_sources(self):
-        for name in ("msgstore.h", "bindings/msgstore_ffi.h", "LICENSE"):
+        for name in ("msgstore.h", "bindings/msgstore_ffi.h", "bindings/cpp/msgstore.hpp",
+                     "LICENSE"):
             copy(self, name, self._root(), self.export_sources_folder)
 
     def requirements(self):
@@ -36,6 +37,8 @@ class MsgstoreConan(ConanFile):
         include = os.path.join(self.package_folder, "include")
         copy(self, "msgstore.h", self.source_folder, include)
         copy(self, "msgstore_ffi.h", os.path.join(self.source_folder, "bindings"), include)
+        copy(self, "msgstore.hpp", os.path.join(self.source_folder, "bindings", "cpp"),
+             include)
         copy(self, "LICENSE", self.source_folder,
              os.path.join(self.package_folder, "licenses"))
 

@@ -172,7 +172,7 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
                                     ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
         if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
-        a->last_kind = kind;
+        a->last_kind = (unsigned)kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
         if (kind == MS__ANSWER_TEXT)

@@ -215,7 +215,7 @@ static ms_result ms__row_tool(ms__reader *r, size_t base, ms_str metadata, ms_en
             continue;
         MS__TRY(kind == MS_JSON_STRING ? ms__read_text(r, value, &text)
                                        : ms__read_json(r, value, &text));
-        ms__field_set(m, rows[i].field, text, kind != MS_JSON_STRING);
+        ms__field_set(m, (unsigned)rows[i].field, text, kind != MS_JSON_STRING);
     }
     return MS_OK;
 }

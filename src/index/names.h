@@ -537,7 +537,8 @@ static ms__name_node *ms__name_get(ms__tail_names *names, ms__kind_of_name kind,
     void **slot = ms__recent_slot(names, kind, loc, text);
     ms__name_node *n = slot ? (ms__name_node *)ms__load_ptr(slot) : NULL;
     if (n && ms__is_name(n, loc, text)) return n;
-    uint64_t hash = ms__name_hash(names, kind, loc ? loc->name.node.hash : 0, text);
+    uint64_t salt = loc ? loc->name.node.hash : 0;
+    uint64_t hash = ms__name_hash(names, (unsigned)kind, salt, text);
     n = ms__name_in(&names->linked[kind].root, hash, loc, text);
     if (!make) return n;
     if (n && slot) ms__store_ptr(slot, n);

@@ -93,7 +93,9 @@ echo 'int main(void) { return 0; }' >"$out/try.c"
 if cc -fsanitize=address "$out/try.c" -o "$out/try" 2>/dev/null; then
     MSGSTORE_CLOSES=${GO_CLOSES:-1000} tests "under AddressSanitizer, ${GO_CLOSES:-1000} closes" -asan &&
         control close_does_not_wait 'for s.calls > 0 {' 'for s.calls > 1<<20 {' \
-            TestCloseWaitsForACall -asan
+            TestCloseWaitsForACall -asan &&
+        control union_keeps_no_store 's.free = s.unions > 0' 's.free = s.unions > 1<<20' \
+            TestUnionKeepsItsStoresOpen -asan
 else
     echo "skip sanitizer: cc has no AddressSanitizer here"
     skipped=$((skipped + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs one consumer with every build system that msgstore.h has files for: make
-# test-packaging. Tools that Debian or PyPI have and this machine lacks are installed (the
+# Builds and runs two consumers, in C and in C++17, with every build system that msgstore.h
+# has files for; then with some of them from the archive of a release: make test-packaging. Tools that Debian or PyPI have and this machine lacks are installed (the
 # latter into build/packaging/venv); what cannot be had is named and skipped. Everything
 # is done under build/packaging.
 #
@@ -16,7 +16,7 @@ mkdir -p "$work"
 passed=0 failed=0 skipped=0
 stb=$(sh tools/setup.sh stb)
 minor=$(sed -n 's/^#define MSGSTORE_VERSION *"\(.*\)\..*".*/\1/p' msgstore.h)
-export CC=${CC:-cc}
+export CC=${CC:-cc} CXX=${CXX:-c++}
 
 # pip_tool COMMAND PACKAGE: is the command there, after an attempt to install it?
 pip_tool()
@@ -58,11 +58,12 @@ consumer()
     (
         set -e
         cd "$work/try/$1"
-        cp "$root/tests/platform/packaging/consumer.c" .
+        cp "$root"/tests/platform/packaging/consumer.* .
         "try_$1"
     ) >"$work/$1.log" 2>&1
     status=$?
-    if [ "$status" -eq 0 ] && [ "$(tail -n 1 "$work/$1.log")" = "consumer: message 1" ]; then
+    if [ "$status" -eq 0 ] && [ "$(tail -n 1 "$work/$1.log")" = "consumer: message 1" ] &&
+        { [ "$1" = static ] || grep -qx "consumer of C++: message 1" "$work/$1.log"; }; then
         echo "ok $1"
         passed=$((passed + 1))
     else
@@ -84,24 +85,34 @@ needs()
     done
 }
 
-# copy_interface FOLDER: the interface for other languages, into a copy of the project.
+# copy_interface FOLDER: the interfaces for other languages, into a copy of the project.
 copy_interface()
 {
-    mkdir -p "$1/bindings"
+    mkdir -p "$1/bindings/cpp"
     cp "$root/bindings/msgstore_ffi.h" "$1/bindings/"
+    cp "$root/bindings/cpp/msgstore.hpp" "$1/bindings/cpp/"
+}
+
+# plus FLAGS: the consumer in C++ with a compiler alone.
+plus()
+{
+    $CXX -std=c++17 -o plus consumer.cpp "$@" -pthread
 }
 
 cmake_lists()
 {
-    printf 'cmake_minimum_required(VERSION 3.15)\nproject(app C)\n%s\n' "$1" >CMakeLists.txt
+    printf 'cmake_minimum_required(VERSION 3.15)\nproject(app C CXX)\n%s\n' "$1" >CMakeLists.txt
     printf 'add_executable(app consumer.c)\ntarget_link_libraries(app PRIVATE %s)\n' \
         "${2:-msgstore::msgstore}" >>CMakeLists.txt
+    printf 'add_executable(plus consumer.cpp)\ntarget_link_libraries(plus PRIVATE %s)\n' \
+        "${3:-msgstore::hpp}" >>CMakeLists.txt
 }
 
 cmake_build()
 {
     cmake -S . -B build "$@"
     cmake --build build
+    ./build/plus
     ./build/app
 }
 
@@ -112,6 +123,9 @@ try_cmake_subdirectory()
     # A subproject installs nothing of its own.
     cmake --install build --prefix "$PWD/prefix"
     [ ! -e prefix/include/msgstore.h ]
+    # A program in C alone needs no compiler of C++.
+    sed -i 's/ C CXX)/ C)/; /plus/d' CMakeLists.txt
+    cmake -S . -B plain -DCMAKE_CXX_COMPILER=none
     ./build/app
 }
 
@@ -142,8 +156,13 @@ try_pkg_config()
     # shellcheck disable=SC2046
     $CC -DMSGSTORE_LINKED -o linked consumer.c $(pkg-config --cflags --libs libmsgstore)
     LD_LIBRARY_PATH=$PWD/prefix/lib ./linked
+    # shellcheck disable=SC2046,SC2086
+    plus $(pkg-config --cflags --libs msgstore) $stb && ./plus
+    # shellcheck disable=SC2046
+    plus -DMSGSTORE_LINKED $(pkg-config --cflags --libs libmsgstore)
+    LD_LIBRARY_PATH=$PWD/prefix/lib ./plus
     cmake_lists "find_package(libmsgstore CONFIG REQUIRED)
-add_compile_definitions(MSGSTORE_LINKED)" libmsgstore::shared
+add_compile_definitions(MSGSTORE_LINKED)" libmsgstore::shared libmsgstore::shared
     cmake_build -DCMAKE_PREFIX_PATH="$PWD/prefix"
     prefix/bin/msgstore --version
     make -C "$root" uninstall PREFIX="$PWD/prefix"
@@ -158,6 +177,9 @@ try_library()
     export PKG_CONFIG_PATH=$PWD/lib
     # shellcheck disable=SC2046
     $CC -DMSGSTORE_LINKED -o app consumer.c $(pkg-config --cflags --libs libmsgstore)
+    # shellcheck disable=SC2046
+    plus -DMSGSTORE_LINKED $(pkg-config --cflags --libs libmsgstore)
+    LD_LIBRARY_PATH=$PWD/lib ./plus
     LD_LIBRARY_PATH=$PWD/lib ./app
     [ "$(LD_LIBRARY_PATH=$PWD/lib ldd app | grep -c "libmsgstore.so.$minor")" = 1 ]
     # Nothing but the interface is visible, and all of it has the version.
@@ -166,7 +188,7 @@ try_library()
         grep -cv -e "@@MSGSTORE_$minor$" -e " A MSGSTORE_$minor$")" = 0 ]
     for kind in shared static; do
         cmake_lists "find_package(libmsgstore CONFIG REQUIRED)
-add_compile_definitions(MSGSTORE_LINKED)" "libmsgstore::$kind"
+add_compile_definitions(MSGSTORE_LINKED)" "libmsgstore::$kind" "libmsgstore::$kind"
         rm -rf build
         cmake_build -Dlibmsgstore_DIR="$PWD/lib/cmake"
     done
@@ -178,10 +200,12 @@ try_meson()
     cp "$root/msgstore.h" "$root/meson.build" "$root/meson_options.txt" subprojects/msgstore/
     copy_interface subprojects/msgstore
     cp "$root/packaging/msgstore.wrap" subprojects/
-    printf "%s\n" "project('app', 'c')" \
-        "executable('app', 'consumer.c', dependencies : dependency('msgstore'))" >meson.build
+    printf "%s\n" "project('app', 'c', 'cpp', default_options : ['cpp_std=c++17'])" \
+        "executable('app', 'consumer.c', dependencies : dependency('msgstore'))" \
+        "executable('plus', 'consumer.cpp', dependencies : dependency('msgstore'))" >meson.build
     meson setup build
     meson compile -C build
+    ./build/plus
     ./build/app
 }
 
@@ -196,7 +220,8 @@ try_conan()
         "[options]
 msgstore/*:with_stb=False" >conanfile.txt
     conan install . --output-folder=deps
-    cmake_lists "find_package(msgstore CONFIG REQUIRED)"
+    cmake_lists "find_package(msgstore CONFIG REQUIRED)
+set(CMAKE_CXX_STANDARD 17)" msgstore::msgstore msgstore::msgstore
     cmake_build -DCMAKE_TOOLCHAIN_FILE="$PWD/deps/conan_toolchain.cmake" \
         -DCMAKE_BUILD_TYPE=Release
 }
@@ -204,10 +229,13 @@ msgstore/*:with_stb=False" >conanfile.txt
 try_xmake()
 {
     printf '%s\n' "includes(\"$root/xmake.lua\")" 'target("app")' '    set_kind("binary")' \
-        '    add_files("consumer.c")' '    add_deps("msgstore")' 'target_end()' >xmake.lua
+        '    add_files("consumer.c")' '    add_deps("msgstore")' 'target_end()' \
+        'target("plus")' '    set_kind("binary")' '    set_languages("c++17")' \
+        '    add_files("consumer.cpp")' '    add_deps("msgstore")' 'target_end()' >xmake.lua
     export XMAKE_ROOT=y XMAKE_GLOBALDIR=$PWD/global
     xmake f -P . -o build -y
     xmake build -P .
+    xmake run -P . plus
     xmake run -P . app
 }
 
@@ -220,6 +248,8 @@ try_zig()
     out=$PWD/out
     (cd dep && "$zig" build -Dstb="${stb#-isystem }" --prefix "$out")
     "$zig" cc -Iout/include -DMSGSTORE_LINKED consumer.c -Lout/lib -lmsgstore -o app
+    plus -Iout/include -DMSGSTORE_LINKED -Lout/lib -lmsgstore
+    ./plus
     ./app
 }
 
@@ -246,6 +276,8 @@ try_single()
     bash "$root/tools/single.sh" "$PWD/msgstore.h"
     $CC -std=c99 -DWITHOUT_FFI -I. -pthread -o app consumer.c
     grep -q 'Sean Barrett' msgstore.h
+    plus -I. -I"$root/bindings/cpp"
+    ./plus
     ./app
 }
 
@@ -269,18 +301,41 @@ try_dist()
     $CC -std=c99 -I. -Ibindings -pthread -o ../app ../consumer.c # stb_ds.h stands beside
     cmake -S . -B ../cmake
     cd ..
+    plus -I"$(echo msgstore-*/)" -I"$(echo msgstore-*/bindings/cpp)"
+    ./plus
     ./app
 }
 
+# The build systems again, from an archive of what is committed.
+archived()
+{
+    local tree=$work/try/archive
+    if [ ! -d "$tree" ]; then
+        git clone -q "$root" clone
+        (cd clone && bash tools/dist.sh)
+        tar xzf clone/build/dist/msgstore-*.tar.gz
+        mv msgstore-*/ "$tree"
+        rm -rf clone
+    fi
+    root=$tree
+    "try_$1"
+}
+try_archive_cmake_find_package() { archived cmake_find_package; }
+try_archive_cmake_subdirectory() { archived cmake_subdirectory; }
+try_archive_pkg_config() { archived pkg_config; }
+try_archive_meson() { archived meson; }
+try_archive_conan() { archived conan; }
+
 needs apt cmake cmake cmake_subdirectory cmake_fetchcontent cmake_find_package library
-needs apt cmake cmake dist
+needs apt cmake cmake dist archive_cmake_subdirectory archive_cmake_find_package
 consumer pkg_config
+consumer archive_pkg_config
 consumer single
 needs apt musl-gcc musl-tools static
 grep -hs -e 'msgstore-static:' -e 'us to start' "$work/static.log"
 pip_tool ninja ninja
-needs pip meson meson meson
-needs pip conan conan conan
+needs pip meson meson meson archive_meson
+needs pip conan conan conan archive_conan
 needs apt xmake xmake xmake
 if pip_tool python-zig ziglang; then zig=$work/venv/bin/python-zig
 else zig=$(command -v zig || echo); fi

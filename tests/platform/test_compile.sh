@@ -156,6 +156,18 @@ END
 look windows_system_headers "$mingw-gcc $c99 $stb -DSYSTEM_FIRST" single
 at 2 look windows_c++11 "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" single
 at 3 look windows_c++11_user "$mingw-g++ $cpp11 $stb -DSYSTEM_FIRST" user
+# What MSVC sees, as far as clang and mingw's headers show it: clang-cl, and cl, which has none
+# of gcc's builtins and attributes.
+if have clang && have $mingw-gcc; then
+    msvc="--target=x86_64-pc-windows-msvc -fgnuc-version=4.2.1 -fms-compatibility -nostdlibinc"
+    msvc="$msvc -isystem $(clang -print-resource-dir)/include -isystem /usr/$mingw/include"
+    msvc="$msvc -include $src/msvc.h -Wno-unused-parameter -Wno-unused-function"
+    look msvc_cl "clang $c99 $msvc -DAS_CL $stb" single
+    at 2 look msvc_cl_interface "clang $c99 $msvc -DAS_CL" user ffi
+    at 2 look msvc_cl_c++14 "clang++ $cpp11 -std=c++14 $msvc -DAS_CL $stb" single user
+    at 2 look msvc_clang_cl "clang $c99 $msvc $stb" single user ffi
+    at 3 look msvc_clang_cl_c++17 "clang++ $cpp11 -std=c++17 $msvc $stb" single user
+fi
 
 
 # ---- Other processors (tests/platform/cross.sh runs programs there). In any case clang

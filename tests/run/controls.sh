@@ -505,6 +505,8 @@ controls()
     control facts_read_from_a_later_place gcc test_related \
         facts_are_the_last_values_when_they_are_read_between 100 ms__facts_known \
         'x->folded.upto = f->upto;' 'x->folded.upto = f->upto + 64;'
+    control union_of_one_store_less gcc test_ffi union_reads_its_stores_one_after_another 100 \
+        ms_ffi_union 'members.n_stores = n_stores;' 'members.n_stores = n_stores > 1;'
     control damage_of_the_whole_log_in_a_page gcc test_ffi \
         results_say_how_much_is_damaged 100 ms_ffi__messages 'if (image &&' 'if ('
     control backup_replaces_a_log gcc test_ffi store_is_backed_up_and_goes_on 100 \

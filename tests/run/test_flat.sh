@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What tools/flat.sh writes is written: the page about the flat interface and the words of
-# Python and TypeScript are those of the tables of bindings/msgstore_ffi.h. A word that is
-# missing in one of them is noticed.
+# What tools/flat.sh writes is written, and the headers have the C functions of its table. A
+# change of a file, of a prototype or of a row is noticed.
 #
 # Prints "ok NAME" or "FAIL NAME: reason" for each check.
 set -u
@@ -14,20 +13,40 @@ result()
 
 result written_from_the_tables "$(bash tools/flat.sh --check 2>&1)"
 
+# mutated FILE NAME WANTED SED: a copy of the tree with that change; the check must say WANTED.
 copy=$PWD/build/flat/copy
-rm -rf "$copy"
-mkdir -p "$copy/bindings/js" "$copy/bindings/python/msgstore" "$copy/docs"
-cp bindings/js/msgstore.d.ts "$copy/bindings/js/"
-cp bindings/python/msgstore/words.py "$copy/bindings/python/msgstore/"
-cp docs/flat.md "$copy/docs/"
-for file in bindings/js/msgstore.d.ts bindings/python/msgstore/words.py docs/flat.md; do
-    sed 's/chat-strict//' "$file" >"$copy/$file"
+written='docs/flat.md bindings/python/msgstore/words.py bindings/python/msgstore/_flat.py
+    bindings/js/msgstore.d.ts bindings/js/flat.d.ts bindings/rust/msgstore-sys/src/lib.rs
+    tests/platform/compile/ffi_prototypes.h'
+mutated()
+{
+    local found file
+    rm -rf "$copy"
+    for file in $written bindings/flat.table bindings/msgstore_ffi.h; do
+        mkdir -p "$copy/$(dirname "$file")"
+        cp "$file" "$copy/$file"
+    done
+    sed "$4" "$1" >"$copy/$1"
     found=$(MS_FLAT=$copy bash tools/flat.sh --check 2>&1)
     case $found in
-    "$file differs from"*) found= ;;
+    *"$3"*) found= ;;
     *) found="a change of it is not noticed: $found" ;;
     esac
-    result "change_noticed_in_$(basename "$file" | tr . _)" "$found"
-    cp "$file" "$copy/$file"
+    result "$2" "$found"
+}
+
+for file in $written; do
+    mutated "$file" "change_noticed_in_$(basename "$file" | tr . _)" "$file differs from" \
+        's/chat-strict//; s/args_len//; s/ctypes.c_int/ctypes.c_long/'
 done
+header=bindings/msgstore_ffi.h table=bindings/flat.table
+mutated $header prototype_noticed "other types than the headers" \
+    's/^\(MS_API int ms_ffi_union(.*\)size_t n_stores,/\1unsigned n_stores,/'
+mutated $header result_noticed "other types than the headers" \
+    's/^MS_API void ms_ffi_free(char \*out);/MS_API int ms_ffi_free(char *out);/'
+mutated $header function_noticed "lacks: ms_ffi_more" \
+    's/^MS_API void ms_ffi_free(char \*out);/&\nMS_API void ms_ffi_more(void);/'
+mutated $table row_noticed "lacks: ms_ffi_free" '/^ms_ffi_free /d'
+mutated $table type_noticed "other types than the headers" '/^ms_ffi_call /s/args_len:size/args_len:text/'
+mutated $table unknown_type_noticed "there is no type" '/^ms_ffi_call /s/args_len:size/args_len:long/'
 exit "$failed"

@@ -294,6 +294,219 @@ it("the module itself refuses what is no handle, text or bytes", () => {
   assert.equal(addon.opened(), before);
 });
 
+it("a union reads its stores as one", async () => {
+  const [a, b] = [await open(fresh()), await open()];
+  for (const [n, store] of [b, a, b].entries()) {
+    store.append(user(`${n}`, { timestamp: 1720000000 + n }), "l");
+  }
+  const both = native.union([a, b]);
+  assert.deepEqual(contents(both, "l"), ["1", "0", "2"]);
+  assert.deepEqual(both.query("l", { byTime: true }).map((m) => m.content), ["0", "1", "2"]);
+  assert.deepEqual([...both].map((m) => native.member(m.seq)), [[0, 1], [1, 1], [1, 2]]);
+  assert.deepEqual(both.members, [a, b]);
+  assert.deepEqual([...both.messages("l", { afterSeq: 2 ** 40 + 1 })].map((m) => m.seq),
+    [2 ** 40 + 2]);
+  a.append(user("3"), "l");
+  assert.equal(both.search("3")[0].seq, 2);
+  assert.equal((await both.promises.stat()).messages, 4);
+  assert.throws(() => both.append(user("x"), "l"), { code: "E_READ_ONLY" });
+  assert.throws(() => native.union([a, both]), { code: "E_UNSUPPORTED", path: "stores[1]" });
+  assert.throws(() => native.union([a, a]), { code: "E_ARGUMENT", path: "stores[1]" });
+  const other = await wasm.open();
+  for (const wrong of [undefined, a, [a, null], [a, other], [{}]]) {
+    assert.throws(() => native.union(wrong), { code: "E_ARGUMENT" });
+  }
+  const none = native.union([]);
+  assert.deepEqual([...none], []);
+  for (const store of [none, both, a, b]) store.close();
+});
+
+it("a union keeps its stores open", async () => {
+  const addon = createRequire(import.meta.url)(binary());
+  const before = addon.opened(), path = fresh();
+  const [a, b] = [await open(path), await open()];
+  a.append(user("a"), "l");
+  const first = native.union([a, b]), second = native.union([b, a]);
+  a.close();
+  assert.throws(() => a.stat(), { code: "E_CLOSED" });
+  assert.throws(() => native.union([b, a]), { code: "E_CLOSED" });
+  assert.deepEqual(contents(first, "l"), ["a"]);
+  first.close();
+  assert.deepEqual(contents(second, "l"), ["a"]);
+  await assert.rejects(open(path), { code: "E_BUSY" });
+  const running = second.promises.query("l");
+  second.close();
+  assert.equal((await running)[0].content, "a");
+  (await open(path)).close(); // the lock is free with the last union
+  b.close();
+  assert.equal(addon.opened(), before);
+  const handle = addon.open("{}");
+  for (const wrong of [undefined, {}, handle, [{}], [handle, 7], [handle, null]]) {
+    assert.throws(() => addon.union(wrong), TypeError);
+  }
+  addon.close(handle);
+  assert.throws(() => addon.union([handle]), TypeError);
+  assert.equal(addon.opened(), before);
+});
+
+it("promises have what the calls return, and their errors", async () => {
+  const [store, other] = [await open(), await open()];
+  const ask = [
+    (s) => s.append([user("weather?", { timestamp: 1 }), action("f", {}, "c", { timestamp: 2 })],
+      "l"),
+    (s) => s.appendBatch([user("b", { timestamp: 3 })], "k"),
+    (s) => s.query("l"), (s) => s.query("l", { limit: 1 }), (s) => s.history("l", "w"),
+    (s) => s.request("l", "openai", { model: "m", max_tokens: 5 }), (s) => s.pending("l"),
+    (s) => s.answer({ choices: [{ message: { content: "dry" } }] }, "openai", "z"),
+    (s) => s.compactPlan("l", "openai", 1, { model: "m" }),
+    (s) => s.compactRequest("l", "openai", 1, { model: "m", prompt: "p" }),
+    (s) => s.compact("l", "openai", 1, { summary: "sum", forAll: true }),
+    (s) => s.search("weather"), (s) => s.amend(1, user("weather!", { timestamp: 1 })),
+    (s) => s.note(1, "k", 1), (s) => s.fork("l", 1, "f"), (s) => s.hide(2),
+    (s) => s.facts("l", { a: 1 }), (s) => s.facts("l"), (s) => s.rewind("f"),
+    (s) => s.redact(1), (s) => s.agents("l"), (s) => s.usage("l"), (s) => s.sync(), (s) => s.wait(0),
+    (s) => s.append({ type: "nope" }, "l"), (s) => s.append(user("x"), 7), (s) => s.query("l", 5),
+    (s) => s.history("l"), (s) => s.answer(null, "openai", "l"), (s) => s.hide(999),
+    (s) => s.appendBatch(user("x"), "l"), (s) => s.backup(7), (s) => s.copy("/none/x"),
+    (s) => s.append(user("x"), "l", { expectSeq: 1 }), (s) => s.image(),
+  ];
+  const tell = (error) => [error.constructor.name, error.code, error.message];
+  for (const call of ask) {
+    let expected, got;
+    try {
+      expected = await call(store);
+    } catch (error) {
+      expected = tell(error);
+    }
+    const promise = call(other.promises);
+    assert.ok(promise instanceof Promise, `${call}`);
+    try {
+      got = await promise;
+    } catch (error) {
+      got = tell(error);
+    }
+    assert.deepEqual(got, expected, `${call}`);
+    assert.deepEqual(got?.report, expected?.report);
+  }
+  assert.deepEqual((await other.promises.locations()).length, store.locations().length);
+  for (const wrong of [["x"], [0, -1], [0, "1"], [0, NaN], [0, 0, 5], [0, 0, { poll: 1 }],
+    [0, 0, { pollMs: -1 }]]) {
+    await assert.rejects(other.promises.wait(...wrong), MsgstoreError, JSON.stringify(wrong));
+  }
+  store.close();
+  await other.promises.close();
+  await other.promises.close();
+  await assert.rejects(other.promises.stat(), { code: "E_CLOSED" });
+  assert.throws(() => other.stat(), { code: "E_CLOSED" });
+});
+
+it("promises of backup, copy, verify and rewrite are of whole logs", async () => {
+  const [path, to] = [fresh(), fresh()];
+  const store = await open(path);
+  store.append([user("a"), user("b")], "l");
+  assert.equal((await store.promises.backup(to, { newest: 1 })).copied, 1);
+  await assert.rejects(native.promises.rewrite(path), { code: "E_BUSY" });
+  await store[Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]();
+  assert.equal((await native.promises.rewrite(path, { newest: 1 })).copied, 1);
+  assert.equal((await native.promises.verify(path)).messages, 1);
+  await assert.rejects(native.promises.verify(""), { code: "E_ARGUMENT" });
+  const copy = await open();
+  assert.equal((await copy.promises.copy(to)).copied, 1);
+  assert.deepEqual(contents(copy, "l"), ["b"]);
+  copy.close();
+});
+
+it("the thread goes on while a promise waits for a lock or a message", async () => {
+  const addon = createRequire(import.meta.url)(binary()), handle = addon.open("{}");
+  let waits = true, ticks = 0; // a second in the library
+  const second = addon.start(handle, "wait", "{\"after_seq\":1,\"timeout_ms\":1000}");
+  second.then(() => { waits = false; });
+  for (; waits; ticks++) await sleep(1);
+  assert.equal(JSON.parse(await second).last_seq, 0);
+  assert.ok(ticks > 2, `${ticks} ticks`);
+  addon.close(handle);
+  const path = fresh();
+  const store = await open(path, { shared: true, lockWaitMs: 20000 });
+  store.append(user("a"), "l");
+  const holder = start(`const s = native.openSync(process.argv[1],
+    { shared: true, lockWaitMs: 20000 });
+    for (let n = 0; n < 200; n++) s.append(native.user("x".repeat(1000)), "k"); s.close()`, path);
+  const waiting = store.promises.wait(store.stat().last_seq + 1e6, 300);
+  const ended = end(holder);
+  const seqs = (await Promise.all(Array.from({ length: 100 }, (_, n) =>
+    store.promises.append(user(`${n}`), "l")))).flat();
+  assert.equal(new Set(seqs).size, 100);
+  assert.ok(await waiting > 0);
+  assert.equal(await ended, 0);
+  assert.equal(store.query("l").length, 101);
+  const next = store.promises.wait(store.stat().last_seq, 60000);
+  const [seq] = store.append(user("now"), "l");
+  assert.equal(await next, seq);
+  const stop = new AbortController();
+  const stopped = store.promises.wait(seq, 60000, { signal: stop.signal });
+  stop.abort();
+  await assert.rejects(stopped, { name: "AbortError" });
+  const closed = assert.rejects(store.promises.wait(seq, 60000), { code: "E_CLOSED" });
+  await sleep(20);
+  await store.promises.close();
+  await closed;
+});
+
+it("1,000 closes beside calls in flight", async () => {
+  const addon = createRequire(import.meta.url)(binary());
+  const before = addon.opened(), path = fresh();
+  let refused = 0, ran = 0;
+  for (let n = 0; n < 1000; n++) {
+    const store = openSync(n % 4 ? undefined : path);
+    store.append(user(`${n}`), "l");
+    const all = n % 5 ? store : native.union([store]);
+    const calls = [all.promises.query("l"), all.promises.search("x"), all.promises.stat()];
+    if (all === store) calls.push(store.promises.append(user("late"), "k"));
+    if (n % 7 === 0) await calls[n % 3];
+    const closes = [];
+    if (n % 2) store.close();
+    else closes.push(store.promises.close());
+    if (all !== store) all.close();
+    calls.push(all.promises.query("l"), store.promises.sync());
+    for (const { status, reason } of await Promise.allSettled(calls)) {
+      if (status === "fulfilled") ran++;
+      else if (reason.code === "E_CLOSED") refused++;
+      else throw reason;
+    }
+    await Promise.all(closes);
+    assert.equal(addon.opened(), before);
+  }
+  assert.ok(refused >= 2000 && ran >= 3000, `${refused} refused, ${ran} ran`);
+  assert.ok(verify(path).messages > 250);
+});
+
+it("a worker that ends with calls in flight leaves nothing open", async () => {
+  const path = fresh();
+  for (let n = 0; n < 20; n++) {
+    const worker = new Worker(`(async () => {
+      const native = await import(${JSON.stringify(entry)});
+      const { parentPort, workerData } = require("node:worker_threads");
+      const store = native.openSync(workerData, { shared: true, lockWaitMs: 20000 });
+      const both = native.union([store, native.openSync()]);
+      for (;;) {
+        const all = Array.from({ length: 20 }, () => store.promises.append(native.user("w"), "l"));
+        all.push(both.promises.query("l", { limit: 5 }));
+        parentPort.postMessage("runs");
+        await Promise.all(all);
+      }
+    })()`, { eval: true, workerData: path });
+    await new Promise((done, wrong) => worker.once("message", done).once("error", wrong));
+    await sleep(n);
+    await worker.terminate();
+  }
+  const store = await open(path); // the locks are free
+  assert.ok(store.stat().messages > 20);
+  store.close();
+  verify(path);
+  run("const s = native.openSync(); for (let n = 0; n < 50; n++) s.promises.append("
+    + "native.user('x'), 'l'); process.exit(0)");
+});
+
 /* Returns the file of the module that is in use. */
 function binary() {
   return Object.keys(createRequire(import.meta.url).cache).find((f) => f.endsWith(".node"));

@@ -1,6 +1,8 @@
 // The declarations, used as a program would.
 import { load, open, save, user, type Message, type Store } from "msgstore/node";
 import * as native from "msgstore/native";
+import type { Compaction, Filter, HistoryOptions, Query, RequestOptions } from "msgstore";
+import type { Arguments, WasmExports } from "../node_modules/msgstore/flat.js";
 import type { Session } from "@openai/agents-core";
 import { generateText, type ModelMessage } from "ai";
 import { MsgstoreSession } from "msgstore/openai-agents";
@@ -65,3 +67,50 @@ export async function logs(path: string): Promise<string> {
   return `${copied} ${native.rewrite(path, { wholeTurns: true, newest: 9 }).dropped} `
     + await session.getSessionId();
 }
+
+export async function later(store: native.Store): Promise<number> {
+  const [seq]: number[] = await store.promises.append(user("x"), "l", { expectSeq: 0 });
+  const page: Message[] = await store.promises.query("l", { limit: 5 });
+  // @ts-expect-error: a promise is awaited
+  const early: Message[] = store.promises.query("l", { limit: 5 });
+  const last: number = await store.promises.wait(seq, 1000, { signal: AbortSignal.timeout(5) });
+  await store.promises.search("x", { limit: 1 });
+  const copied: number = (await store.promises.backup("b.log", { newest: 5 })).copied;
+  await native.promises.rewrite("b.log", { wholeTurns: true });
+  await using both = native.union([store, await native.open()]);
+  const [index, number]: [number, number] = native.member(both.query("l")[0].seq);
+  // @ts-expect-error: a union is of stores
+  native.union([store, "b.log"]);
+  await store.promises.close();
+  return last + copied + page.length + early.length + index + number + both.members.length;
+}
+
+/* The options of each call are the arguments of its function, in camelCase. */
+type Snake<Name> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}` : Name;
+type Known<T> = { [K in keyof T as string extends K ? never : Snake<K>]: T[K] };
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : ["lacks", B, A]) : ["has", A, B];
+type Options<Given, Name extends keyof Arguments, But extends string = never> =
+  Same<Required<Known<Given>>, Required<Omit<Arguments[Name], But>>>;
+type Search = NonNullable<Parameters<Store["search"]>[1]>;
+export const same: [
+  Options<Query, "query">,
+  Options<Search, "search", "text">,
+  Options<Omit<Filter, "location"> & { location: string }, "query",
+    "oldest" | "reverse" | "by_time" | "format">,
+  Options<Omit<HistoryOptions, "scope">, "history", "location" | "agent_key" | "scope">,
+  Same<Required<Omit<Known<RequestOptions>, "tools">>,
+    Required<Omit<Arguments["request"], "location" | "provider" | "extra" | "tools">>>,
+  Options<Omit<Compaction, "body" | "forAll" | "items">, "compact",
+    "location" | "provider" | "upto" | "all" | "items">,
+  Options<native.LogOptions, "open", "path" | "buffer_at" | "buffer_size" | "attach">,
+  Options<native.Keep, "backup", "to_path">,
+  Options<native.Keep, "copy", "from_path">,
+  Options<native.Keep & { lockWaitMs: number }, "rewrite", "path">,
+  Same<keyof WasmExports, "memory" | "malloc" | "free" | "ms_ffi_open" | "ms_ffi_union"
+    | "ms_ffi_call" | "ms_ffi_free" | "ms_close">,
+] = [true, true, true, true, true, true, true, true, true, true, true];
+// @ts-expect-error: an option that the function does not have is noticed
+export const more: Options<Query & { newer: boolean }, "query"> = true;
+// @ts-expect-error: one that is missing, too
+export const fewer: Options<Omit<Query, "oldest">, "query"> = true;

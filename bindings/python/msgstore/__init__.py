@@ -11,14 +11,14 @@
 from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullError,
                    KeyReusedError, MissingFileError, MsgstoreError, NotFoundError,
                    ReadOnlyError, RefusedError, StorageError, UnsupportedError)
-from .store import (History, Message, Request, Store, action, assistant, observation, open,
-                    rewrite, user, verify)
+from .store import (History, Message, Request, Store, action, assistant, member,
+                    observation, open, rewrite, union, user, verify)
 
 __version__ = "0.2.0"
 __all__ = [
     "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FullError", "History",
     "KeyReusedError", "Message", "MissingFileError", "MsgstoreError", "NotFoundError",
     "ReadOnlyError", "RefusedError", "Request",
-    "StorageError", "Store", "UnsupportedError", "action", "assistant", "observation",
-    "open", "rewrite", "user", "verify",
+    "StorageError", "Store", "UnsupportedError", "action", "assistant", "member",
+    "observation", "open", "rewrite", "union", "user", "verify",
 ]

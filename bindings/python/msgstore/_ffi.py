@@ -14,7 +14,9 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any, Callable, Dict, Optional, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, Optional, Sequence, Set, Tuple, TypeVar
+
+from ._flat import FUNCTIONS
 
 _T = TypeVar("_T")
 _NAMES = {"win32": "msgstore.dll", "darwin": "libmsgstore.dylib"}
@@ -130,24 +132,10 @@ def _load() -> ctypes.CDLL:
 
 
 _lib = _load()
-_out = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t)
-_args = ctypes.c_char_p, ctypes.c_size_t
-_store = ctypes.c_void_p
-
-
-def _function(name: str, *arguments: Any) -> Any:
-    function = getattr(_lib, name)
-    function.argtypes = [*arguments, *_out]
-    function.restype = ctypes.c_int
-    return function
-
-
-_open = _function("ms_ffi_open", ctypes.POINTER(ctypes.c_void_p), *_args)
-_call = _function("ms_ffi_call", _store, ctypes.c_char_p, *_args, *_args)
-_lib.ms_ffi_free.argtypes = [ctypes.c_void_p]
-_lib.ms_ffi_free.restype = None
-_lib.ms_close.argtypes = [_store]
-_lib.ms_close.restype = None
+for _name, (_returns, _takes) in FUNCTIONS.items():
+    getattr(_lib, _name).restype = _returns
+    getattr(_lib, _name).argtypes = _takes
+_open, _union, _call = _lib.ms_ffi_open, _lib.ms_ffi_union, _lib.ms_ffi_call
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"),
                           allow_nan=False).encode
@@ -244,15 +232,21 @@ def _running(calls: _Calls) -> Set[int]:
 
 
 class Handle:
-    """An open store. Its calls are noted, so that it is freed when none of them runs."""
+    """An open store. Its calls are noted, so that it is freed when none of them runs. A
+    union keeps its members: one that is closed is freed after its last union."""
 
-    def __init__(self, lock_wait: float):
+    def __init__(self, lock_wait: float, members: Sequence["Handle"] = ()):
         self.lock_wait = lock_wait  # seconds, of a call
         self.pointer = ctypes.c_void_p()  # gone when it is freed
         self._pid = os.getpid()
         self._closed = False
         self._calls: _Calls = {}
         self._frees: _Calls = {}
+        self._unions: Dict[object, None] = {}  # that read it
+        self._members = tuple(members)  # gone when it is freed
+        self._token = object()
+        for member in self._members:
+            member._unions[self._token] = None
 
     @property
     def closed(self) -> bool:
@@ -274,7 +268,7 @@ class Handle:
         token = object()
         try:
             self._frees[token] = threading.get_ident(), sys._getframe()
-            if not _running(self._calls):
+            if not _running(self._calls) and not self._unions:
                 self._free()
         finally:
             self._frees.pop(token, None)
@@ -283,13 +277,23 @@ class Handle:
         pointer = self.__dict__.pop("pointer", None)  # one of several callers gets it
         if pointer and self._pid == os.getpid():
             _lib.ms_close(pointer)
+        for member in self.__dict__.pop("_members", ()):
+            member._unions.pop(self._token, None)
+            if member._closed:
+                member._free_if_idle()
 
     def close(self) -> None:
         """Refuses new calls, waits for those of other threads, and frees the store. In a
         signal handler amid a call of this thread it leaves that to the end of the call.
-        In a child of fork it does nothing."""
+        In a child of fork it does nothing. The store of a union is synced, and freed with
+        the union."""
         if self._pid != os.getpid():
             return
+        if self._unions and not self._closed:
+            try:
+                self.call(_call, b"sync", b"{}", 2, b"", 0)
+            except MsgstoreError:  # as in ms_close
+                pass
         self._closed = True
         pause = .001
         while True:
@@ -344,6 +348,21 @@ def open_store(args: Dict[str, Any]) -> Handle:
         _waiting(seconds, lambda: _run(_open, to, text, len(text)))
     except NotFoundError as found:
         raise _missing(found, args.get("path")) from None
+    return handle
+
+
+def open_union(members: Sequence[Handle]) -> Handle:
+    handle = Handle(0, members)  # no member is freed from here on
+    try:
+        pointers = (ctypes.c_void_p * len(members))()
+        for i, member in enumerate(members):
+            if member.closed:
+                raise MsgstoreError("E_CLOSED", "the store is closed", f"stores[{i}]")
+            pointers[i] = member.pointer
+        _run(_union, ctypes.byref(handle.pointer), pointers, len(members))
+    except BaseException:
+        handle._free()  # the traceback would keep it
+        raise
     return handle
 
 

@@ -7,7 +7,8 @@ import json
 import os
 import time
 import warnings
-from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union)
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
+                    Union)
 
 from . import _ffi
 from ._ffi import ArgumentError, MsgstoreError
@@ -143,9 +144,11 @@ class Store:
     Any thread may call it, and close it. Calls release Python's lock.
     """
 
-    def __init__(self, handle: _ffi.Handle, path: Optional[str]):
+    def __init__(self, handle: _ffi.Handle, path: Optional[str],
+                 members: Tuple["Store", ...] = ()):
         self._handle = handle
         self.path = path
+        self.members = members  # of a union
 
     # ---- Life.
 
@@ -157,6 +160,8 @@ class Store:
 
     def __repr__(self) -> str:
         state = "closed" if self._handle.closed else "open"
+        if self.members:
+            return f"<msgstore.Store of {len(self.members)} stores, {state}>"
         return f"<msgstore.Store {self.path or 'in memory'!r}, {state}>"
 
     def close(self) -> None:
@@ -164,7 +169,8 @@ class Store:
 
         It waits for the calls of other threads, also of tasks that were cancelled, whose
         threads go on; later calls fail with E_CLOSED. A child process of fork leaves the
-        store to its parent."""
+        store to its parent. If a union has it, its file and lock stay in use until that is
+        closed, too."""
         self._handle.close()
 
     def __reduce__(self) -> Any:  # a copy would close the handle of the original
@@ -417,16 +423,23 @@ class Store:
     def search(self, text: str, location: Optional[str] = None, *, limit: int = 100,
                exact_case: bool = False, oldest_first: bool = False,
                types: Sequence[str] = (), agent_key: Optional[str] = None,
-               since: Optional[float] = None,
-               until: Optional[float] = None) -> List[Dict[str, Any]]:
-        """Returns matches with their seq, location, type, field and a snippet."""
+               since: Optional[float] = None, until: Optional[float] = None,
+               views: Optional[Sequence[View]] = None,
+               agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
+               after_seq: Optional[int] = None,
+               before_seq: Optional[int] = None) -> List[Dict[str, Any]]:
+        """Returns matches with their seq, location, type, field and a snippet. The filters
+        are those of :meth:`query`; without ``types`` all types are searched."""
         args = _given(text=text, location=location, exact_case=exact_case,
-                      oldest_first=oldest_first, since=since, until=until)
+                      oldest_first=oldest_first, since=since, until=until,
+                      agent_key=agent_key, turn_id=turn_id, after_seq=after_seq,
+                      before_seq=before_seq)
         args["limit"] = limit
         if types:
             args["types"] = _words("types", types)
-        if agent_key is not None:
-            args["agent_key"] = agent_key
+        for name, words in (("views", views), ("agent_keys", agent_keys)):
+            if words is not None:
+                args[name] = _words(name, words)
         return _ffi.call("search", self._open, args)["matches"]
 
     # ---- Changes.
@@ -589,6 +602,34 @@ def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: Mode
         warnings.warn(f"{name}: parts of the log are damaged and not read; "
                       "msgstore.verify has the report", RuntimeWarning, stacklevel=2)
     return store
+
+
+def union(stores: Iterable[Store]) -> Store:
+    """Opens several stores as one, for reading: the messages of the first one, then those
+    of the second one, and so on; with ``by_time`` in order of time. Message ``n`` of
+    ``stores[k]`` has the number ``k * 2**40 + n``; :func:`member` returns the two.
+
+    What is appended to the stores shows in it. It keeps them: a store that is closed
+    before it refuses calls of its own, and the union reads on.
+
+    >>> with open() as day, open() as night, union([day, night]) as both:
+    ...     day.append(user("a"), "l"), night.append(user("b"), "l")
+    ...     [(m.content, *member(m.seq)) for m in both.query("l")]
+    ([1], [1])
+    [('a', 0, 1), ('b', 1, 1)]
+    """
+    members = tuple(stores)
+    for i, store in enumerate(members):
+        if not isinstance(store, Store):
+            raise ArgumentError("E_KIND", f"stores[{i}] is {_kind(store)}, a Store was "
+                                "expected", f"stores[{i}]")
+    return Store(_ffi.open_union([store._handle for store in members]), None, members)
+
+
+def member(seq: int) -> Tuple[int, int]:
+    """Returns the index of the store that a message of a union lies in, and its number
+    there."""
+    return seq >> 40, seq & (1 << 40) - 1
 
 
 def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:

@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import gc
+import inspect
 import json
 import os
 import pathlib
@@ -18,7 +20,7 @@ import typing
 import pytest
 
 import msgstore
-from msgstore import words
+from msgstore import _flat, words
 
 
 def test_append_returns_rising_numbers(store):
@@ -353,6 +355,131 @@ def test_rewrite_replaces_a_log_that_nobody_writes(tmp_path):
     assert caught.value.result["copied"] == 3
     with pytest.raises(msgstore.MissingFileError):
         msgstore.rewrite(tmp_path / "none.msl")
+
+
+def test_union_reads_stores_as_one(tmp_path):
+    with msgstore.open(tmp_path / "a.msl") as a, msgstore.open() as b:
+        for n, store in enumerate([b, a, b]):
+            store.append(msgstore.user(f"{n}", timestamp=1720000000.0 + n), "l")
+        with msgstore.union([a, b]) as both:
+            assert [m.content for m in both.query("l")] == ["1", "0", "2"]
+            assert [m.content for m in both.query("l", by_time=True)] == ["0", "1", "2"]
+            assert [msgstore.member(m.seq) for m in both] == [(0, 1), (1, 1), (1, 2)]
+            assert both.members == (a, b) and "of 2 stores" in repr(both)
+            a.append(msgstore.user("3"), "l")
+            assert both.stat()["messages"] == 4
+            assert both.search("3")[0]["seq"] == 2
+            assert both.backup(tmp_path / "all.msl", dry_run=True)["copied"] == 4
+            with pytest.raises(msgstore.ReadOnlyError):
+                both.append(msgstore.user("x"), "l")
+            with pytest.raises(msgstore.UnsupportedError) as caught:
+                msgstore.union([a, both])
+            assert caught.value.path == "stores[1]"
+        for wrong in ([a, a], [a, None], [a, tmp_path]):
+            with pytest.raises(msgstore.ArgumentError) as caught:
+                msgstore.union(wrong)
+            assert caught.value.path == "stores[1]"
+        assert list(msgstore.union([])) == []
+        both = msgstore.union([a])
+    assert [m.content for m in both] == ["1", "3"]
+
+
+def test_union_keeps_its_stores_open(tmp_path):
+    path = tmp_path / "a.msl"
+    a, b = msgstore.open(path), msgstore.open()
+    a.append(msgstore.user("a"), "l")
+    first, second = msgstore.union([a, b]), msgstore.union([b, a])
+    a.close()
+    a.close()
+    with pytest.raises(msgstore.MsgstoreError) as caught:
+        a.stat()
+    assert caught.value.code == "E_CLOSED"
+    with pytest.raises(msgstore.MsgstoreError) as caught:
+        msgstore.union([b, a])
+    assert (caught.value.code, caught.value.path) == ("E_CLOSED", "stores[1]")
+    assert [m.content for m in first] == ["a"]
+    first.close()
+    assert [m.content for m in second] == ["a"]
+    with pytest.raises(msgstore.BusyError):
+        msgstore.open(path, mode="write")
+    second.close()
+    msgstore.open(path, mode="write").close()  # the lock is free with the last union
+    assert b.append(msgstore.user("b"), "l") == [1]
+    third = msgstore.union([b])
+    del b
+    gc.collect()
+    assert len(third.query("l")) == 1
+
+
+def test_unions_close_beside_their_stores_and_calls():
+    for _ in range(200):
+        stores = [msgstore.open() for _ in range(3)]
+        for store in stores:
+            store.append([msgstore.user("x" * 100)] * 20, "l")
+        union = msgstore.union(stores)
+        go = threading.Barrier(5)
+
+        def close(store):
+            go.wait()
+            store.close()
+
+        def read():
+            go.wait()
+            try:
+                while True:
+                    assert len(union.query("l")) == 60
+            except msgstore.MsgstoreError as error:
+                assert error.code == "E_CLOSED"
+
+        threads = [threading.Thread(target=read)]
+        threads += [threading.Thread(target=close, args=(s,)) for s in [union, *stores]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for store in stores:
+            assert "pointer" not in store._handle.__dict__
+
+
+def test_methods_have_the_arguments_of_the_library():
+    store, request = msgstore.Store, {"location", "provider"}
+    other = {"open": {"buffer_at", "buffer_size", "attach"},  # of buffers
+             "list": {"agents"}, "wait": {"timeout_ms"}, "set_facts": {"value"},
+             "compact": {"all"}, "backup": {"to_path"}, "copy": {"from_path"}}
+    mine = {"wait": {"timeout"}, "set_facts": {"facts"},
+            "compact": {"for_all", "body"}, "backup": {"path"}, "copy": {"path"},
+            "append": {"messages"}, "answer": {"body"}}
+    methods = {"open": msgstore.open, "verify": msgstore.verify, "rewrite": msgstore.rewrite,
+               "request": store._request, "compact_plan": store.compact_plan,
+               "compact_request": store.compact_request, "set_facts": store.facts_set,
+               "list": store.locations}
+    for name, arguments in _flat.ARGUMENTS.items():
+        method = methods.get(name) or getattr(store, name)
+        given = {p.name for p in inspect.signature(method).parameters.values()
+                 if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)} - {"self"}
+        wanted = set(arguments) - other.get(name, set())
+        if name == "list":
+            given |= set(inspect.signature(store.agents).parameters) - {"self"}
+        if name in ("compact_plan", "compact_request"):  # the rest is that of request
+            wanted -= set(_flat.ARGUMENTS["request"]) - request
+        if name == "request":
+            given -= {"op", "more"}
+            wanted -= {"extra"}
+        assert given - mine.get(name, set()) == wanted, name
+
+
+def test_search_has_the_filters_of_a_query(store):
+    for n in range(4):
+        store.append(msgstore.user(f"word {n}", turn_id=f"t{n % 2}", agent_key=f"w{n}"), "l")
+    found = lambda **filters: [m["seq"] for m in store.search("word", **filters)]
+    assert found() == [4, 3, 2, 1]
+    assert found(turn_id="t1") == [4, 2]
+    assert found(after_seq=1, before_seq=4) == [3, 2]
+    assert found(agent_keys=["w0", "w3"]) == [4, 1]
+    assert found(agent_keys=[]) == [] and found(views=[]) == []
+    assert found(views=["timeline"], oldest_first=True) == [1, 2, 3, 4]
+    with pytest.raises(msgstore.ArgumentError):
+        store.search("word", views="timeline")
 
 
 def test_verify_reports_damage(tmp_path):

@@ -4,6 +4,7 @@
 #define MSGSTORE_FFI_IMPLEMENTATION
 #include "msgstore.h"
 #include "bindings/msgstore_ffi.h"
+#include "ffi_prototypes.h"
 
 #include <string.h>
 

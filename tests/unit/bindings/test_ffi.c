@@ -617,6 +617,69 @@ TEST(the_last_of_equal_arguments_counts)
     ms_close(store);
 }
 
+static int united(ms_store **store, ms_store *const *stores, size_t n)
+{
+    return ms_ffi_union(store, stores, n, fresh(), &result_len);
+}
+
+TEST(union_reads_its_stores_one_after_another)
+{
+    ms_store *stores[2] = {NULL, NULL}, *all = NULL;
+    name_log();
+    expect(opened(&stores[0], "{}"), MS_OK, false, "{}");
+    expect(opened(&stores[1], log_args("")), MS_OK, false, "{}");
+    append_conversation(stores[0]);
+    append_conversation(stores[1]);
+    expect(united(&all, stores, 2), MS_OK, false, "{}");
+    expect(called_with(all, "query", "{\"location\":\"l\"}"), MS_OK, true,
+           "\"seqs\":[1,2,3,1099511627777,1099511627778,1099511627779],\"damaged\":0}");
+    expect(called_with(all, "query", "{\"after_seq\":1099511627778}"), MS_OK, true,
+           "\"seqs\":[1099511627779]");
+    expect(called_with(all, "search", "{\"text\":\"orders\",\"limit\":1}"), MS_OK, true,
+           "{\"matches\":[{\"seq\":1099511627779,");
+    expect(called_with(all, "stat", NULL), MS_OK, true,
+           "\"messages\":6,\"last_seq\":1099511627779,");
+    expect(called_with(all, "wait", NULL), MS_OK, false, "{\"last_seq\":1099511627779}");
+    expect(called_with(all, "sync", NULL), MS_OK, true, "{\"durable_seq\":");
+    expect(called(all, "append", MS_STR("{\"location\":\"l\"}"), ms_str_of(conversation)),
+           MS_E_READ_ONLY, true, "a union is for reading");
+    expect(called_with(all, "hide", "{\"seq\":1}"), MS_E_READ_ONLY, true, "union");
+    append_conversation(stores[0]);
+    expect(called_with(all, "query", "{\"limit\":4,\"oldest\":true}"), MS_OK, true,
+           "\"seqs\":[1,2,3,4]");
+    ms_close(all);
+    expect(united(&all, NULL, 0), MS_OK, false, "{}");
+    expect(called_with(all, "query", NULL), MS_OK, true, "\"seqs\":[]");
+    ms_close(all);
+    ms_close(stores[0]);
+    ms_close(stores[1]);
+    unlink(path);
+}
+
+TEST(union_of_what_is_no_store_is_refused)
+{
+    ms_store *stores[2] = {opened_store(), NULL}, *all = NULL, *more = NULL;
+    expect(united(&all, stores, 2), MS_E_ARGUMENT, true, "\"path\":\"stores[1]\"");
+    assert_null(all);
+    stores[1] = stores[0];
+    expect(united(&all, stores, 2), MS_E_ARGUMENT, true, "already stores[0]");
+    expect(united(&all, NULL, 2), MS_E_ARGUMENT, true, "\"path\":\"stores\"");
+    expect(united(&all, stores, MS_UNION_MAX + 1), MS_E_RANGE, true, "at most 8192");
+    expect(united(&all, stores, 1), MS_OK, false, "{}");
+    expect(united(&more, &all, 1), MS_E_UNSUPPORTED, true, "it is a union");
+    ms_close(all);
+    for (int n = 0, code = MS_E_NO_MEMORY; code != MS_OK; n++) {
+        allocations = n;
+        code = united(&all, stores, 1);
+        allocations = -1;
+        if ((all != NULL) != (code == MS_OK)) fail_msg("%d allocations: %d", n, code);
+    }
+    ms_close(all);
+    expect(called(stores[0], "union", MS_STR("{}"), ms_str_of(NULL)), MS_E_ARGUMENT, true,
+           "there is no such function");
+    ms_close(stores[0]);
+}
+
 int main(void)
 {
     static table_row rows[200];

@@ -34,6 +34,19 @@ func Open(args []byte, decode Decode) (Store, error) {
 	return s, take(code, out, n, decode)
 }
 
+// Union opens stores as one. They must be open until it is closed.
+func Union(stores []Store, decode Decode) (Store, error) {
+	var s Store
+	var out *C.char
+	var n C.size_t
+	handles := make([]*C.ms_store, len(stores))
+	for i, store := range stores {
+		handles[i] = store.handle
+	}
+	code := C.ms_ffi_union(&s.handle, unsafe.SliceData(handles), C.size_t(len(handles)), &out, &n)
+	return s, take(code, out, n, decode)
+}
+
 // Call calls a function by its name. body is a text beside the arguments, or nil.
 func (s Store) Call(name string, args, body []byte, decode Decode) error {
 	var out *C.char

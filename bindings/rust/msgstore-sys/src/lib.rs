@@ -1,4 +1,4 @@
-//! The four functions of msgstore's flat interface, `bindings/msgstore_ffi.h`, and the C
+//! The functions of msgstore's flat interface, `bindings/msgstore_ffi.h`, and the C
 //! library that they are in, compiled from its source. The crate `msgstore` has a safe
 //! interface over them.
 //!
@@ -15,9 +15,14 @@ pub struct ms_store {
 }
 
 extern "C" {
+    // Written by tools/flat.sh from bindings/flat.table.
     /// Opens a store. `args` is one JSON object, or null with a length of 0.
     pub fn ms_ffi_open(store: *mut *mut ms_store, args: *const c_char, args_len: usize,
                        out: *mut *mut c_char, len: *mut usize) -> c_int;
+    /// Opens a union of stores, which must outlive it.
+    pub fn ms_ffi_union(store: *mut *mut ms_store, stores: *const *mut ms_store,
+                        n_stores: usize, out: *mut *mut c_char,
+                        len: *mut usize) -> c_int;
     /// Calls a function by its name, which ends with a NUL.
     pub fn ms_ffi_call(store: *mut ms_store, name: *const c_char, args: *const c_char,
                        args_len: usize, body: *const c_char, body_len: usize,
@@ -26,4 +31,5 @@ extern "C" {
     pub fn ms_ffi_free(out: *mut c_char);
     /// Closes a store, which no other thread may use; null is allowed.
     pub fn ms_close(store: *mut ms_store);
+    // End of what is written.
 }

@@ -11,7 +11,7 @@ pub use arguments::*;
 pub use error::{Detail, Error};
 pub use message::Message;
 pub use results::*;
-pub use store::{rewrite, verify, Messages, Store};
+pub use store::{rewrite, verify, Messages, Store, Union};
 pub use words::*;
 
 /// The result of every call.

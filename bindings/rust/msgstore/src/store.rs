@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr};
+use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
@@ -105,6 +106,69 @@ fn open(args: &Value) -> Result<Store> {
     let opened = NonNull::new(handle).map(|handle| Store { handle });
     out.check::<Value>()?;
     opened.ok_or_else(|| Error::Closed(Detail::default()))
+}
+
+/// Several stores as one, for reading: the messages of the first one, then those of the
+/// second one, and so on; with [`Query::by_time`] in order of time. Message n of store k has
+/// the number `(k << 40) + n`, which [`Union::member`] takes apart. What is appended to the
+/// stores shows in it. All calls of a [`Store`] work; those that change something return
+/// [`Error::ReadOnly`].
+///
+/// It borrows its stores, so that none of them is closed before it:
+///
+/// ```compile_fail,E0505
+/// let store = msgstore::Store::memory().unwrap();
+/// let union = msgstore::Union::open(&[&store]).unwrap();
+/// store.close().unwrap();
+/// union.stat().unwrap();
+/// ```
+///
+/// ```compile_fail,E0597
+/// let union;
+/// let store = msgstore::Store::memory().unwrap();
+/// union = msgstore::Union::open(&[&store]).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Union<'a> {
+    store: Store,
+    members: PhantomData<&'a Store>,
+}
+
+impl<'a> Union<'a> {
+    /// Opens a union. A store that is listed twice is [`Error::Argument`], a union
+    /// [`Error::Unsupported`].
+    pub fn open(stores: &[&'a Store]) -> Result<Union<'a>> {
+        let handles: Vec<_> = stores.iter().map(|store| store.handle.as_ptr()).collect();
+        let mut handle = ptr::null_mut();
+        let mut out = Out { text: ptr::null_mut(), len: 0, code: 0 };
+        // SAFETY: the handles are open, and stay so for 'a.
+        out.code = unsafe {
+            sys::ms_ffi_union(&mut handle, handles.as_ptr(), handles.len(), &mut out.text,
+                              &mut out.len)
+        };
+        let opened = NonNull::new(handle).map(|handle| Store { handle });
+        out.check::<Value>()?;
+        let store = opened.ok_or_else(|| Error::Closed(Detail::default()))?;
+        Ok(Union { store, members: PhantomData })
+    }
+
+    /// The index of the store that a message lies in, and its number there.
+    pub fn member(seq: u64) -> (usize, u64) {
+        ((seq >> 40) as usize, seq & ((1 << 40) - 1))
+    }
+}
+
+impl std::ops::Deref for Union<'_> {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+// So that the stores live until it is dropped, and not only until its last use.
+impl Drop for Union<'_> {
+    fn drop(&mut self) {}
 }
 
 fn call(handle: *mut sys::ms_store, name: &CStr, args: &impl Serialize, body: Option<&[u8]>)

@@ -29,6 +29,7 @@ fn numbered(n: usize) -> Vec<Message> {
 fn store_is_send_and_sync() {
     fn both<T: Send + Sync>() {}
     both::<Store>();
+    both::<Union>();
     both::<Error>();
 }
 
@@ -109,6 +110,36 @@ fn copies_have_what_is_kept() {
     assert_eq!(store.query(&Query::default()).unwrap().seqs, [17, 18, 19, 20]);
     let none = log.0.with_extension("none");
     assert!(matches!(store.copy(none, &Keep::default()), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn union_reads_stores_as_one() {
+    let log = Log::new("union");
+    let (a, b) = (Store::open(&log.0).unwrap(), Store::memory().unwrap());
+    a.append("l", &numbered(2)).unwrap();
+    b.append("l", &numbered(501)).unwrap();
+    let union = Union::open(&[&a, &b]).unwrap();
+    let seqs: Vec<_> = union.messages(Query::location("l")).map(|m| m.unwrap().seq).collect();
+    assert_eq!(seqs.len(), 503);
+    assert_eq!(Union::member(seqs[1]), (0, 2));
+    assert_eq!(Union::member(seqs[502]), (1, 501));
+    a.append("l", &numbered(1)).unwrap();
+    assert_eq!(union.stat().unwrap().messages, 504);
+    assert!(matches!(union.append("l", &numbered(1)), Err(Error::ReadOnly(_))));
+    assert!(matches!(Union::open(&[&a, &union]), Err(Error::Unsupported(_))));
+    let twice = Union::open(&[&a, &a]).unwrap_err();
+    assert_eq!(twice.detail().unwrap().path.as_deref(), Some("stores[1]"));
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| (0..50).for_each(|_| {
+                assert!(union.query(&Query::default()).unwrap().seqs.len() >= 504);
+                a.append("m", &numbered(1)).unwrap();
+            }));
+        }
+    });
+    drop(union);
+    assert_eq!(Union::open(&[]).unwrap().stat().unwrap().messages, 0);
+    a.close().unwrap();
 }
 
 #[test]
