@@ -61,7 +61,7 @@ export class Browser {
     });
   }
 
-  async open(file, { width = 1280, height = 860, dark = false, hash = "" } = {}) {
+  async open(file, { width = 1280, height = 860, dark = false, hash = "", zone = "UTC" } = {}) {
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
@@ -71,6 +71,7 @@ export class Browser {
     await page.send("Emulation.setEmulatedMedia", {
       features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
     });
+    await page.send("Emulation.setTimezoneOverride", { timezoneId: zone });
     const url = (file.startsWith("http://127.0.0.1:") ? file : pathToFileURL(file).href) + hash;
     const began = performance.now();
     await page.send("Page.navigate", { url });
