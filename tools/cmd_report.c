@@ -170,6 +170,10 @@ static const struct {
     {MS_F_ARGS, "g", NULL},         {MS_F_CALL_ID, "i", NULL},
     {MS_F_ERROR_TYPE, "et", NULL},  {MS_F_TASK, "k", NULL},
     {MS_F_SUMMARY, "s", NULL},      {MS_F_EXTRA, "x", NULL},
+    {MS_F_FROM_MANAGER, "fm", NULL}, {MS_F_FROM_WORKER, "fw", NULL},
+    {MS_F_PHASE_ID, "p", "pj"},     {MS_F_ID, "id", NULL},
+    {MS_F_KEY, "ke", NULL},         {MS_F_SOURCE, "so", NULL},
+    {MS_F_TYPE_NAME, "ty", NULL},
 };
 
 static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents)
@@ -190,6 +194,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
     bool usual = ms_role_of(msg) == MS_ROLE_USER || ms_role_of(msg) == MS_ROLE_TOOL ||
                  ms_role_of(msg) == MS_ROLE_ASSISTANT;
     if (!usual) put_value(r, "role", ms_text_n(role));
+    put_count(r, "ro", place_of(r, &r->words, masked(r, ms_text_n(role))));
     for (size_t i = 0; i < COUNT_OF(members); i++) {
         ms_value value = ms_get(msg, members[i].field);
         put_value(r, members[i].name, value);

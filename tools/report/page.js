@@ -335,12 +335,13 @@ function workOf(s) {
   };
   for (const m of s.messages) {
     if (m.h) continue;
-    const call = m.call,
-      said = call || !isAnswer(m) ? text(m.c) : "";
+    const call = m.call;
+    if (!call && (works.size === 0 || isAnswer(m))) continue;
+    const said = text(m.c).slice(0, 4000);
     if (call) {
-      const named = /"(?:task_id|bash_id|shell_id|agentId|session_id)": ?"?([\w-]+)/.exec(text(call.g));
-      const begun = BEGINS.map(([pattern, kind]) => [pattern.exec(said), kind]).find(([found]) => found);
-      if (named !== null && works.has(named[1])) tell(named[1], stateIn(call, said), m);
+      const named = works.size > 0 && /"(?:task_id|bash_id|shell_id|agentId|session_id)": ?"?([\w-]+)/.exec(text(call.g));
+      const begun = BEGINS.map(([pattern, kind]) => [pattern.exec(said.slice(0, 400)), kind]).find(([found]) => found);
+      if (named && works.has(named[1])) tell(named[1], stateIn(call, said), m);
       else if (begun) works.set(begun[0][1], (call.work = { kind: begun[1], id: begun[0][1], state: "running", at: m }));
       else if (/^(Task|Agent)$/.test(call.tool)) {
         const id = /agentId: ([\w-]+)/.exec(said);
@@ -397,13 +398,14 @@ const U = { seq: 0, input: 1, output: 2, cached: 3, reasoning: 4, seconds: 5, wr
   cost: 7, model: 8, tool: 9, time: 10, agent: 11 };
 
 /* A sum of usage rows: tokens, dollars, and how many answers have no price. */
-const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, cost: 0, unpriced: 0 });
+const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, written: 0, cost: 0, unpriced: 0 });
 
 function spend(sum, u) {
   sum.answers++;
   sum.input += u[U.input];
   sum.output += u[U.output];
   sum.cached += u[U.cached];
+  sum.written += u[U.written];
   if (u[U.cost] === null) sum.unpriced++;
   else sum.cost += u[U.cost];
 }
@@ -963,7 +965,8 @@ function headOf(m, row) {
     m.usage !== undefined ||
     m.i !== undefined ||
     S.notesOf.has(m.n);
-  if (more) meta.append(" ", detailsButton(m));
+  if (more) meta.append(" ", detailsButton(m, ":x", "Details (x)", "⋯"));
+  meta.append(" ", detailsButton(m, ":raw", "Stored JSON", "{ }"));
   head.append(meta);
   return head;
 }
@@ -1030,13 +1033,13 @@ function detailsOf(m) {
   return [node];
 }
 
-function detailsButton(m) {
-  const key = m.n + ":x";
+function detailsButton(m, end, title, label) {
+  const key = m.n + end;
   return el(
     "button.dots",
     {
-      title: "Details (x)",
-      ariaLabel: "Details",
+      title,
+      ariaLabel: title,
       ariaExpanded: String(unfolded.has(key)),
       onclick(event) {
         event.stopPropagation();
@@ -1044,8 +1047,56 @@ function detailsButton(m) {
         list.redraw(true);
       },
     },
-    "⋯",
+    label,
   );
+}
+
+/* Returns a message as `msgstore view --json` prints it, with its secrets masked. */
+function rawOf(m) {
+  const members = [["kind", '"message"'], ["seq", m.n]];
+  const put = (name, value, json) =>
+    value !== undefined && members.push([name, json ? text(value) : JSON.stringify(text(value))]);
+  put("type", word(m));
+  put("role", D.words[m.ro]);
+  if (m.t !== undefined) members.push(["time", m.t]);
+  if (m.f & REDACTED) members.push(["redacted", true]);
+  put("location", S.name);
+  put("agent_key", S.agents[m.a]);
+  put("turn_id", m.u);
+  put("content", m.c, m.cj);
+  put("tool", m.tool);
+  put("args", m.g, isJson(m.g));
+  put("call_id", m.i);
+  put("worker", m.w);
+  put("task", m.k);
+  put("from_manager", m.fm);
+  put("from_worker", m.fw);
+  put("phase_id", m.p, m.pj);
+  put("summary", m.s);
+  put("error_type", m.et);
+  put("id", m.id);
+  put("key", m.ke);
+  put("type_name", m.ty);
+  put("source", m.so);
+  put("extra", m.x, true);
+  return "{" + members.map(([name, value]) => '"' + name + '":' + value).join(",") + "}";
+}
+
+function isJson(value) {
+  try {
+    return value !== undefined && JSON.parse(text(value)) !== undefined;
+  } catch (e) {
+    return false;
+  }
+}
+
+function rawNode(row) {
+  const key = row.m.n + ":raw";
+  if (!unfolded.has(key)) return null;
+  return el("div.details", [row.m, row.r].filter((m) => m).map((m) => [
+    el("div.arg", "message " + m.n + ", as it is stored"),
+    folded(key + m.n, pretty(rawOf(m)), jsonNode),
+  ]));
 }
 
 /* Shows the tokens of the answers that a row has, and what they cost. */
@@ -1053,8 +1104,8 @@ function spentNode(row) {
   const sum = noSpend();
   for (const m of [row.m, row.r]) for (const u of (m && m.usage) || []) spend(sum, u);
   if (sum.answers === 0) return null;
-  const cached = sum.cached > 0 ? " (" + whole(sum.cached) + " cached)" : "";
-  return el("div.spent", whole(sum.input) + " tokens in" + cached + " · " + whole(sum.output) + " out" +
+  const cache = [[sum.cached, " cached"], [sum.written, " written to a cache"]].filter(([n]) => n > 0).map(([n, what]) => whole(n) + what);
+  return el("div.spent", whole(sum.input) + " tokens in" + (cache.length > 0 ? " (" + cache.join(", ") + ")" : "") + " · " + whole(sum.output) + " out" +
     (costKey(sum) >= 0 ? " · " + costText(sum) : ""));
 }
 
@@ -1098,7 +1149,7 @@ function makeRow(i) {
   if (m.aside) classes.push("aside");
   if (m.bad) classes.push("error");
   if (m.class === "calls" && word(m) === "action" && m.result === undefined) classes.push("open");
-  const card = el("div.card", headOf(m, row), bodyOf(m, row), spentNode(row), detailsOf(m));
+  const card = el("div.card", headOf(m, row), bodyOf(m, row), spentNode(row), detailsOf(m), rawNode(row));
   return el(
     classes.join(".") + here,
     {
@@ -2781,7 +2832,7 @@ function aboutNode() {
   if (S.last !== undefined) add("to", dated(S.last).replace("T", " ").slice(0, 19));
   for (const name of Object.keys(S.facts || {})) {
     const value = S.facts[name];
-    if (name !== "title") add(name, typeof value === "string" ? value : JSON.stringify(value));
+    if (name !== "title" && name !== "first") add(name, typeof value === "string" ? value : JSON.stringify(value));
   }
   if (D.masked)
     add(

@@ -105,11 +105,11 @@ const served = (() => {
           if (event.target.tagName !== "A") location.hash = place(s.session);
         },
       },
-      el("td.nowrap", minute(s.ended)),
+      el("td.nowrap", { title: zoneName() }, el("span.roomy", minute(s.ended).slice(0, -11)), minute(s.ended).slice(-11)),
       el("td.title", el("a", { href: place(s.session), title: clean(s.session) }, clean(s.title || s.session))),
-      el("td.short", clean(who || "–")),
+      el("td.short.roomy", { title: clean(who) }, clean(who || "–")),
       el("td.short.roomy", { title: clean(s.folder || "") }, clean((s.folder || "–").replace(/^.*\/(?=[^/]+\/[^/]+$)/, "…/"))),
-      el("td.n", whole(s.messages)),
+      el("td.n.roomy", whole(s.messages)),
       el("td.n", s.tokens > 0 ? short(s.tokens) : "–"),
       el("td.n", s.cost === null ? "–" : (s.unpriced_answers > 0 ? "≥ " : "") + dollars(s.cost)),
     );
@@ -169,7 +169,7 @@ const served = (() => {
       },
       "Show more",
     );
-    const heads = [["last", ""], ["session", ""], ["program", ""], ["folder", ".roomy"], ["messages", ".n"], ["tokens", ".n"], ["cost", ".n"]];
+    const heads = [["last", ""], ["session", ""], ["program", ".roomy"], ["folder", ".roomy"], ["messages", ".n.roomy"], ["tokens", ".n"], ["cost", ".n"]];
     view.replaceChildren(
       el(
         "div.page",

@@ -580,7 +580,7 @@ function spentLog() {
     const r = msgstore("note", log, String(n), "usage", "--json", JSON.stringify(usage));
     check(r.status === 0, r.stderr);
   };
-  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : {});
+  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : i === 1 ? { cache_write_tokens: 30 } : {});
   note(2, 0, "claude-sonnet-4-5", { cost: 2.5 }); // the last report of answer 0
   return log;
 }
@@ -620,19 +620,19 @@ await test("costs_are_those_of_msgstore_usage_in_every_sum", async () => {
 // What stands at the answers, and the turns' row of what is not here, make the totals.
 await test("tokens_at_the_answers_add_up_to_the_totals", async () => {
   const openAll = "for (const m of S.messages) if (m.h) opened.add('h' + m.n); makeRows(); timeline(); list.everything()";
-  const added = `(() => { const sum = [0, 0, 0, 0], n = (v) => Number((v || "0").replace(/,/g, ""));
+  const added = `(() => { const sum = [0, 0, 0, 0, 0], n = (v) => Number((v || "0").replace(/,/g, ""));
     for (const node of document.querySelectorAll(".card .spent")) {
-      const t = /^([\\d,]+) tokens in(?: \\(([\\d,]+) cached\\))? · ([\\d,]+) out(?: · \\$([\\d.,]+))?$/.exec(node.textContent);
+      const t = /^([\\d,]+) tokens in(?: \\((?:([\\d,]+) cached)?(?:, )?(?:([\\d,]+) written to a cache)?\\))? · ([\\d,]+) out(?: · \\$([\\d.,]+))?$/.exec(node.textContent);
       t.slice(1).forEach((v, i) => (sum[i] += n(v)));
     } return sum; })()`;
   const args = [[shared("team")], [page("spent-all.html", spentLog(), "long")], [page("spent-part.html", spentLog(), "brief", "-n", "2"), 1]];
   for (const [path, apart] of args) {
     const p = await browser.open(path);
     await after(p, openAll);
-    const [input, cached, output, cost] = await p.run(added);
-    const total = await p.run("[S.sum[0] - S.apart.input, S.sum[2] - S.apart.cached, S.sum[1] - S.apart.output]");
-    check(input > 0 && cached > 0, path + " has no tokens");
-    same([input, cached, output], total, path);
+    const [input, cached, written, output, cost] = await p.run(added);
+    const total = await p.run("['input', 'cached', 'written', 'output'].map((name) => S.spent[name] - S.apart[name])");
+    check(input > 0 && cached > 0 && written === (apart === undefined && path.includes("spent") ? 30 : 0), path + ": tokens");
+    same([input, cached, written, output], total, path);
     check(Math.abs(cost - (await p.run("S.spent.cost - S.apart.cost"))) < 0.001, path + ": dollars " + cost);
     await is(p, "S.apart.answers", apart || 0);
     await show(p, "Figures");
@@ -644,8 +644,9 @@ await test("tokens_at_the_answers_add_up_to_the_totals", async () => {
   const rows = usageOf(spentLog(), "--by", "session").rows.find((r) => r.session === "long");
   const p = await browser.open(page("spent-all.html", spentLog(), "long"));
   await after(p, openAll);
-  const [input, cached, output, cost] = await p.run(added);
-  same([input, cached, output], [rows.input_tokens + rows.cache_read_tokens, rows.cache_read_tokens, rows.output_tokens], "usage");
+  const [input, cached, written, output, cost] = await p.run(added);
+  same([input, cached, written, output], [rows.input_tokens + rows.cache_read_tokens + rows.cache_write_tokens,
+    rows.cache_read_tokens, rows.cache_write_tokens, rows.output_tokens], "usage");
   check(Math.abs(cost - rows.cost) < 0.001, "dollars " + cost + ", " + rows.cost);
   await done(p);
 });
@@ -852,6 +853,30 @@ await test("calls_show_what_became_of_work_in_the_background", async () => {
   }
 });
 
+await test("raw_message_is_what_view_prints_as_json", async () => {
+  const recorded = join(tmp, "recorded.log"),
+    file = join(samples, "claude-code-real/tool_heavy.jsonl");
+  if (existsSync(file)) msgstore("import", recorded, file);
+  const demo = join(tmp, "raw.log");
+  msgstore("import", demo, join(folder, "../../../tools/demo.jsonl"));
+  for (const log of [teamLog(), demo, recorded].filter((path) => existsSync(path))) {
+    const said = spawnSync(tool, ["view", log, "--json"], { encoding: "utf8" }).stdout.trim().split("\n").map((l) => JSON.parse(l));
+    const p = await browser.open(page("raw.html", log));
+    for (const m of said) {
+      const raw = JSON.parse(await p.run("rawOf(S.bySeq.get(" + m.seq + "))"));
+      same(Object.entries(raw).sort(), Object.entries(m).sort(), log + " message " + m.seq);
+    }
+    check(said.length > 20, log + " has few messages");
+    await p.run(all(".row") + ".find((r) => r.querySelector('.pane')).querySelector('[aria-label=\"Stored JSON\"]').click()");
+    await p.settle();
+    const shown = await text(p, ".details");
+    has(shown, '"kind": "message"', '"type": "action"');
+    same(shown.split('"seq": ').length, 3, "messages shown");
+    await is(p, "document.querySelector('[aria-label=\"Stored JSON\"][aria-expanded=true]') !== null", true);
+    await done(p);
+  }
+});
+
 await test("tables_sort_by_a_column_when_its_head_is_pressed", async () => {
   const p = await browser.open(page("sorted.html", spentLog()));
   await show(p, "Sessions");
@@ -947,7 +972,17 @@ await test("axe_finds_no_fault_in_any_tab_of_either_scheme", async () => {
         if (tab === "Timeline")
           await after(p, "for (const m of S.messages) { unfolded.add(m.n + ':c'); if (m.h) opened.add('h' + m.n); } makeRows(); timeline(); list.everything()");
         if (tab !== "Sessions") await p.run("search('export')");
-        for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, tab, one].join(" "));
+        const look = async (what) => {
+          for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, what, one].join(" "));
+        };
+        await look(tab);
+        if (tab === "Timeline") {
+          await after(p, "search('/export|the/'); toggle('results'); press('matches'); for (const m of S.messages) unfolded.add(m.n + ':x').add(m.n + ':raw'); list.redraw(true)");
+          has(await p.run("byId('filtered').innerText"), "filtered out");
+          await look("filtered");
+          await after(p, "search('/(/'); press('matches'); toggle('results')");
+          await look("no expression");
+        }
         await p.run("search('')");
       }
       await p.close();
@@ -1174,6 +1209,8 @@ await test("served_page_is_readable_at_three_widths_and_axe_finds_no_fault", () 
           if (shots) await p.screenshot(join(shots, ["served", what, width, dark ? "dark" : "light"].join("-") + ".png"));
         };
         await look("list");
+        for (const cell of [1, 5, 6])
+          check(await p.run(`document.querySelectorAll("#log tbody tr td")[${cell}].getBoundingClientRect().right <= innerWidth`), "column " + cell + " is cut at " + width);
         await p.run("byId('query').value = 'word77'; search('word77')");
         await p.until(count("#hits .callrow") + " > 5");
         await look("search");
