@@ -51,14 +51,17 @@ static const char *choices_of(int id, char *out, size_t size)
 
 enum { TITLE_COLUMNS = 60 };
 
-/* The commands whose last argument may be a session of the usual log. */
+/* The commands whose last argument may be a session: of the usual log, or only of a log
+ * that was typed before it. */
+enum { USUAL_TAKERS = 5 };
 static const char *const session_takers[] = {"usage", "view", "history", "export",
-                                             "report"};
+                                             "report", "hand-over",
+                                             "compact-context"};
 
-static void put_takers(output *out, const char *between)
+static void put_takers(output *out, size_t from, size_t to, const char *between)
 {
-    for (size_t i = 0; i < COUNT_OF(session_takers); i++) {
-        emit_format(out, "%s%s", i > 0 ? between : "", session_takers[i]);
+    for (size_t i = from; i < to; i++) {
+        emit_format(out, "%s%s", i > from ? between : "", session_takers[i]);
     }
 }
 
@@ -135,6 +138,9 @@ static void put_bash(output *out)
                    "        if [[ ${COMP_WORDS[i]} == *.log ]]; then "
                    "log=(\"${COMP_WORDS[i]}\"); fi\n"
                    "    done\n"
+                   "    case ${COMP_WORDS[1]} in\n    ");
+    put_takers(out, USUAL_TAKERS, COUNT_OF(session_takers), "|");
+    emit_text(out, ") [ ${#log[@]} -gt 0 ] || return ;;\n    esac\n"
                    "    while IFS=$'\\t' read -r name rest; do\n"
                    "        if [[ $name == \"$1\"* ]]; then COMPREPLY+=(\"$name\"); fi\n"
                    "    done < <(msgstore completion sessions "
@@ -172,7 +178,7 @@ static void put_bash(output *out)
                    "    else\n"
                    "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
                    "        case ${COMP_WORDS[1]} in\n        ");
-    put_takers(out, "|");
+    put_takers(out, 0, COUNT_OF(session_takers), "|");
     emit_text(out, ") _msgstore_sessions \"$word\" ;;\n"
                    "        esac\n"
                    "    fi\n}\n"
@@ -223,6 +229,9 @@ static void put_zsh(output *out)
                    "_msgstore_sessions()\n{\n"
                    "    local line\n    local -a log found\n"
                    "    log=(${(M)words[2,CURRENT-1]:#*.log})\n"
+                   "    if [[ -z $log && $words[1] == (");
+    put_takers(out, USUAL_TAKERS, COUNT_OF(session_takers), "|");
+    emit_text(out, ") ]]; then _files; return; fi\n"
                    "    for line in ${(f)\"$(msgstore completion sessions "
                    "${log[-1]} 2>/dev/null)\"}; do\n"
                    "        found+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\")\n"
@@ -282,8 +291,13 @@ static void put_fish(output *out)
         if (commands[i]->name != NULL) each_option(commands[i], out, fish_option);
     }
     emit_text(out, "complete -c msgstore -k -n '__fish_seen_subcommand_from ");
-    put_takers(out, " ");
+    put_takers(out, 0, USUAL_TAKERS, " ");
     emit_text(out, "' -a '(msgstore completion sessions (string match -e -r "
+                   "\"\\\\.log\\$\" -- (commandline -opc))[-1] 2>/dev/null)'\n"
+                   "complete -c msgstore -k -n '__fish_seen_subcommand_from ");
+    put_takers(out, USUAL_TAKERS, COUNT_OF(session_takers), " ");
+    emit_text(out, "; and string match -q -r \"\\\\.log\\$\" -- (commandline -opc)'"
+                   " -a '(msgstore completion sessions (string match -e -r "
                    "\"\\\\.log\\$\" -- (commandline -opc))[-1] 2>/dev/null)'\n");
 }
 
@@ -460,7 +474,8 @@ const command completion_command = {
     "usage: msgstore completion bash|zsh|fish\n"
     "       msgstore completion sessions [STORE]\n"
     "Prints what the shell reads to complete commands, options, their words, and the\n"
-    "sessions of the usual log, or of a *.log that was typed. For these the shell calls\n"
+    "sessions of the usual log, or of a *.log that was typed (hand-over and\n"
+    "compact-context: of that alone). For these the shell calls\n"
     "`completion sessions`, which prints name, tab and title of each, newest first.\n",
     false,
 };

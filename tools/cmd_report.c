@@ -3,10 +3,11 @@
  * makes its data, one JSON text, and puts it in:
  *
  *   {"tool": s, "title": s, "prices": day of the price table, "words": [type words],
+ *    "zone": --timezone; without it times are shown in the reader's zone,
  *    "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
- *       "name": s, "facts": {}, "agents": [s],
+ *       "name": s, "facts": {}, "resume": command, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
  *       "pairs": [[call, result]],
  *       "usage": [[number, input, output, cached, reasoning, seconds, written to a
@@ -27,8 +28,8 @@
 
 #define _GNU_SOURCE
 #include "cmd_report.h"
+#include "cmd_sessions.h"
 #include "commands.h"
-#include "costs.h"
 #include "pairs.h"
 #include "report_page.h"
 #include "secrets.h"
@@ -169,6 +170,10 @@ static const struct {
     {MS_F_ARGS, "g", NULL},         {MS_F_CALL_ID, "i", NULL},
     {MS_F_ERROR_TYPE, "et", NULL},  {MS_F_TASK, "k", NULL},
     {MS_F_SUMMARY, "s", NULL},      {MS_F_EXTRA, "x", NULL},
+    {MS_F_FROM_MANAGER, "fm", NULL}, {MS_F_FROM_WORKER, "fw", NULL},
+    {MS_F_PHASE_ID, "p", "pj"},     {MS_F_ID, "id", NULL},
+    {MS_F_KEY, "ke", NULL},         {MS_F_SOURCE, "so", NULL},
+    {MS_F_TYPE_NAME, "ty", NULL},
 };
 
 static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents)
@@ -189,6 +194,7 @@ static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents
     bool usual = ms_role_of(msg) == MS_ROLE_USER || ms_role_of(msg) == MS_ROLE_TOOL ||
                  ms_role_of(msg) == MS_ROLE_ASSISTANT;
     if (!usual) put_value(r, "role", ms_text_n(role));
+    put_count(r, "ro", place_of(r, &r->words, masked(r, ms_text_n(role))));
     for (size_t i = 0; i < COUNT_OF(members); i++) {
         ms_value value = ms_get(msg, members[i].field);
         put_value(r, members[i].name, value);
@@ -709,15 +715,17 @@ static void put_profiles(report *r)
 
 /* ---- Sessions and runs ------------------------------------------------------------- */
 
-static int put_facts(report *r, ms_str location)
+/* Writes the facts of a location, and the command that goes on with it. */
+static int put_facts(report *r, const ms_info *info)
 {
     ms_error err;
     ms_str facts;
     ms_store *store = r->job->store;
-    ms_result result = ms_location_get(store, location, &r->scratch, &facts, &err);
+    ms_result result = ms_location_get(store, info->location, &r->scratch, &facts, &err);
     if (result != MS_OK) return complain_of("reading the facts", result, &err);
     ms_json_key(&r->w, MS_STR("facts"));
     ms_json_put_raw(&r->w, masked(r, ms_json(facts)));
+    put_value(r, "resume", ms_text_n(resume_of(r->job, info, facts)));
     return FINE;
 }
 
@@ -731,7 +739,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, info->location);
     if (skip > 0) put_count(r, "skipped", skip);
-    int code = put_facts(r, info->location);
+    int code = put_facts(r, info);
     if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
     if (code == FINE) code = put_usage(r, info->location, &agents);
     put_list(r, "agents", &agents);
@@ -886,6 +894,8 @@ static void data_open(report *r)
     json_text(&r->w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
     json_text(&r->w, "title", masked(r, ms_text_n(base_name(r->options->files[0]))));
     json_text(&r->w, "prices", ms_str_of(prices_date()));
+    const char *zone = r->options->timezone;
+    if (zone != NULL) json_text(&r->w, "zone", ms_str_of(zone));
     put_profiles(r);
     ms_json_key(&r->w, MS_STR("runs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
@@ -1165,6 +1175,8 @@ static const option_row report_rows[] = {
     {OPT_PRICES, "LiteLLM's price list, above the tool's own prices"},
     {OPT_PERSONAL, "mask e-mail addresses and names of home folders, too"},
     {OPT_SHOW_SECRETS, "mask nothing"},
+    {OPT_TIMEZONE, "of times and days: Europe/Berlin, UTC, +02:00; else that of the "
+                   "browser"},
     INPUT_ROWS,
     {OPT_END, NULL},
 };

@@ -2,12 +2,14 @@
  * The page (tools/report/serve.js) fetches what it shows from here:
  *
  *   ""         the page
- *   sessions   the list, newest first: arguments and answer of mcp's list_sessions
+ *   sessions   the list, newest first: arguments and answer of mcp's list_sessions, with
+ *              what each session cost
  *   search     arguments and answer of mcp's search
  *   session    the data of a page with one session (cmd_report.c): name, or message,
  *              which is in it; limit: its newest messages; requests: with what providers
  *              would get; hash: of the data that the page has
- *   state      of the log, another text after it has grown or was replaced; its name
+ *   state      of the log, another text after it has grown or was replaced; its name;
+ *              --timezone
  *
  * An answer is {"data": ..., "warning": text}, or {"error": text}. Of a session the data
  * is {"hash": h, "page": {...}}, with page null where the page has that hash. */
@@ -15,6 +17,7 @@
 #define _GNU_SOURCE
 #include "cmd_report.h"
 #include "commands.h"
+#include "costs.h"
 #include "postgres.h"
 #include "questions.h"
 #include "serve_page.h"
@@ -35,6 +38,7 @@ enum { SESSION_USUAL = 2000, SESSION_MOST = 50000, SESSION_BYTES = 32 << 20 };
 
 typedef struct served {
     asked asked;
+    prices prices;
     ms_arena arena;           /* of one request */
     ms_arena policy_arena;
     const char *policy;       /* of the page */
@@ -165,6 +169,9 @@ static int answer_state(asked *a, const mcp_value *v, ms_buf *answer)
     json_text(&w, "state", ms_str_of(text));
     json_text(&w, "log", short_text(a, ms_str_of(path_name(a->base->files[0]))));
     json_text(&w, "tool", MS_STR("msgstore " MSGSTORE_VERSION));
+    if (a->base->timezone != NULL) {
+        json_text(&w, "zone", ms_str_of(a->base->timezone));
+    }
     ms_json_end(&w);
     if (is_read(code) && ms_json_finish(&w) != MS_OK) code = no_memory();
     return asked_end(a, code);
@@ -356,16 +363,25 @@ static int run_serve(job *j)
                  "messages");
         return USAGE;
     }
+    a->prices = &s.prices;
     int code = asked_begin(a);
     if (code == FINE) code = asked_end(a, code);
-    if (!is_read(code)) return code;
     j->options = a->base;
+    if (is_read(code) && a->base->prices != NULL) {
+        int priced = prices_load(&s.prices, a->base->prices);
+        if (priced != FINE) code = priced;
+    }
+    if (!is_read(code)) {
+        prices_free(&s.prices);
+        return code;
+    }
     asked_watch();
     web_server server = {a->base->port, &s, ready, answer};
     code = make_policy(&s) ? web_serve(&server) : no_memory();
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&a->room);
     ms_arena_deinit(&s.policy_arena);
+    prices_free(&s.prices);
     return code;
 }
 

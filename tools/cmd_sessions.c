@@ -223,10 +223,11 @@ static int take_costs(session_list *l)
     return code;
 }
 
-int session_costs(session_list *l, session *s)
+int session_costs(session_list *l, session *s, prices *p)
 {
     cost_row *rows;
     int code = costs_of(l->job->store, s->info->location, &l->job->arena, &rows);
+    if (p != NULL) costs_apply(p, rows);
     for (size_t i = 0; i < arrlenu(rows); i++) costs_add(&s->cost, &rows[i]);
     arrfree(rows);
     return code;
@@ -370,6 +371,23 @@ ms_str resume_text(const session_list *l, const session *s)
     ms_buf_write(&buf, resumes[i].command, strlen(resumes[i].command));
     add_word(&buf, s->info->location);
     return ms_buf_text(&buf);
+}
+
+ms_str resume_of(job *j, const ms_info *info, ms_str facts)
+{
+    static const json_key names[] = {KEY("agent"), KEY("cwd"), KEY("parent")};
+    ms_str v[3];
+    session s;
+    session_list l;
+    memset(&l, 0, sizeof l);
+    memset(&s, 0, sizeof s);
+    l.job = j;
+    s.info = info;
+    pick(facts, names, 3, v);
+    s.agent = text_of(&j->arena, v[0]);
+    s.cwd = text_of(&j->arena, v[1]);
+    s.parent = text_of(&j->arena, v[2]);
+    return resume_text(&l, &s);
 }
 
 enum { WIDE = 132, NARROW = 100, SLIM = 80, UNCUT = 100000 };

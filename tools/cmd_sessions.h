@@ -30,12 +30,15 @@ typedef struct session_list {
  * which reads all usage of the store. DAMAGED: something could not be read. The list is
  * to be freed in each case. */
 int sessions_find(session_list *l, job *j, unsigned masked, bool costs);
-/* Adds up what the answers of one session cost, where sessions_find did not. */
-int session_costs(session_list *l, session *s);
+/* Adds up the tokens of one session, where sessions_find did not, and with prices (or
+ * NULL) what its answers cost. */
+int session_costs(session_list *l, session *s, prices *p);
 void sessions_free(session_list *l);
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as
  * of a subagent's, or its program has deleted it. */
 ms_str resume_text(const session_list *l, const session *s);
+/* Does the same for one location, whose facts are read already. */
+ms_str resume_of(job *j, const ms_info *info, ms_str facts);
 
 #endif /* CMD_SESSIONS_H */

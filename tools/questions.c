@@ -323,6 +323,17 @@ const mcp_arg list_args[S_COUNT] = {
     {"cursor", CURSOR_TEXT, MCP_TEXT, false, 1, 60, 0, NULL},
 };
 
+/* Writes dollars, or null where no answer has a price, and how many answers have none. */
+static void put_cost(ms_json_writer *w, const cost_row *cost)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6f", cost->cost);
+    ms_json_key(w, MS_STR("cost"));
+    bool known = cost->unpriced < cost->answers;
+    ms_json_put_raw(w, known ? ms_str_of(text) : MS_STR("null"));
+    json_u64(w, "unpriced_answers", cost->unpriced);
+}
+
 static void put_session(asked *a, ms_json_writer *w, const session_list *l,
                         const session *s)
 {
@@ -339,6 +350,7 @@ static void put_session(asked *a, ms_json_writer *w, const session_list *l,
     json_u64(w, "messages", info->messages);
     json_u64(w, "last_message", info->last_seq);
     json_u64(w, "tokens", s->cost.input + s->cost.output);
+    if (a->prices != NULL) put_cost(w, &s->cost);
     put_set(a, w, "resume", resume_text(l, s));
     ms_json_end(w);
 }
@@ -363,7 +375,7 @@ static int put_sessions(asked *a, session_list *l, const mcp_value *v, place *la
             cursor_text("list_sessions", v, S_LIMIT, last, next);
             continue;
         }
-        int costs = session_costs(l, s);
+        int costs = session_costs(l, s, a->prices);
         if (!is_read(costs)) return costs;
         if (costs != FINE) code = costs;
         put_session(a, &w, l, s);

@@ -35,6 +35,7 @@ typedef struct asked {
     options call;
     log_file file;            /* of the open log */
     unsigned classes;         /* of secrets */
+    struct prices *prices;    /* of the costs in a list; NULL: it has none */
     ms_arena room;            /* of one message */
 } asked;
 

@@ -1545,6 +1545,9 @@ $ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore view 'a b' => ^a b\$\(touch h
 $ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore show 0 =0> 0a1b
 $ complete_in msgstore usage $tmp/typed.log 0 => ^0a1b$
 $ complete_in msgstore usage $tmp/other.log 0 =0> 0a1b
+$ complete_in msgstore hand-over $tmp/typed.log 0 => ^0a1b$
+$ complete_in msgstore compact-context $tmp/typed.log 0 => ^0a1b$
+$ MSGSTORE_LOG=$tmp/typed.log complete_in msgstore hand-over 0 =0> 0a1b
 $ ls $tmp/names/hit -> 2 No such file
 completion bash x -> 2 completion bash takes no x
 completion sessions $tmp/no.log -> 4 no.log
@@ -1561,13 +1564,23 @@ if command -v fish >/dev/null; then
         complete -C 'msgstore sessions --gr'" 2>/dev/null | cut -f 1)"
     same complete_fish_sessions '0a1b' "$(HOME=$tmp PATH=$tmp/names:$PATH fish -c "
         source $tmp/completion.fish; cd $tmp/names
-        complete -C 'msgstore view $tmp/typed.log 0a'" 2>/dev/null | cut -f 1)"
+        complete -C 'msgstore view $tmp/typed.log 0a'
+        complete -C 'msgstore hand-over 0a'" 2>/dev/null | cut -f 1)"
+    same complete_fish_sessions_of_a_log '0a1b' "$(HOME=$tmp PATH=$tmp/names:$PATH fish -c "
+        source $tmp/completion.fish; cd $tmp/names
+        complete -C 'msgstore hand-over $tmp/typed.log 0a'" 2>/dev/null | cut -f 1)"
 fi
 if command -v zsh >/dev/null; then
     same complete_zsh_sessions '0a1b:first words' "$(PATH=$tmp/names:$PATH zsh -fc "
         compdef() { }; _files() { }; _describe() { print -rl -- \$found }
         source $tmp/completion.zsh
-        words=(view $tmp/typed.log ''); CURRENT=3; _msgstore_sessions" | grep 0a)"
+        words=(view $tmp/typed.log ''); CURRENT=3; _msgstore_sessions
+        words=(hand-over ''); CURRENT=2; MSGSTORE_LOG=$tmp/typed.log _msgstore_sessions
+        " | grep 0a)"
+    same complete_zsh_sessions_of_a_log '0a1b:first words' "$(PATH=$tmp/names:$PATH zsh -fc "
+        compdef() { }; _files() { }; _describe() { print -rl -- \$found }
+        source $tmp/completion.zsh
+        words=(hand-over $tmp/typed.log ''); CURRENT=3; _msgstore_sessions" | grep 0a)"
 fi
 "$tool" manual >"$tmp/manual"
 if command -v mandoc >/dev/null; then

@@ -45,21 +45,41 @@ static char *read_scripts(char **paths)
     return all;
 }
 
-/* Removes spaces at the beginnings of lines, and comments that begin a line, in place. No
- * text of the page has a string of several lines. */
-static char *without_indents(char *text)
+/* Returns the end of a comment that begins here, if the line ends with it; else NULL. */
+static const char *comment_end(const char *at)
 {
-    char *to = text;
-    bool begins = true;
+    const char *end = strncmp(at, "/*", 2) == 0 ? strstr(at, "*/") : NULL;
+    return end != NULL && end[2] == '\n' ? end + 1 : NULL;
+}
+
+/* Returns whether a character is one of a list, or the end of the text. */
+static bool is_one_of(char c, const char *list)
+{
+    return strchr(list, c) != NULL;
+}
+
+/* Removes in place what a browser does not need: indents, comments at the end of a line,
+ * line ends where no statement can end, and with `style` spaces beside punctuation. No
+ * text of the page has a string of several lines. */
+static char *without_indents(char *text, bool style)
+{
+    char *to = text, last = '\n';
+    bool begins = true; /* only spaces came in this line */
     for (const char *at = text; *at != '\0'; at++) {
-        if (begins && *at == ' ') continue;
-        const char *end = begins && strncmp(at, "/*", 2) == 0 ? strstr(at, "*/") : NULL;
-        if (end != NULL) {
-            at = end + 1 + (end[2] == '\n');
+        const char *end = comment_end(*at == ' ' && !begins ? at + 1 : at);
+        if (end != NULL && (*at == ' ' || begins)) {
+            at = end;
             continue;
         }
-        begins = *at == '\n';
-        *to++ = *at;
+        const char *next = at + 1 + strspn(at + 1, " \n");
+        bool space = *at == ' ', line = *at == '\n';
+        bool indent = space && begins;
+        bool joined = line && (is_one_of(last, style ? "\n,;{([}" : "\n,;{([") ||
+                               is_one_of(*next, "})],;"));
+        bool tight = style && space && (is_one_of(last, ":,;{") || at[1] == '{');
+        begins = line || (begins && space);
+        if (indent || joined || tight) continue;
+        *to++ = last = *at;
     }
     *to = '\0';
     return text;
@@ -188,8 +208,8 @@ int main(int argc, char **argv)
     size_t places[4] = {0, 0, 0, 0};
     if (argc < 5) die("usage:", "embed NAME page.html page.css SCRIPT...");
     const char *name = argv[1], *html = read_file(argv[2]);
-    const char *css = without_indents(read_file(argv[3]));
-    const char *js = without_indents(read_scripts(argv + 4));
+    const char *css = without_indents(read_file(argv[3]), true);
+    const char *js = without_indents(read_scripts(argv + 4), false);
     if (strstr(css, "</") != NULL || strstr(js, "</script") != NULL ||
         strstr(js, "<!--") != NULL) die("a text would end its element in", argv[4]);
     const struct {

@@ -64,12 +64,75 @@ function lasting(seconds) {
   return Math.floor(m / 1440) + " d " + Math.floor((m % 1440) / 60) + " h";
 }
 
-const dated = (t) => {
-  const date = new Date(t * 1000);
-  return isNaN(date) ? String(t) : date.toISOString();
-};
+/* ---- Times: of the zone that the tool was given, else of the reader; or UTC ---- */
+
+let zone = "", /* of --timezone: a name, or an offset as +02:00 */
+  utc = false,
+  clockOf = null; /* tells the time of a named zone */
+const offsets = new Map(); /* of a named zone, by the quarter of an hour */
+
+function setZone(name) {
+  zone = name || "";
+  offsets.clear();
+  clockOf = null;
+  if (zone === "" || /^[+-]/.test(zone)) return;
+  try {
+    clockOf = new Intl.DateTimeFormat("en-US", { timeZone: zone, hourCycle: "h23", year: "numeric", month: "numeric",
+      day: "numeric", hour: "numeric", minute: "numeric" });
+  } catch (e) {
+    zone = "UTC"; /* this browser does not know it */
+  }
+}
+
+/* Returns how many minutes local time is ahead of UTC. */
+function aheadAt(t) {
+  if (utc || zone === "UTC") return 0;
+  if (zone === "") return -new Date(t * 1000).getTimezoneOffset();
+  const fixed = /^([+-])(\d\d?):?(\d\d)?$/.exec(zone);
+  if (fixed !== null) return (fixed[1] + "1") * (60 * fixed[2] + Number(fixed[3] || 0));
+  const quarter = Math.floor(t / 900);
+  if (!offsets.has(quarter) && !isNaN(new Date(quarter * 9e5))) {
+    const of = {};
+    for (const part of clockOf.formatToParts(quarter * 9e5)) of[part.type] = Number(part.value);
+    offsets.set(quarter, Date.UTC(of.year, of.month - 1, of.day, of.hour, of.minute) / 6e4 - quarter * 15);
+  }
+  return offsets.get(quarter);
+}
+
+const zoneName = () => (utc ? "UTC" : zone || Intl.DateTimeFormat().resolvedOptions().timeZone || "local time");
+
+/* Returns "2026-03-02T10:00:05.000+01:00". */
+function dated(t) {
+  const ahead = aheadAt(t),
+    date = new Date((t + 60 * ahead) * 1000);
+  if (isNaN(date)) return String(t);
+  const far = Math.abs(ahead),
+    two = (n) => String(n).padStart(2, "0");
+  return date.toISOString().slice(0, -1) + (ahead === 0 ? "Z" : (ahead < 0 ? "-" : "+") + two(Math.floor(far / 60)) + ":" + two(far % 60));
+}
 const day = (t) => dated(t).slice(0, 10);
 const clock = (t) => dated(t).slice(11, 19);
+
+/* Names the zone of the times of the page, and changes it. */
+function zoneNode() {
+  const other = utc ? "local time" : "UTC";
+  return [zoneName(), utc || zoneName() !== "UTC" ? el("button.zone", { title: "Local time or UTC (z)", onclick: turnZone }, other) : null];
+}
+
+function turnZone() {
+  const focused = document.activeElement.className === "zone";
+  utc = !utc;
+  if (serving && tab === "Sessions") served.zoned();
+  else {
+    heading();
+    drawSide();
+    if (tab === "Timeline") list.redraw(true);
+    else draw();
+  }
+  const button = document.querySelector("#side .zone");
+  if (focused && button) button.focus();
+}
+
 const share = (part, all) =>
   all > 0 ? ((100 * part) / all).toFixed(part / all < 0.0995 ? 1 : 0) + " %" : "–";
 const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
@@ -157,7 +220,7 @@ function classOf(m) {
 }
 
 function isError(m) {
-  return word(m) === "error" || m.et !== undefined || hasMember(m.z, /"is_error": ?true/);
+  return word(m) === "error" || m.et !== undefined;
 }
 
 /* Returns whether the agent's history was summarised here. */
@@ -215,6 +278,7 @@ function prepare(run, s, runIndex, sessionIndex) {
   });
   s.last = last;
   pairUp(s);
+  workOf(s);
   turnsOf(s);
   countUsage(s);
 }
@@ -239,6 +303,68 @@ function pairUp(s) {
   for (const m of s.failed) m.bad = true;
   for (const m of s.calls) m.bad = m.bad || (m.result !== undefined && m.result.bad);
   s.calls = alive;
+}
+
+/* What calls begin and do not wait for, and what later says how it ended, in the words of
+ * Claude Code and Codex. Each has an id. */
+const BEGINS = [
+  [/^Command running in background with ID: ([\w-]+)/, "in background"],
+  [/^Process running with session ID (\d+)/m, "in background"],
+  [/^Async agent launched successfully[^]*?agentId: ([\w-]+)/, "agent"],
+];
+const ENDS = { completed: "done", failed: "failed", error: "failed", killed: "stopped", stopped: "stopped", running: "running" };
+const STATE_CHIPS = { done: " good", failed: " bad", running: " warn", stopped: "" };
+
+/* Returns the state that a result has for the work with an id that its call names. */
+function stateIn(call, said) {
+  const status = /<status>(\w+)<\/status>/.exec(said),
+    code = /^Process exited with code (-?\d+)|<exit_code>(-?\d+)</m.exec(said);
+  if (code !== null) return Number(code[1] || code[2]) === 0 ? "done" : "failed";
+  if (status !== null) return ENDS[status[1]];
+  if (/^(KillShell|KillBash|TaskStop)$/.test(call.tool) && !call.bad) return "stopped";
+  return undefined;
+}
+
+/* Finds what became of commands in the background and of agents, as far as the transcript
+ * has it: m.work of the call that began one. */
+function workOf(s) {
+  const works = new Map();
+  const tell = (id, state, m) => {
+    const work = works.get(id);
+    if (work && state) Object.assign(work, { state, at: m });
+  };
+  for (const m of s.messages) {
+    if (m.h) continue;
+    const call = m.call;
+    if (!call && (works.size === 0 || isAnswer(m))) continue;
+    const said = text(m.c).slice(0, 4000);
+    if (call) {
+      const named = works.size > 0 && /"(?:task_id|bash_id|shell_id|agentId|session_id)": ?"?([\w-]+)/.exec(text(call.g));
+      const begun = BEGINS.map(([pattern, kind]) => [pattern.exec(said.slice(0, 400)), kind]).find(([found]) => found);
+      if (named && works.has(named[1])) tell(named[1], stateIn(call, said), m);
+      else if (begun) works.set(begun[0][1], (call.work = { kind: begun[1], id: begun[0][1], state: "running", at: m }));
+      else if (/^(Task|Agent)$/.test(call.tool)) {
+        const id = /agentId: ([\w-]+)/.exec(said);
+        call.work = { kind: "agent", id: id ? id[1] : "", state: call.bad ? "failed" : "done", at: m };
+      }
+    } else if (said.includes("<task-notification>")) {
+      const id = /<task-id>([\w-]+)</.exec(said),
+        status = /<status>(\w+)</.exec(said);
+      if (id && status) tell(id[1], ENDS[status[1]], m);
+    }
+  }
+}
+
+/* Shows what became of it, with a link to the message that has that, or to what the agent
+ * did first. */
+function workChip(work) {
+  const lane = S.agents.indexOf(work.id),
+    did = lane >= 0 && S.messages.find((m) => m.a === lane);
+  const chip = seqLink(did || work.at);
+  chip.className = "chip" + (STATE_CHIPS[work.state] || "");
+  chip.textContent = work.kind + ": " + work.state;
+  chip.title = did ? "To the messages of the agent " + clean(work.id) : "As of message " + work.at.n;
+  return chip;
 }
 
 /* Finds turns: by the turn ids of messages, else each begins with a message of the
@@ -272,13 +398,14 @@ const U = { seq: 0, input: 1, output: 2, cached: 3, reasoning: 4, seconds: 5, wr
   cost: 7, model: 8, tool: 9, time: 10, agent: 11 };
 
 /* A sum of usage rows: tokens, dollars, and how many answers have no price. */
-const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, cost: 0, unpriced: 0 });
+const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, written: 0, cost: 0, unpriced: 0 });
 
 function spend(sum, u) {
   sum.answers++;
   sum.input += u[U.input];
   sum.output += u[U.output];
   sum.cached += u[U.cached];
+  sum.written += u[U.written];
   if (u[U.cost] === null) sum.unpriced++;
   else sum.cost += u[U.cost];
 }
@@ -288,14 +415,19 @@ function countUsage(s) {
   s.usage = s.usage || [];
   s.sum = [0, 0, 0, 0, 0];
   s.spent = noSpend();
+  s.apart = noSpend(); /* of messages that are not in the page */
   s.estimate = 0;
   for (const m of s.messages) if (!m.h) s.estimate += m.q || 0;
   for (const u of s.usage) {
     const m = s.bySeq.get(u[U.seq]);
     for (let i = 0; i < 5; i++) s.sum[i] += u[i + 1];
     spend(s.spent, u);
-    if (m === undefined) continue;
-    m.usage = u;
+    if (m === undefined) {
+      spend(s.apart, u);
+      continue;
+    }
+    m.usage = m.usage || [];
+    m.usage.push(u);
     m.turn.spent = m.turn.spent || noSpend();
     spend(m.turn.spent, u);
   }
@@ -318,14 +450,42 @@ const priceNote = () =>
 
 /* ---- What is searched -------------------------------------------------------------- */
 
-let query = "";
+let query = "", /* in lower case */
+  pattern = null, /* or a regular expression, which stands between slashes */
+  fault = ""; /* why it is none */
+
+function setQuery(value) {
+  const inside = /^\/(.+)\/$/.exec(value);
+  query = value.toLowerCase();
+  pattern = null;
+  fault = "";
+  if (inside === null) return;
+  try {
+    pattern = new RegExp(inside[1], "gim");
+  } catch (error) {
+    query = "";
+    fault = "This is no regular expression, so nothing is searched: " + error.message.replace(/^.*\/[a-z]*: /, "");
+  }
+}
+
+/* Returns where the first match begins from a place on, or -1; at[1]: where it ends. */
+function findIn(value, from, at) {
+  if (pattern === null) {
+    at[1] = (at[0] = value.indexOf(query, from)) + query.length;
+    return at[0];
+  }
+  pattern.lastIndex = from;
+  let hit;
+  while ((hit = pattern.exec(value)) !== null && hit[0] === "") pattern.lastIndex++;
+  at[0] = hit === null ? -1 : hit.index;
+  at[1] = pattern.lastIndex;
+  return at[0];
+}
+
+const holdsQuery = (v) => findIn(pattern === null ? low(v) : text(v), 0, []) >= 0;
 
 function matches(m) {
-  return (
-    [m.c, m.g, m.tool, m.k, m.w, m.s, m.et, m.i].some(
-      (v) => v !== undefined && low(v).includes(query),
-    ) || word(m).includes(query)
-  );
+  return [m.c, m.g, m.tool, m.k, m.w, m.s, m.et, m.i, word(m)].some((v) => v !== undefined && holdsQuery(v));
 }
 
 const rowMatches = (row) =>
@@ -339,16 +499,13 @@ const rowMatches = (row) =>
 function marked(value) {
   if (query === "") return [value];
   const parts = [],
-    lower = value.toLowerCase();
-  if (lower.length !== value.length) return [value];
+    hit = [],
+    sought = pattern === null ? value.toLowerCase() : value;
+  if (sought.length !== value.length) return [value];
   let at = 0;
-  for (
-    let hit;
-    (hit = lower.indexOf(query, at)) >= 0 && parts.length < 400;
-    at = hit + query.length
-  ) {
-    if (hit > at) parts.push(value.slice(at, hit));
-    parts.push(el("mark", value.slice(hit, hit + query.length)));
+  for (; findIn(sought, at, hit) >= 0 && parts.length < 400; at = hit[1]) {
+    if (hit[0] > at) parts.push(value.slice(at, hit[0]));
+    parts.push(el("mark", value.slice(hit[0], hit[1])));
   }
   parts.push(value.slice(at));
   return parts;
@@ -360,6 +517,14 @@ const LINES = 16,
   CHARS = 1800;
 const unfolded = new Set(); /* keys of texts that are shown whole */
 
+/* Returns whether a match ends after a place of a text. */
+function isFoundAfter(full, cut) {
+  const at = [];
+  if (pattern === null) return findIn(full.toLowerCase(), Math.max(0, cut - query.length), at) >= 0;
+  for (let from = 0; findIn(full, from, at) >= 0; from = at[1]) if (at[1] > cut) return true;
+  return false;
+}
+
 /* Shows as much of a text as a row has at first; draw(part) makes the nodes. */
 function folded(key, full, draw) {
   let cut = -1;
@@ -369,10 +534,7 @@ function folded(key, full, draw) {
     if (i === LINES - 1 && full.length - at > 80) cut = at;
   }
   if (cut < 0 || cut > CHARS) cut = full.length > CHARS + 200 ? CHARS : cut;
-  const sought =
-    query !== "" &&
-    cut >= 0 &&
-    full.toLowerCase().indexOf(query, Math.max(0, cut - query.length)) >= 0;
+  const sought = query !== "" && cut >= 0 && isFoundAfter(full, cut);
   if (cut < 0 || unfolded.has(key) || printing || sought) {
     const nodes = [draw(full)];
     if (cut >= 0 && unfolded.has(key)) nodes.push(foldButton(key, "Show less"));
@@ -777,6 +939,7 @@ function headOf(m, row) {
       head.append(el("span.chip.bad", row.r.et ? clean(text(row.r.et)) : "error"));
     else if (row.m.result === undefined && word(m) === "action")
       head.append(el("span.chip.warn", "unanswered"));
+    if (m.work) head.append(workChip(m.work));
     if (m.took !== undefined) head.append(el("span.chip", lasting(m.took)));
     head.append(el("span.gist", marked(gist(m).replace(/\s+/g, " "))));
   } else {
@@ -794,25 +957,16 @@ function headOf(m, row) {
   if (m.f & REDACTED) head.append(el("span.chip.warn", "redacted"));
   if (m.f & UNFINISHED) head.append(el("span.chip.warn", "unfinished"));
   const meta = el("span.meta");
-  const usage = m.usage || (row.r && row.r.usage);
-  if (usage)
-    meta.append(
-      el(
-        "span.long",
-        { title: "tokens read and written" },
-        short(usage[1]) + " → " + short(usage[2]) + " tok · ",
-      ),
-    );
   meta.append(el("span.long", bytes(m.b + (row.r ? row.r.b : 0)) + " · "));
   if (m.t !== undefined) meta.append(el("time", { title: dated(m.t) }, clock(m.t)), " ");
   meta.append(seqLink(m));
   const more =
     m.x !== undefined ||
-    m.z !== undefined ||
     m.usage !== undefined ||
     m.i !== undefined ||
     S.notesOf.has(m.n);
-  if (more) meta.append(" ", detailsButton(m));
+  if (more) meta.append(" ", detailsButton(m, ":x", "Details (x)", "⋯"));
+  meta.append(" ", detailsButton(m, ":raw", "Stored JSON", "{ }"));
   head.append(meta);
   return head;
 }
@@ -859,24 +1013,18 @@ function detailsOf(m) {
   if (!unfolded.has(key)) return [];
   const node = el("div.details");
   if (m.i !== undefined) node.append(el("div.arg", "call id"), mono(text(m.i)));
-  if (m.usage !== undefined) {
+  for (const u of m.usage || [])
     node.append(
       el("div.arg", "tokens"),
       mono(
-        ["input", "output", "cached", "reasoning"]
-          .map((name, i) => name + " " + whole(m.usage[i + 1]))
-          .concat(m.usage[U.cost] === null ? [] : ["cost " + dollars(m.usage[U.cost])])
+        ["input", "output", "cached", "reasoning", "written"]
+          .map((name) => name + " " + whole(u[U[name]]))
+          .concat(u[U.cost] === null ? "no price" : "cost " + dollars(u[U.cost]), wordOf(u[U.model], []))
           .join(", "),
       ),
     );
-  }
-  for (const [name, value] of [
-    ["further members", m.x],
-    ["of the call", m.z],
-  ]) {
-    if (value !== undefined)
-      node.append(el("div.arg", name), ...folded(key + name, pretty(text(value)), jsonNode));
-  }
+  if (m.x !== undefined)
+    node.append(el("div.arg", "further members"), ...folded(key + "x", pretty(text(m.x)), jsonNode));
   for (const note of notes)
     node.append(
       el("div.arg", "note: " + clean(note.kind)),
@@ -885,13 +1033,13 @@ function detailsOf(m) {
   return [node];
 }
 
-function detailsButton(m) {
-  const key = m.n + ":x";
+function detailsButton(m, end, title, label) {
+  const key = m.n + end;
   return el(
     "button.dots",
     {
-      title: "Details (x)",
-      ariaLabel: "Details",
+      title,
+      ariaLabel: title,
       ariaExpanded: String(unfolded.has(key)),
       onclick(event) {
         event.stopPropagation();
@@ -899,8 +1047,66 @@ function detailsButton(m) {
         list.redraw(true);
       },
     },
-    "⋯",
+    label,
   );
+}
+
+/* Returns a message as `msgstore view --json` prints it, with its secrets masked. */
+function rawOf(m) {
+  const members = [["kind", '"message"'], ["seq", m.n]];
+  const put = (name, value, json) =>
+    value !== undefined && members.push([name, json ? text(value) : JSON.stringify(text(value))]);
+  put("type", word(m));
+  put("role", D.words[m.ro]);
+  if (m.t !== undefined) members.push(["time", m.t]);
+  if (m.f & REDACTED) members.push(["redacted", true]);
+  put("location", S.name);
+  put("agent_key", S.agents[m.a]);
+  put("turn_id", m.u);
+  put("content", m.c, m.cj);
+  put("tool", m.tool);
+  put("args", m.g, isJson(m.g));
+  put("call_id", m.i);
+  put("worker", m.w);
+  put("task", m.k);
+  put("from_manager", m.fm);
+  put("from_worker", m.fw);
+  put("phase_id", m.p, m.pj);
+  put("summary", m.s);
+  put("error_type", m.et);
+  put("id", m.id);
+  put("key", m.ke);
+  put("type_name", m.ty);
+  put("source", m.so);
+  put("extra", m.x, true);
+  return "{" + members.map(([name, value]) => '"' + name + '":' + value).join(",") + "}";
+}
+
+function isJson(value) {
+  try {
+    return value !== undefined && JSON.parse(text(value)) !== undefined;
+  } catch (e) {
+    return false;
+  }
+}
+
+function rawNode(row) {
+  const key = row.m.n + ":raw";
+  if (!unfolded.has(key)) return null;
+  return el("div.details", [row.m, row.r].filter((m) => m).map((m) => [
+    el("div.arg", "message " + m.n + ", as it is stored"),
+    folded(key + m.n, pretty(rawOf(m)), jsonNode),
+  ]));
+}
+
+/* Shows the tokens of the answers that a row has, and what they cost. */
+function spentNode(row) {
+  const sum = noSpend();
+  for (const m of [row.m, row.r]) for (const u of (m && m.usage) || []) spend(sum, u);
+  if (sum.answers === 0) return null;
+  const cache = [[sum.cached, " cached"], [sum.written, " written to a cache"]].filter(([n]) => n > 0).map(([n, what]) => whole(n) + what);
+  return el("div.spent", whole(sum.input) + " tokens in" + (cache.length > 0 ? " (" + cache.join(", ") + ")" : "") + " · " + whole(sum.output) + " out" +
+    (costKey(sum) >= 0 ? " · " + costText(sum) : ""));
 }
 
 function lanesOf(m) {
@@ -943,7 +1149,7 @@ function makeRow(i) {
   if (m.aside) classes.push("aside");
   if (m.bad) classes.push("error");
   if (m.class === "calls" && word(m) === "action" && m.result === undefined) classes.push("open");
-  const card = el("div.card", headOf(m, row), bodyOf(m, row), detailsOf(m));
+  const card = el("div.card", headOf(m, row), bodyOf(m, row), spentNode(row), detailsOf(m), rawNode(row));
   return el(
     classes.join(".") + here,
     {
@@ -969,7 +1175,7 @@ function guessRow(i) {
   if (row.m === undefined) return 40;
   const lines = (value) =>
     value === undefined ? 0 : Math.min(LINES, 1 + Math.floor(text(value).length / 90));
-  return 52 + 20 * Math.max(lines(row.m.c) + lines(row.m.g), row.r ? lines(row.r.c) : 0);
+  return (row.m.usage ? 70 : 52) + 20 * Math.max(lines(row.m.c) + lines(row.m.g), row.r ? lines(row.r.c) : 0);
 }
 
 /* ---- Moving ------------------------------------------------------------------------ */
@@ -1134,23 +1340,48 @@ function drawOverview() {
 
 /* ---- Timeline ---------------------------------------------------------------------- */
 
-function kpi(value, label, kind, press) {
-  const pressed = press !== undefined && only === press ? ".pressed" : "";
+function kpi(value, label, kind, name) {
   const node = el(
-    (press !== undefined ? "button.kpi" : "div.kpi") + (kind ? "." + kind : "") + pressed,
+    (name !== undefined ? "button.kpi" : "div.kpi") + (kind ? "." + kind : ""),
     el("b", value),
     el("span", label),
   );
-  if (press !== undefined) {
-    node.title = only === press ? "Show all again" : "Show only these";
-    node.onclick = () => {
-      only = only === press ? "" : press;
-      cursor = 0;
-      makeRows();
-      drawTimeline();
-    };
+  if (name !== undefined) {
+    node.title = "Only these";
+    node.ariaPressed = String(only === name);
+    node.dataset.only = name;
+    node.onclick = () => press(name);
   }
   return node;
+}
+
+/* Shows only errors, open calls or matches; pressed again, everything. */
+function press(name) {
+  only = only === name ? "" : name;
+  if (kept(makeRows) < 0) cursor = 0;
+  countFound();
+  if (tab !== "Timeline") return void drawMarks();
+  timeline(false);
+  list.show(cursor, true);
+}
+
+/* Shows the command that goes on with the session in its program. */
+function resumeNode() {
+  const command = text(S.resume);
+  if (command === "") return null;
+  const code = el("code", { tabIndex: 0 }, clean(command));
+  const button = el("button", { ariaLive: "polite", title: "Copy the command" }, "Copy");
+  button.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(command);
+      button.textContent = "Copied";
+    } catch (e) {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  };
+  return el("div.resume", el("span", "resume"), code, clean(command) === command ? button : null);
 }
 
 function kpis() {
@@ -1169,6 +1400,7 @@ function kpis() {
     if (costKey(S.spent) >= 0) nodes.push(kpi(costText(S.spent), "cost"));
   } else nodes.push(kpi("≈ " + short(S.estimate), "tokens of text"));
   if (S.compactions.length > 0) nodes.push(kpi(whole(S.compactions.length), "compacted", "warn"));
+  nodes.push(resumeNode());
   return nodes;
 }
 
@@ -1182,7 +1414,7 @@ function drawTimeline() {
     point(at);
     list.show(at, true);
   };
-  const strip = el("div", { id: "strip" }, el("div.kpis", kpis()), canvas);
+  const strip = el("div", { id: "strip" }, el("div.kpis", kpis()), el("p", { id: "filtered", role: "status" }), canvas);
   byId("view").replaceChildren(strip, el("div.scroll", { id: "rows" }));
   timeline(false);
 }
@@ -1204,6 +1436,7 @@ function timeline(keep) {
   if (keep) scroller.scrollTop = top;
   list.redraw(true);
   drawOverview();
+  drawFiltered();
 }
 
 /* ---- Calls ------------------------------------------------------------------------- */
@@ -1374,7 +1607,8 @@ function drawCalls() {
       "Errors first, then those that were never answered, then the slowest." +
         (limit < calls.length
           ? " The first " + whole(limit) + " of " + whole(calls.length) + "."
-          : ""),
+          : "") +
+        (query !== "" ? " The search leaves out " + whole(S.calls.length - calls.length) + " of " + whole(S.calls.length) + "." : ""),
     ),
     sortedTable("calls", "All calls", heads, lines, limit),
   );
@@ -1891,7 +2125,7 @@ function dayChart(sessions) {
     el(
       "section.panel",
       el("h2", label),
-      el("p.why", "Days in UTC" + (shown.length < names.length ? ", the last 90 of " + whole(names.length) : "") + "."),
+      el("p.why", "Days in " + zoneName() + (shown.length < names.length ? ", the last 90 of " + whole(names.length) : "") + "."),
       chart,
       sortedTable("days", label, [["day", ""], ...spentHeads.map((h) => [h, ".n"])],
         [...names].reverse().map((d) => {
@@ -1975,6 +2209,7 @@ function drawFigures() {
       ...(known ? spentCells(turn.spent || noSpend()).slice(1) : [estimate, estimate]),
     ];
   });
+  if (s.apart.answers > 0) turns.push(["messages that are not here", "", ...spentCells(s.apart).slice(1)]);
   panels.push(
     barTable(
       "Tokens by turn",
@@ -2339,7 +2574,7 @@ function sessionTotals(all) {
 function drawSessions() {
   if (serving) return served.drawList();
   const all = sessionsOf().filter(
-    (s) => query === "" || s.messages.some(matches) || low(nameOfSession(s)).includes(query),
+    (s) => query === "" || s.messages.some(matches) || holdsQuery(nameOfSession(s)),
   );
   const newest = [...all].sort((a, b) => (b.last || 0) - (a.last || 0));
   const lines = newest.map((s) => {
@@ -2398,7 +2633,7 @@ function drawSessions() {
           "p.why",
           query === ""
             ? "The newest first; press a line to read it. The search looks through all of them."
-            : "Those that have the words of the search.",
+            : "Those that the search finds; it leaves out " + whole(sessionsOf().length - all.length) + ".",
         ),
         sortedTable("sessions", "Sessions", heads, lines),
       ),
@@ -2460,24 +2695,69 @@ function saidBy(m) {
   return raw;
 }
 
-function check(label, count, key, dot) {
-  const box = el("input", {
-    type: "checkbox",
-    checked: !off.has(key),
-    onchange() {
-      if (box.checked) off.delete(key);
-      else off.add(key);
-      makeRows();
-      if (tab === "Timeline") timeline(true);
-    },
-  });
-  return el(
-    "label.check",
-    box,
+/* Makes a button that shows messages of a kind or an agent, or leaves them out. */
+function toggleButton(label, count, key, dot) {
+  const button = el(
+    "button.toggle",
+    { ariaPressed: String(!off.has(key)), onclick: () => toggle(key) },
     dot,
     el("span.name", { title: label }, label),
     el("span.count", whole(count)),
   );
+  button.dataset.key = key;
+  return button;
+}
+
+/* The messages that no row shows, by the reason. */
+function leftOut() {
+  const shown = new Set(),
+    why = new Map();
+  for (const row of rows) for (const m of row.list || [row.m, row.r]) shown.add(m);
+  for (const m of S.messages) {
+    if (shown.has(m)) continue;
+    const reason = off.has("agent:" + m.a) ? "of " + clean(S.lanes[m.a].name)
+      : m.h ? "taken back"
+      : off.has(m.class) ? CLASSES.find(([name]) => name === m.class)[1].toLowerCase()
+      : only === "errors" ? "without an error" : only === "open" ? "not unanswered" : "without a match";
+    why.set(reason, (why.get(reason) || 0) + 1);
+  }
+  return why;
+}
+
+/* Says how many messages the filters leave out. */
+function drawFiltered() {
+  const box = byId("filtered");
+  drawMarks();
+  const why = [...leftOut()],
+    n = why.reduce((sum, [, k]) => sum + k, 0);
+  const all = () => {
+    off.clear();
+    only = "";
+    kept(makeRows);
+    timeline(true);
+    list.show(cursor, true);
+    byId("view").focus();
+  };
+  box.replaceChildren(...(n === 0 ? [] : [
+    plural(n, "message") + " filtered out: " + why.map(([reason, k]) => whole(k) + " " + reason).join(", ") + " ",
+    el("button", { onclick: all }, "Show all"),
+  ]));
+}
+
+/* Runs what makes other rows; the message of the cursor keeps it. */
+function kept(make) {
+  const m = rows[cursor] && rows[cursor].m;
+  make();
+  const at = rows.findIndex((row) => row.m && row.m === m);
+  if (at >= 0) cursor = at;
+  return at;
+}
+
+/* Shows which filters are pressed. */
+function drawMarks() {
+  for (const button of document.querySelectorAll("#side .toggle")) button.ariaPressed = String(!off.has(button.dataset.key));
+  byId("find-only").ariaPressed = String(only === "matches");
+  for (const button of document.querySelectorAll("button.kpi")) button.ariaPressed = String(only === button.dataset.only);
 }
 
 const DOTS = {
@@ -2523,7 +2803,7 @@ function drawSide() {
   for (const [name, label] of CLASSES) {
     if (S.counts[name] > 0)
       nodes.push(
-        check(
+        toggleButton(
           label,
           S.counts[name],
           name,
@@ -2532,11 +2812,11 @@ function drawSide() {
       );
   }
   const gone = S.messages.filter((m) => m.h).length;
-  if (gone > 0) nodes.push(check("Rewound", gone, "rewound", el("i.dot")));
+  if (gone > 0) nodes.push(toggleButton("Taken back", gone, "rewound", el("i.dot")));
   if (S.lanes.length > 1) {
     nodes.push(el("h2", "Agents"));
     S.lanes.forEach((lane, i) =>
-      nodes.push(check(clean(lane.name), lane.n, "agent:" + i, colour(el("i.dot"), lane.colour))),
+      nodes.push(toggleButton(clean(lane.name), lane.n, "agent:" + i, colour(el("i.dot"), lane.colour))),
     );
   }
   nodes.push(el("h2", "About"), aboutNode());
@@ -2552,7 +2832,7 @@ function aboutNode() {
   if (S.last !== undefined) add("to", dated(S.last).replace("T", " ").slice(0, 19));
   for (const name of Object.keys(S.facts || {})) {
     const value = S.facts[name];
-    if (name !== "title") add(name, typeof value === "string" ? value : JSON.stringify(value));
+    if (name !== "title" && name !== "first") add(name, typeof value === "string" ? value : JSON.stringify(value));
   }
   if (D.masked)
     add(
@@ -2563,10 +2843,11 @@ function aboutNode() {
           : whole(D.masked.kinds.reduce((n, k) => n + k[1], 0)) + " masked"
         : "shown",
     );
-  if (S.skipped > 0) add("left out", plural(S.skipped, "earlier message"));
+  if (S.skipped > 0) add("left out", plural(S.skipped, "earlier message") + (S.apart.answers === 0 ? "" :
+    " with " + whole(S.apart.input) + " tokens in, " + whole(S.apart.output) + " out"));
   if (S.run.damaged > 0) add("damaged", plural(S.run.damaged, "record") + " could not be read");
   add("made by", D.tool);
-  add("times", "UTC");
+  facts.append(el("dt", "times"), el("dd", zoneNode()));
   return facts;
 }
 
@@ -2622,7 +2903,7 @@ function heading() {
     D.runs.length > 1 || S.name !== S.run.name ? S.run.name : "",
     factOf(S, "agent", "program", "source"),
     factOf(S, "model"),
-    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " UTC" : "",
+    S.first !== undefined ? day(S.first) + " " + clock(S.first) + " " + zoneName() : "",
     S.name,
   ];
   byId("subtitle").textContent = clean([...new Set(about.filter((x) => x !== ""))].join(" · "));
@@ -2639,6 +2920,7 @@ function choose(session) {
   countFound();
   heading();
   drawSide();
+  drawMarks();
 }
 
 /* ---- Searching ----------------------------------------------------------------------- */
@@ -2653,7 +2935,7 @@ function countFound() {
       if (i <= cursor) nth++;
     }
   });
-  byId("find").classList.toggle("on", query !== "");
+  byId("find").classList.toggle("on", query !== "" || only === "matches");
   byId("found").textContent = query === "" ? "" : n === 0 ? "none" : plural(n, "row");
   return n;
 }
@@ -2668,7 +2950,7 @@ function countElsewhere() {
     box = byId("elsewhere"),
     mine = ++counting,
     found = [];
-  box.replaceChildren();
+  box.replaceChildren(fault);
   if (query === "" || all.length < 2) return;
   let i = 0;
   const step = () => {
@@ -2704,13 +2986,15 @@ function showElsewhere(found, all) {
 }
 
 function search(value) {
-  query = value.toLowerCase();
+  setQuery(value);
   countElsewhere();
   if (serving && tab === "Sessions") return void served.search(value, false);
-  if (only === "matches") makeRows();
+  const anew = only === "matches";
+  if (anew) makeRows();
   const n = countFound();
   if (tab === "Timeline") {
-    list.redraw(true);
+    if (anew) timeline(false);
+    else list.redraw(true);
     if (n > 0 && !rows[cursor].hit) nextWhere((row) => row.hit, 1);
     drawOverview();
   } else if (tab !== "Figures") draw();
@@ -2733,12 +3017,9 @@ function setTheme(name) {
 
 function toggle(name) {
   if (!off.delete(name)) off.add(name);
-  const m = rows[cursor] && rows[cursor].m;
-  makeRows();
-  const at = rows.findIndex((row) => row.m === m);
-  if (at >= 0) cursor = at;
-  drawSide();
-  if (tab !== "Timeline") return;
+  const at = kept(makeRows);
+  countFound();
+  if (tab !== "Timeline") return void drawMarks();
   timeline(true);
   if (at >= 0) list.show(at, true);
 }
@@ -2774,7 +3055,7 @@ const KEYS = [
   ],
   [
     ["/"],
-    "search",
+    "search: words, or /a regular expression/",
     () => {
       byId("query").focus();
       byId("query").select();
@@ -2785,11 +3066,7 @@ const KEYS = [
   [
     ["m"],
     "only matches",
-    () => {
-      only = only === "matches" ? "" : "matches";
-      makeRows();
-      draw();
-    },
+    () => byId("find-only").click(),
   ],
   [["t"], "thinking on or off", () => toggle("thinking")],
   [["c"], "calls", () => toggle("calls")],
@@ -2803,6 +3080,7 @@ const KEYS = [
       draw();
     },
   ],
+  [["z"], "local time or UTC", turnZone],
   [["f"], "filters, on a narrow screen", () => byId("sidebar").click()],
   [["d"], "dark or light", () => byId("theme").click()],
   [["?"], "this list", () => byId("help").click()],
@@ -2830,7 +3108,7 @@ function onKey(event) {
     return;
   }
   const key = KEYS.find(([names]) => names.includes(event.key));
-  if (key === undefined || (S === null && !"/?d".includes(event.key))) return;
+  if (key === undefined || (S === null && !"/?dz".includes(event.key))) return;
   if (tab !== "Timeline" && key[0][0].startsWith("Arrow")) return;
   if (tab !== "Timeline" && ["ArrowDown", "ArrowUp", "Home", "End"].includes(event.key)) return;
   event.preventDefault();
@@ -2856,6 +3134,7 @@ function wire() {
   };
   byId("find-next").onclick = () => nextFound(1);
   byId("find-prev").onclick = () => nextFound(-1);
+  byId("find-only").onclick = () => press("matches");
   const shown = (name) =>
     name.startsWith("Arrow") ? { ArrowDown: "↓", ArrowUp: "↑" }[name] : name;
   byId("keys").append(
@@ -2904,6 +3183,7 @@ function wire() {
 /* ---- Beginning ------------------------------------------------------------------------ */
 
 function begin() {
+  setZone(D.zone);
   D.runs.forEach((run, r) => run.sessions.forEach((s, i) => prepare(run, s, r, i)));
   const all = sessionsOf();
   if (all.length === 0) {

@@ -60,8 +60,12 @@ const served = (() => {
 
   /* ---- The list ---- */
 
+  /* The tool takes a day for one of its zone. */
+  const midnight = (date) => (utc && date !== "" ? date + "T00:00:00Z" : date);
+
   async function fetchSessions(next) {
-    const answer = await ask("sessions", { ...filters, limit: 100, cursor: next ? more : "" });
+    const answer = await ask("sessions", { ...filters, since: midnight(filters.since), until: midnight(filters.until),
+      limit: 100, cursor: next ? more : "" });
     const fresh = answer.sessions,
       names = new Set(fresh.map((s) => s.session));
     const rest = sessions.filter((s) => !names.has(s.session));
@@ -85,7 +89,11 @@ const served = (() => {
     if (tab === "Sessions") drawList();
   }
 
-  const minute = (time) => (time ? time.slice(0, 16).replace("T", " ") : "–");
+  /* A time as the tool writes it, in the zone of the page. */
+  function minute(time) {
+    const t = Date.parse(time) / 1000;
+    return !time ? "–" : isNaN(t) ? time : dated(t).slice(0, 16).replace("T", " ");
+  }
   const place = (name) => "#s=" + encodeURIComponent(name);
 
   function sessionRow(s) {
@@ -97,12 +105,13 @@ const served = (() => {
           if (event.target.tagName !== "A") location.hash = place(s.session);
         },
       },
-      el("td.nowrap", minute(s.ended)),
+      el("td.nowrap", { title: zoneName() }, el("span.roomy", minute(s.ended).slice(0, -11)), minute(s.ended).slice(-11)),
       el("td.title", el("a", { href: place(s.session), title: clean(s.session) }, clean(s.title || s.session))),
-      el("td.short", clean(who || "–")),
+      el("td.short.roomy", { title: clean(who) }, clean(who || "–")),
       el("td.short.roomy", { title: clean(s.folder || "") }, clean((s.folder || "–").replace(/^.*\/(?=[^/]+\/[^/]+$)/, "…/"))),
-      el("td.n", whole(s.messages)),
+      el("td.n.roomy", whole(s.messages)),
       el("td.n", s.tokens > 0 ? short(s.tokens) : "–"),
+      el("td.n", s.cost === null ? "–" : (s.unpriced_answers > 0 ? "≥ " : "") + dollars(s.cost)),
     );
   }
 
@@ -160,7 +169,7 @@ const served = (() => {
       },
       "Show more",
     );
-    const heads = [["last", ""], ["session", ""], ["program", ""], ["folder", ".roomy"], ["messages", ".n"], ["tokens", ".n"]];
+    const heads = [["last", ""], ["session", ""], ["program", ".roomy"], ["folder", ".roomy"], ["messages", ".n.roomy"], ["tokens", ".n"], ["cost", ".n"]];
     view.replaceChildren(
       el(
         "div.page",
@@ -211,7 +220,8 @@ const served = (() => {
       field("since", "From", "date"),
       field("until", "Before", "date"),
       el("h2", "About"),
-      el("dl.facts", el("dt", "log"), el("dd", clean(about.log)), el("dt", "made by"), el("dd", about.tool)),
+      el("dl.facts", el("dt", "log"), el("dd", clean(about.log)), el("dt", "made by"), el("dd", about.tool),
+        el("dt", "times"), el("dd", zoneNode())),
     );
   }
 
@@ -219,9 +229,10 @@ const served = (() => {
 
   async function searchLog(value, next) {
     const mine = ++searching;
-    if (value === "") {
+    if (value === "" || pattern !== null || fault !== "") {
       hits = null;
-      hitsLeft = found = "";
+      hitsLeft = "";
+      found = value;
       if (tab === "Sessions") drawList();
       byId("found").textContent = "";
       return;
@@ -303,6 +314,7 @@ const served = (() => {
     list.redraw(true);
     if (low) scroller.scrollTop = list.offset(rows.length);
     drawOverview();
+    drawFiltered();
   }
 
   /* Fetches a session, by its name or a message of it. again: the one on the page. */
@@ -370,7 +382,10 @@ const served = (() => {
         setTab("Sessions");
         searchLog(byId("query").value, false);
       };
-      byId("elsewhere").replaceChildren(...(value === "" || tab === "Sessions" ? [] : [el("button", { onclick: go }, "Search all sessions")]));
+      const words = value !== "" && pattern === null;
+      byId("elsewhere").replaceChildren(fault !== "" ? fault
+        : tab === "Sessions" ? (pattern === null ? "" : "A log is searched for words; open a session to search it with a regular expression.")
+        : words ? el("button", { onclick: go }, "Search all sessions") : "");
     },
 
     /* Opens the first message that was found. */
@@ -378,9 +393,17 @@ const served = (() => {
       if (hits !== null && hits.length > 0) location.hash = "#m1.1." + hits[0].message;
     },
 
+    /* The zone has changed: so have the days of the filters. */
+    zoned() {
+      drawFilters();
+      if (filters.since || filters.until) filtered();
+      else drawList();
+    },
+
     /* The tab has changed. */
     turned() {
-      byId("elsewhere").replaceChildren();
+      setQuery(byId("query").value);
+      served.elsewhere(query);
       if (tab === "Sessions") {
         drawFilters();
         showCount();
@@ -426,9 +449,9 @@ const served = (() => {
     async begin() {
       D = empty;
       tab = "Sessions";
-      byId("query").placeholder = "Search";
       try {
         about = await ask("state");
+        setZone(about.zone);
         await fetchSessions(false);
       } catch (error) {
         failed(error);

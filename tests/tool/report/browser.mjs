@@ -64,7 +64,7 @@ export class Browser {
   }
 
   async open(file, options = {}) {
-    const { width = 1280, height = 860, dark = false, hash = "", ready = READY } = options;
+    const { width = 1280, height = 860, dark = false, hash = "", zone = "UTC", ready = READY } = options;
     const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
     const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
@@ -74,6 +74,7 @@ export class Browser {
     await page.send("Emulation.setEmulatedMedia", {
       features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }],
     });
+    await page.send("Emulation.setTimezoneOverride", { timezoneId: zone });
     const url = (file.startsWith("http://127.0.0.1:") ? file : pathToFileURL(file).href) + hash;
     const began = performance.now();
     await page.send("Page.navigate", { url });

@@ -580,7 +580,7 @@ function spentLog() {
     const r = msgstore("note", log, String(n), "usage", "--json", JSON.stringify(usage));
     check(r.status === 0, r.stderr);
   };
-  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : {});
+  for (let i = 0; i < 6; i++) note(2 * i + 2, i, i === 5 ? "unheard-of-1" : "claude-sonnet-4-5", i === 0 ? { cost: 1.5 } : i === 1 ? { cache_write_tokens: 30 } : {});
   note(2, 0, "claude-sonnet-4-5", { cost: 2.5 }); // the last report of answer 0
   return log;
 }
@@ -615,6 +615,276 @@ await test("costs_are_those_of_msgstore_usage_in_every_sum", async () => {
   await is(only, "[sessionsOf().length, S.spent.answers, S.spent.unpriced]", [1, 2, 1]);
   await done(only);
   await done(p);
+});
+
+// What stands at the answers, and the turns' row of what is not here, make the totals.
+await test("tokens_at_the_answers_add_up_to_the_totals", async () => {
+  const openAll = "for (const m of S.messages) if (m.h) opened.add('h' + m.n); makeRows(); timeline(); list.everything()";
+  const added = `(() => { const sum = [0, 0, 0, 0, 0], n = (v) => Number((v || "0").replace(/,/g, ""));
+    for (const node of document.querySelectorAll(".card .spent")) {
+      const t = /^([\\d,]+) tokens in(?: \\((?:([\\d,]+) cached)?(?:, )?(?:([\\d,]+) written to a cache)?\\))? · ([\\d,]+) out(?: · \\$([\\d.,]+))?$/.exec(node.textContent);
+      t.slice(1).forEach((v, i) => (sum[i] += n(v)));
+    } return sum; })()`;
+  const args = [[shared("team")], [page("spent-all.html", spentLog(), "long")], [page("spent-part.html", spentLog(), "brief", "-n", "2"), 1]];
+  for (const [path, apart] of args) {
+    const p = await browser.open(path);
+    await after(p, openAll);
+    const [input, cached, written, output, cost] = await p.run(added);
+    const total = await p.run("['input', 'cached', 'written', 'output'].map((name) => S.spent[name] - S.apart[name])");
+    check(input > 0 && cached > 0 && written === (apart === undefined && path.includes("spent") ? 30 : 0), path + ": tokens");
+    same([input, cached, written, output], total, path);
+    check(Math.abs(cost - (await p.run("S.spent.cost - S.apart.cost"))) < 0.001, path + ": dollars " + cost);
+    await is(p, "S.apart.answers", apart || 0);
+    await show(p, "Figures");
+    check((await text(p, "#view")).includes("messages that are not here") === (apart > 0), path + ": what is not here");
+    has(await text(p, "#view"), "Tokens by turn");
+    if (apart) has(await text(p, "#side"), "2 earlier messages with 5,000 tokens in, 14 out");
+    await done(p);
+  }
+  const rows = usageOf(spentLog(), "--by", "session").rows.find((r) => r.session === "long");
+  const p = await browser.open(page("spent-all.html", spentLog(), "long"));
+  await after(p, openAll);
+  const [input, cached, written, output, cost] = await p.run(added);
+  same([input, cached, written, output], [rows.input_tokens + rows.cache_read_tokens + rows.cache_write_tokens,
+    rows.cache_read_tokens, rows.cache_write_tokens, rows.output_tokens], "usage");
+  check(Math.abs(cost - rows.cost) < 0.001, "dollars " + cost + ", " + rows.cost);
+  await done(p);
+});
+
+await test("answers_of_one_message_are_all_counted_at_it", async () => {
+  const log = join(tmp, "twice.log");
+  msgstore("import", log, lines("twice.jsonl", [{ type: "assistant_message", content: "Both", timestamp: START }]), "--from", "framework");
+  for (const n of [1000, 200])
+    msgstore("note", log, "1", "usage", "--json", JSON.stringify({ input_tokens: n, output_tokens: n / 10 }));
+  const p = await browser.open(page("twice.html", log));
+  await is(p, "document.querySelector('.spent').textContent", "1,200 tokens in · 120 out");
+  await p.press("x");
+  has(await text(p, ".details"), "input 1,000", "input 200");
+  await done(p);
+});
+
+await test("command_that_resumes_a_session_is_copied_or_selected", async () => {
+  const uuid = "d6e0bada-1959-4eec-a9d2-0bfade768d8f";
+  const made = (name, facts) => {
+    const log = join(tmp, name + ".log");
+    msgstore("import", log, lines(name + ".jsonl", [{ type: "user_message", content: "Hi", location: uuid }]), "--from", "framework");
+    msgstore("location", log, uuid, JSON.stringify(facts));
+    return page(name + ".html", log);
+  };
+  const shown = all(".resume code") + ".map((n) => n.textContent)";
+  for (const [name, facts, want] of [
+    ["claude", { agent: "claude-code", cwd: "/home/u/it's here" }, "cd '/home/u/it'\\''s here' && claude --resume " + uuid],
+    ["codex", { agent: "codex" }, "codex resume " + uuid], ["other", { agent: "gemini-cli" }, ""],
+    ["child", { agent: "claude-code", parent: "x" }, ""]]) {
+    const p = await browser.open(made(name, facts), { width: 400 });
+    await is(p, shown, want === "" ? [] : [want]);
+    await holds(p, fits);
+    if (want !== "") {
+      await p.run("Object.defineProperty(navigator, 'clipboard', { configurable: true, value: { async writeText(t) { window.copied = t; } } })");
+      await after(p, "document.querySelector('.resume button').click()");
+      await is(p, "[window.copied, document.querySelector('.resume button').textContent]", [want, "Copied"]);
+      await p.run("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+      await after(p, "document.querySelector('.resume button').click()");
+      await is(p, "[String(getSelection()), document.querySelector('.resume button').textContent]", [want, "Selected"]);
+    }
+    await done(p);
+  }
+  const list = JSON.parse(spawnSync(tool, ["sessions", join(tmp, "claude.log"), "--json"], { encoding: "utf8" }).stdout);
+  const p = await browser.open(join(tmp, "claude.html"));
+  await is(p, shown, [list.resume]);
+  await done(p);
+});
+
+// Every message is in a row or in the line that counts those left out.
+await test("messages_that_filters_leave_out_are_counted_in_a_line", async () => {
+  const p = await browser.open(shared("team"));
+  const said = "byId('filtered').innerText",
+    sum = "[...leftOut().values()].reduce((a, b) => a + b, 0)",
+    inRows = "new Set(rows.flatMap((r) => r.list || [r.m, r.r]).filter((m) => m)).size",
+    press = (key) => after(p, `document.querySelector('#side [data-key="${key}"]').click()`);
+  await is(p, said, "");
+  const counts = await p.run("Object.entries(S.counts)");
+  const keys = await p.run(all("#side .toggle") + ".map((b) => [b.dataset.key, b.ariaPressed, b.querySelector('.count').textContent])");
+  for (const [name, n] of counts) check(keys.some((k) => k[0] === name && k[2] === String(n) && k[1] === "true"), name + " has no button");
+  check(keys.some((k) => k[0] === "rewound" && k[2] === "2"), "no button of what was taken back");
+  for (const [key] of keys) {
+    await press(key);
+    await is(p, `document.querySelector('#side [data-key="${key}"]').getAttribute("aria-pressed")`, "false");
+    await holds(p, sum + " > 0 && " + sum + " + " + inRows + " === S.messages.length");
+    has(await p.run(said), (await p.run("whole(" + sum + ")")) + " message", "Show all");
+    await press(key);
+    await is(p, said, "");
+  }
+  await press("calls");
+  await p.run("byId('query').value = '/slow|export/'; search('/slow|export/')");
+  await after(p, "byId('find-only').click()");
+  await is(p, "byId('find-only').ariaPressed", "true");
+  await holds(p, "rows.length > 0 && rows.every((r) => r.m && r.m.class !== 'calls' && /slow|export/i.test(text(r.m.c) + text(r.m.g) + r.m.tool))");
+  await holds(p, sum + " + " + inRows + " === S.messages.length");
+  has(await p.run(said), " calls", " without a match", " taken back");
+  await after(p, all("#filtered button") + "[0].click()");
+  await is(p, "[off.size, only, " + said + ", byId('find-only').ariaPressed]", [0, "", "", "false"]);
+  await after(p, all(".kpi.bad") + "[0].click()");
+  has(await p.run(said), " without an error");
+  await is(p, "document.querySelector('.kpi.bad').ariaPressed", "true");
+  await show(p, "Calls");
+  const n = await p.run("S.calls.length");
+  has(await text(p, "#view"), "The search leaves out " + (n - (await p.run(count(".callrow")))) + " of " + n);
+  await done(p);
+});
+
+await test("search_takes_a_regular_expression_between_slashes", async () => {
+  const p = await browser.open(shared("many"));
+  const find = (value) => after(p, "search(" + JSON.stringify(value) + ")");
+  const hits = "rows.filter((r) => r.hit).map((r) => r.m.n)";
+  await find("/question 1[23]:/");
+  const both = await p.run(hits);
+  same(both.length, 2, "rows");
+  await is(p, "[...new Set(" + all("#rows mark") + ".map((m) => m.textContent))].slice(0, 1)", ["Question 12:"]);
+  await find("/^answer 3\\. The/");
+  same((await p.run(hits)).length, 1, "rows that begin so");
+  await find("/x*/"); // a match of nothing is none
+  await holds(p, all("#rows mark") + ".every((m) => m.textContent !== '')");
+  await find("/(question/");
+  has(await text(p, "#elsewhere"), "This is no regular expression, so nothing is searched: Unterminated group");
+  await is(p, "[rows.filter((r) => r.hit).length, byId('found').textContent]", [0, ""]);
+  await find("src/file_7.c");
+  same(await p.run("byId('found').textContent"), "2 rows", "words");
+  await is(p, "byId('elsewhere').innerText", "");
+  await find("/file_7\\.c$/");
+  await holds(p, hits + ".length === 0"); // the arguments are JSON, which goes on
+  await done(p);
+});
+
+// Both sides of a night and of two changes of the clock.
+const NIGHTS = ["2026-03-01T23:30:00Z", "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z", "2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"];
+function nightsLog() {
+  const log = join(tmp, "nights.log");
+  if (existsSync(log)) return log;
+  const said = NIGHTS.map((time, i) => ({ type: "assistant_message", content: "Night " + i, timestamp: Date.parse(time) / 1000 }));
+  msgstore("import", log, lines("nights.jsonl", said), "--from", "framework");
+  NIGHTS.forEach((time, i) => msgstore("note", log, String(i + 1), "usage", "--json",
+    JSON.stringify({ input_tokens: 10 ** i, output_tokens: 1, time: Date.parse(time) / 1000 })));
+  return log;
+}
+
+await test("times_and_days_are_local_with_their_zone_or_utc", async () => {
+  const plain = page("nights.html", nightsLog()),
+    given = (zone) => page("nights-" + zone.replace(/\W/g, "") + ".html", nightsLog(), "--timezone", zone);
+  const berlin = ["2026-03-02T00:30:00.000+01:00", "2026-03-29T01:30:00.000+01:00", "2026-03-29T03:30:00.000+02:00",
+    "2026-11-01T06:30:00.000+01:00", "2026-11-01T07:30:00.000+01:00"];
+  const york = ["2026-03-01T18:30:00.000-05:00", "2026-03-28T20:30:00.000-04:00", "2026-03-28T21:30:00.000-04:00",
+    "2026-11-01T01:30:00.000-04:00", "2026-11-01T01:30:00.000-05:00"];
+  const utc = NIGHTS.map((t) => t.replace("Z", ".000Z"));
+  const shown = all("#rows time") + ".map((n) => n.title)";
+  for (const [path, zone, name, want] of [
+    [plain, "Europe/Berlin", "Europe/Berlin", berlin], [plain, "America/New_York", "America/New_York", york],
+    [given("Europe/Berlin"), "Asia/Tokyo", "Europe/Berlin", berlin], [given("America/New_York"), "Asia/Tokyo", "America/New_York", york],
+    [given("UTC"), "Asia/Tokyo", "UTC", utc], [given("-03:30"), "Asia/Tokyo", "-03:30", ["2026-03-01T20:00:00.000-03:30"]],
+    [plain, "UTC", "UTC", utc]]) {
+    const p = await browser.open(path, { zone });
+    same((await p.run(shown)).slice(0, want.length), want, name);
+    has(await text(p, "#subtitle"), want[0].slice(0, 10) + " " + want[0].slice(11, 19) + " " + name);
+    has(await text(p, "#side .facts"), name);
+    await show(p, "Figures");
+    has(await text(p, "#view"), "Days in " + name);
+    const rows = usageOf(nightsLog(), "--by", "day", "--timezone", name).rows;
+    same(await p.run("Object.fromEntries(spentBy([S], (s, u) => day(timeOf(s, u))).map(([d, v]) => [d, v.input]).sort())"),
+      Object.fromEntries(rows.map((r) => [r.day, r.input_tokens]).sort()), "days in " + name);
+    await is(p, count("#side .zone"), name === "UTC" ? 0 : 1);
+    await p.run("document.querySelector('#side .zone')?.focus()");
+    await p.press("z");
+    has(await text(p, "#view"), "Days in UTC");
+    if (name !== "UTC") await is(p, "document.activeElement.innerText", "local time");
+    await show(p, "Timeline");
+    await is(p, shown, utc);
+    has(await text(p, "#subtitle"), "23:30:00 UTC");
+    await p.press("z");
+    same((await p.run(shown)).slice(0, want.length), want, name + " again");
+    await done(p);
+  }
+});
+
+const call = (id, tool, args, result, more) => [
+  { type: "action", agent_key: "main", tool, tool_call_id: id, args },
+  { type: "observation", agent_key: "main", tool_call_id: id, content: result, ...more },
+];
+await test("calls_show_what_became_of_work_in_the_background", async () => {
+  const said = (text) => ({ type: "user_message", content: text });
+  const notice = (id, status) => said("<task-notification>\n<task-id>" + id + "</task-id>\n<status>" + status + "</status>\n</task-notification>");
+  const started = (id) => "Command running in background with ID: " + id + ". Output is being written to: /tmp/x";
+  const messages = [
+    said("Go"),
+    ...call("c1", "Bash", { command: "serve", run_in_background: true }, started("b1")),
+    ...call("c2", "Bash", { command: "build", run_in_background: true }, started("b2")),
+    ...call("c3", "Bash", { command: "test", run_in_background: true }, started("b3")),
+    ...call("c4", "Bash", { command: "watch", run_in_background: true }, started("b4")),
+    ...call("c5", "TaskOutput", { task_id: "b2", block: false }, "<status>running</status>"),
+    ...call("c6", "TaskOutput", { task_id: "b2" }, "<status>completed</status>\n<exit_code>0</exit_code>"),
+    ...call("c7", "BashOutput", { bash_id: "b3" }, "<status>completed</status>\n<exit_code>2</exit_code>"),
+    ...call("c8", "KillShell", { shell_id: "b4" }, "Successfully killed shell: b4"),
+    ...call("c9", "Agent", { prompt: "look" }, "Async agent launched successfully.\nagentId: a1 (internal)"),
+    ...call("d1", "Agent", { prompt: "look again" }, "Async agent launched successfully.\nagentId: a2 (internal)"),
+    notice("a1", "failed"), notice("zz", "completed"),
+    ...call("d2", "Task", { prompt: "sum up" }, "It is fine.\nagentId: a3"),
+    { type: "assistant_message", agent_key: "a3", content: "I looked." },
+    ...call("d3", "exec_command", { cmd: "make" }, "Chunk ID: 1\nProcess running with session ID 48230\nOutput:\n"),
+    ...call("d4", "write_stdin", { session_id: 48230, chars: "" }, "Chunk ID: 2\nProcess exited with code 1\nOutput:\n"),
+    ...call("d5", "Bash", { command: "echo" }, "it says <status>failed</status> and b1"),
+  ];
+  const p = await browser.open(page("work.html", "--from", "framework", lines("work.jsonl", messages)));
+  await is(p, "S.calls.filter((m) => m.work).map((m) => [m.i, m.work.kind + ': ' + m.work.state])", [
+    ["c1", "in background: running"], ["c2", "in background: done"], ["c3", "in background: failed"], ["c4", "in background: stopped"],
+    ["c9", "agent: failed"], ["d1", "agent: running"], ["d2", "agent: done"], ["d3", "in background: failed"]]);
+  await p.run("list.everything()");
+  const chips = await p.run(all(".head a.chip") + ".map((n) => [n.textContent, n.getAttribute('href')])");
+  same(chips.length, 8, "chips");
+  const n = (test) => messages.findIndex(test) + 1;
+  const of = (id, type) => "#m1.1." + n((m) => m.tool_call_id === id && m.type === type);
+  same([chips[0][1], chips[1][1], chips[4][1]], [of("c1", "observation"), of("c6", "observation"), "#m1.1." + n((m) => m === messages.find((m) => /a1<.task-id/.test(m.content || "")))], "links");
+  same(chips[6], ["agent: done", "#m1.1." + n((m) => m.agent_key === "a3")], "to the agent");
+  await done(p);
+  for (const [file, want] of [["claude-code-real/tool_heavy.jsonl", ["in background: running"]],
+    ["codex-rollout/rollout-2026-05-11T11-26-55-turn1.jsonl", ["in background: done"]]]) {
+    if (!existsSync(join(samples, file))) continue;
+    const p = await browser.open(page("work-sample.html", join(samples, file)));
+    same([...new Set(await p.run("S.calls.filter((m) => m.work).map((m) => m.work.kind + ': ' + m.work.state)"))], want, file);
+    await done(p);
+  }
+});
+
+await test("raw_message_is_what_view_prints_as_json", async () => {
+  const recorded = join(tmp, "recorded.log"),
+    file = join(samples, "claude-code-real/tool_heavy.jsonl");
+  if (existsSync(file)) msgstore("sync", recorded, file);
+  const demo = join(tmp, "raw.log");
+  msgstore("import", demo, join(folder, "../../../tools/demo.jsonl"));
+  const odd = join(tmp, "odd.log"),
+    every = { location: "l", agent_key: "a", content: { a: [1, 2] }, worker: "w", task: "t", from_manager: "m", from_worker: "fw",
+      summary: "s", error_type: "E", id: "x1", key: "k1", turn_id: "u", extra: { z: 1 } },
+    kinds = [["delegation", "assistant", 3], ["odd_kind", "weird", "three"], ["error", "tool", 1], ["user_message", "user", null]];
+  const spelled = lines("odd.jsonl", kinds.flatMap(([type, role, phase_id]) => Array(6).fill({ type, role, phase_id, ...every })));
+  for (const format of ["framework", "envelope"]) msgstore("import", odd, spelled, "--from", format, "--lenient");
+  for (const log of [teamLog(), demo, odd, recorded].filter((path) => existsSync(path))) {
+    const said = spawnSync(tool, ["view", log, "--json"], { encoding: "utf8" }).stdout.trim().split("\n").map((l) => JSON.parse(l));
+    const p = await browser.open(page("raw.html", log));
+    for (const m of said) {
+      const raw = JSON.parse(await p.run("S = sessionsOf().find((s) => s.bySeq.has(" + m.seq + ")); rawOf(S.bySeq.get(" + m.seq + "))"));
+      same(Object.entries(raw).sort(), Object.entries(m).sort(), log + " message " + m.seq);
+    }
+    check(said.length > 20, log + " has few messages");
+    if (log !== demo) {
+      await done(p);
+      continue;
+    }
+    await p.run(all(".row") + ".find((r) => r.querySelector('.pane')).querySelector('[aria-label=\"Stored JSON\"]').click()");
+    await p.settle();
+    const shown = await text(p, ".details");
+    has(shown, '"kind": "message"', '"type": "action"');
+    same(shown.split('"seq": ').length, 3, "messages shown");
+    await is(p, "document.querySelector('[aria-label=\"Stored JSON\"][aria-expanded=true]') !== null", true);
+    await done(p);
+  }
 });
 
 await test("tables_sort_by_a_column_when_its_head_is_pressed", async () => {
@@ -712,7 +982,17 @@ await test("axe_finds_no_fault_in_any_tab_of_either_scheme", async () => {
         if (tab === "Timeline")
           await after(p, "for (const m of S.messages) { unfolded.add(m.n + ':c'); if (m.h) opened.add('h' + m.n); } makeRows(); timeline(); list.everything()");
         if (tab !== "Sessions") await p.run("search('export')");
-        for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, tab, one].join(" "));
+        const look = async (what) => {
+          for (const one of await p.run(faults)) found.push([file.split("/").pop(), dark, what, one].join(" "));
+        };
+        await look(tab);
+        if (tab === "Timeline") {
+          await after(p, "search('/export|the/'); toggle('results'); press('matches'); for (const m of S.messages) unfolded.add(m.n + ':x').add(m.n + ':raw'); list.redraw(true)");
+          has(await p.run("byId('filtered').innerText"), "filtered out");
+          await look("filtered");
+          await after(p, "search('/(/'); press('matches'); toggle('results')");
+          await look("no expression");
+        }
         await p.run("search('')");
       }
       await p.close();
@@ -867,6 +1147,25 @@ await test("served_page_follows_what_is_appended_and_stays_where_it_is", () => {
   });
 });
 
+await test("served_list_has_times_of_the_zone_of_the_browser", () =>
+  served(nightsLog(), async (url) => {
+    const p = await browser.open(url, { zone: "Europe/Berlin" });
+    const when = all("#log .callrow td:first-child") + ".map((n) => n.innerText)";
+    await is(p, when, ["2026-11-01 07:30"]);
+    await after(p, "document.querySelector('#side .zone').focus(); document.querySelector('#side .zone').click()");
+    await is(p, when, ["2026-11-01 06:30"]);
+    await is(p, "document.activeElement.innerText", "local time");
+    await p.run("byId('filter-since').value = '2026-11-02'; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('0 sessions')");
+    same(p.requests.filter((r) => r.includes("since")).map((r) => new URL(r).searchParams.get("since")), ["2026-11-02T00:00:00Z"], "asked");
+    await p.run("byId('filter-since').value = ''; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('1 session')");
+    await p.run("document.querySelector('#log .callrow').click()");
+    await p.until("S !== null && tab === 'Timeline'");
+    has(await text(p, "#subtitle"), "23:30:00 UTC");
+    await fromServer(p, url);
+  }));
+
 await test("served_page_says_so_when_the_server_has_ended", async () => {
   let p;
   await served(thousandLog(), async (url) => {
@@ -920,6 +1219,8 @@ await test("served_page_is_readable_at_three_widths_and_axe_finds_no_fault", () 
           if (shots) await p.screenshot(join(shots, ["served", what, width, dark ? "dark" : "light"].join("-") + ".png"));
         };
         await look("list");
+        for (const cell of [1, 5, 6])
+          check(await p.run(`document.querySelectorAll("#log tbody tr td")[${cell}].getBoundingClientRect().right <= innerWidth`), "column " + cell + " is cut at " + width);
         await p.run("byId('query').value = 'word77'; search('word77')");
         await p.until(count("#hits .callrow") + " > 5");
         await look("search");

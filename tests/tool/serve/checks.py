@@ -169,6 +169,38 @@ def sessions_are_all_listed_by_pages():
 
 
 @test
+def list_has_the_tokens_and_costs_of_the_usage_command():
+    log = os.path.join(FOLDER, "costs.log")
+    with open(log + ".jsonl", "w") as file:
+        for i in range(6):
+            file.write(json.dumps({"type": "assistant_message", "content": "answer %d" % i,
+                                   "location": "s%d" % (i % 3), "timestamp": 1772442000 + i}) + "\n")
+    run("import", log, log + ".jsonl", "--from", "framework")
+    for i, model in enumerate(["claude-sonnet-4-5", "unheard-of-1", "unheard-of-1"] * 2):
+        usage = {"input_tokens": 1000 * (i + 1), "output_tokens": 10, "model": model}
+        if i == 2:
+            usage["cost"] = 1.25
+        run("note", log, str(i + 1), "usage", "--json", json.dumps(usage))
+    prices = os.path.join(FOLDER, "prices.json")
+    with open(prices, "w") as file:
+        json.dump({"unheard-of-1": {"input_cost_per_token": 1e-3, "output_cost_per_token": 0}}, file)
+    for words in ([], ["--prices", prices]):
+        own = Server(log, words)
+        rows = json.loads(run("usage", log, "--by", "session", "--json", *words).stdout)["rows"]
+        listed = {s["session"]: s for s in own.data("sessions")["sessions"]}
+        assert sorted(listed) == [r["session"] for r in sorted(rows, key=lambda r: r["session"])]
+        for row in rows:
+            s = listed[row["session"]]
+            got = s["tokens"], s["cost"], s["unpriced_answers"]
+            assert got == (row["total_tokens"], row["cost"], row["unpriced_answers"]), (got, row)
+        if not words:
+            assert listed["s1"]["cost"] is None and listed["s2"]["unpriced_answers"] == 1
+        assert own.end() == (0, "")
+    bad = run("serve", log, "--prices", log + ".jsonl")
+    assert bad.returncode == 1 and b"prices by model" in bad.stderr, bad
+
+
+@test
 def search_finds_what_the_command_finds():
     lines = run("search", LOG, "limit=77", "--json").stdout.splitlines()
     found = server.data("search", query="limit=77")["messages"]
