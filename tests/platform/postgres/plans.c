@@ -157,9 +157,13 @@ static void facts_of_a_location(int round)
     record.kind = MS_KIND_LOCATION;
     record.envelope.location = location;
     record.envelope.content = ms_json(ms_str_of(text));
-    must("encode", ms_record_encode(&record, &arena, &msg, &err));
-    must("ship", ms_pg_ship_change(store, MS_STR("facts of plans"), msg, NULL, &retired,
-                                   &err));
+    for (int i = 0; i < 40; i++) {
+        record.envelope.has_time = true;
+        record.envelope.time_ns = 1000 * round + i;
+        must("encode", ms_record_encode(&record, &arena, &msg, &err));
+        must("ship", ms_pg_ship_change(store, MS_STR("facts of plans"), msg, NULL,
+                                       &retired, &err));
+    }
 }
 
 static void read_all(const ms_query *of, size_t most)
