@@ -1810,9 +1810,9 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
  * after many changes as after a few: it reads the records since the last one that has all
- * facts (a buffer, a ring, a backend, code compiled for size: each). MS_E_DAMAGED: one of
- * these is damaged, or a record of the last segment that may be older; *facts is what the
- * others amount to. */
+ * facts (a buffer, a ring, a backend of your own, code compiled for size: each).
+ * MS_E_DAMAGED: one of these is damaged, or a record of the last segment that may be
+ * older; *facts is what the others amount to. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 
@@ -2999,7 +2999,9 @@ typedef struct ms_backend {
      * own. opts is never NULL; opts->seqs may be. */
     ms_result (*append)(ms_store *store, ms_str location, const ms_envelope *messages,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* it->query is the resolved query; ctx and words are for the backend. */
+    /* it->query is the resolved query; ctx and words are for the backend. as_from 1 of a
+     * raw query for the LOCATION records of a location: the caller wants the facts that
+     * they amount to. The first record returned may have all facts up to it. */
     ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
     /* Returns the next message; NULL at the end. On failure sets it->result. */
     const ms_msg *(*next)(ms_store *store, ms_cursor *it);
@@ -7664,7 +7666,8 @@ MS_API void ms_close(ms_store *store)
  *
  * A location's facts are what its records amount to. Now and then a record has all of
  * them, with null for members that it removes, so that reading goes back to that one. Who
- * reads all records finds the same.
+ * reads all records finds the same. A backend may keep all facts beside its records, and
+ * return them instead of the records up to there (see ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
@@ -7974,7 +7977,8 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first. */
+/* Adds the members of all records of a location, oldest first; of a backend those since
+ * the newest record that has all facts, where it keeps such. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -7983,6 +7987,7 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
+    if (!MS__SMALL && !store->backend->hooks) q.as_from = 1; /* see ms_backend.query */
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);

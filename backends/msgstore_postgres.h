@@ -493,6 +493,13 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * change no index. An append enters its row after that of the counter, whose lock has
  * the location in it: no two clients change the row at once.
  *
+ * `facts` of a row of facts is NULL, or a record with all facts of the location after
+ * that row. A reader of facts begins with the newest one: it reads that, and the rows
+ * after it. A client that has set facts, where many rows or bytes follow the newest one,
+ * reads the facts and enters them at the last row that it read. That needs no lock: what
+ * the rows up to one amount to does not change. Nothing depends on it but the time of
+ * reading, so rows of clients that do not enter facts are read as all others.
+ *
  * msgstore_retired has a row for each rule of ms_pg_retire: messages of locations with
  * the prefix, and with a time earlier than `before`, are not shipped. Each server has
  * all rules.
@@ -502,12 +509,14 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * bucket are on one shard, there are no triggers and no sequences. With desc.one_bucket a
  * statement that writes or locks is for one bucket; else those of a batch are together.
  *
- * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row.
+ * (PG1) Rows of a bucket are inserted and changed only under the lock of its counter row,
+ *       but for `facts`, and bodies that are erased.
  * (PG2) A made key is written with the append and never used again.
  * (PG3) The row of a location is what its records amount to, in each snapshot.
+ * (PG4) `facts` of a row are what the rows of facts of its location up to it amount to.
  * ================================================================================== */
 
-#define MS__PG_VERSION   3
+#define MS__PG_VERSION   4
 #define MS__PG_KEPT_MOST ((uint64_t)1 << 52)
 
 #define MS__PG_SHOWN "kind in (1, 3) and until is null"
@@ -581,6 +590,12 @@ static const ms__pg_migration ms__pg_migrations[] = {
         " prefix text collate \"C\" primary key)"},
     {3, "alter table msgstore_source add column if not exists retired bigint"},
     {3, "insert into msgstore_schema values (3)"},
+    {4, "set local statement_timeout = 0; set local lock_timeout = 0"},
+    /* Clients of version 3 that are connected go on: they enter no facts. */
+    {4, "alter table msgstore_record add column facts bytea"},
+    {4, "create index msgstore_facts on msgstore_record (location, place)"
+        " where kind = 6"},
+    {4, "insert into msgstore_schema values (4)"},
 };
 
 static const char ms__pg_create_record[] =
@@ -628,6 +643,34 @@ static const char ms__pg_append_expected[] =
     MS__PG_APPEND(" and last = (select last from msgstore_bucket where bucket = $1::int)"
                   " and $11::bigint = coalesce((select newest from msgstore_location"
                   " where bucket = $1::int and location = $6::text), 0)");
+
+/* 1 if all facts of a location are to be entered: the rows after the newest one that has
+ * them, with one that is being set and that one, fill a page (MS__PG_PAGE_FIRST), or they
+ * have more bytes than it has, and than 4,096. */
+#define MS__PG_FACTS_DUE(location)                                                    \
+    "(select (count(*) > 61 or coalesce(sum(size), 0) > greatest(4096, max(most)))::int"\
+    " as due from (select size, whole, max(whole) over () as most, place, max(place)" \
+    " filter (where whole is not null) over () as newest from (select place,"         \
+    " length(body) as size, length(facts) as whole from msgstore_record where"        \
+    " bucket = $1::int and location = " location " and kind = 6 order by place desc" \
+    " limit 64) as t) as f where place > coalesce(newest, 0))"
+
+/* Sets facts. */
+static const char ms__pg_set_facts[] =
+    "with c as (update msgstore_bucket b set last = greatest(b.last + 1, $2::bigint),"
+    " changes = changes + 1 where bucket = $1::int returning b.last * 1024 + $1::int as"
+    " place), e as (" MS__PG_ENTER "select 0, 0, 0, null::bigint, null::bigint, 0, 0,"
+    " place, 0, $1::int, $4::text from c" MS__PG_MERGE "), r as (insert into"
+    " msgstore_record (seq, place, time, bucket, kind, type, location, key, body)"
+    " select 0, place, $3::bigint, $1::int, 6, 0, $4::text, $5::bytea, $6::bytea from c"
+    " returning place) select r.place, d.due from r, " MS__PG_FACTS_DUE("$4::text")
+    " as d";
+
+/* The lock of a transaction that sets facts, in one of 16 of them: the question takes a
+ * tenth of its time. */
+static const char ms__pg_lock_facts[] =
+    "select last, " MS__PG_FACTS_DUE("$2::text") " from msgstore_bucket where bucket ="
+    " $1::int for update";
 
 /* Stores $2 records and updates the counters of their buckets. Records without a place
  * get the ticks of the counter (those of one bucket only). The last tick comes back.
@@ -1319,6 +1362,8 @@ typedef struct ms__pg {
     uint64_t idle_closed;
     uint64_t readers[4];      /* statements of readers, by enum ms__pg_why */
     uint64_t repeats;         /* attempts after the first one */
+    unsigned facts_rest;      /* times that facts which are due are not entered, */
+    unsigned facts_pause;     /* since so many came after the last failure */
     uint64_t resolved;       /* appends that were stored although their answer was lost */
 } ms__pg;
 
@@ -1892,6 +1937,7 @@ typedef struct ms__pg_batch {
     bool uncertain;           /* an earlier attempt was sent */
     bool unanswered;          /* an earlier attempt was sent, and its answer was lost */
     uint64_t hidden;          /* by a HIDE */
+    bool facts_due;           /* all facts of its location are to be entered */
     uint64_t newest;      /* with the caller's numbers: the newest on the other servers */
     unsigned char ticket[20];
 } ms__pg_batch;
@@ -2190,6 +2236,35 @@ static ms_result ms__pg_send_one(ms__pg_batch *b, ms__pg_line *line, bool *store
     return MS_OK;
 }
 
+/* Returns whether a batch sets the facts of a location, and does nothing else. */
+static bool ms__pg_is_facts(const ms__pg_batch *b)
+{
+    return b->records && b->n == 1 && b->rows[0].kind == MS_KIND_LOCATION;
+}
+
+/* Sets facts in one statement. */
+static ms_result ms__pg_send_facts(ms__pg_batch *b, ms__pg_line *line, bool *stored,
+                                   ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms__pg_row *row = &b->rows[0];
+    ms__pg_start(&q, ms__pg_set_facts);
+    ms__pg_number(&q, MS__PG_INT4, row->bucket);
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_tick(b->s));
+    ms__pg_number(&q, MS__PG_INT8, row->time);
+    if (!row->has_time) q.values[q.n - 1] = NULL;
+    ms__pg_text(&q, row->location);
+    ms__pg_bytea(&q, row->key);
+    ms__pg_bytea(&q, ms__pg_bytes(row->msg));
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    *stored = PQntuples(r) > 0;
+    if (*stored) row->place = (uint64_t)ms__pg_int(r, 0, 0);
+    if (*stored) b->facts_due = ms__pg_int(r, 0, 1) != 0;
+    PQclear(r);
+    return MS_OK;
+}
+
 /* State of an attempt that is a transaction; zeros for a single statement. */
 typedef struct ms__pg_locked {
     int64_t tick;             /* of the first record */
@@ -2403,17 +2478,20 @@ static ms_result ms__pg_lock_some(ms__pg_batch *b, ms__pg_line *line,
     ms__pg_stmt q;
     PGresult *r;
     ms__pg_array buckets = ms__pg_array_of(&b->scratch, MS__PG_INT4);
-    ms__pg_start(&q, bucket < 0
-                         ? "select last from msgstore_bucket where bucket ="
-                           " any($1::int[]) order by bucket for update"
-                         : "select last from msgstore_bucket where bucket = $1::int"
-                           " for update");
+    bool facts = ms__pg_is_facts(b) && ms__pg_hash(b->rows[0].key) % 16 == 0;
+    ms__pg_start(&q, facts        ? ms__pg_lock_facts
+                     : bucket < 0 ? "select last from msgstore_bucket where bucket ="
+                                    " any($1::int[]) order by bucket for update"
+                                  : "select last from msgstore_bucket where bucket ="
+                                    " $1::int for update");
     for (int k = 0; k < MS_PG_BUCKETS; k++)
         if (t[k].here && (bucket < 0 || k == bucket)) ms__pg_push_number(&buckets, k);
     if (bucket < 0) ms__pg_array_param(&q, &buckets);
     else ms__pg_number(&q, MS__PG_INT4, bucket);
+    if (facts) ms__pg_text(&q, b->rows[0].location);
     MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
     int n = PQntuples(r);
+    if (facts && n > 0) b->facts_due = ms__pg_int(r, 0, 1) != 0;
     for (int i = 0; i < n; i++)
         if (ms__pg_int(r, i, 0) >= l->tick) l->tick = ms__pg_int(r, i, 0) + 1;
     PQclear(r);
@@ -2775,11 +2853,14 @@ static ms_result ms__pg_append_step(ms__pg *s, ms__pg_line *line, void *ctx,
     ms_result code = MS_OK;
     bool stored = false;
     bool one = b->n == 1, expect = b->opts->expect;
+    bool facts = ms__pg_is_facts(b) && !b->source.len && !b->uncertain && !expect;
     bool quick = !b->opts->keep_seq && !b->spread && !b->records && !b->uncertain &&
                  (expect ? one && !b->keyed : one || !b->keyed) &&
                  (!expect || ms_str_equal(b->opts->location, b->rows[0].location));
     ms_arena_reset(&b->scratch);
-    if (quick && one) {
+    if (facts) {
+        code = ms__pg_send_facts(b, line, &stored, err);
+    } else if (quick && one) {
         code = ms__pg_send_one(b, line, &stored, err);
     } else if (quick) {
         ms__pg_locked none;
@@ -2811,6 +2892,8 @@ static ms_result ms__pg_failed(const ms__pg_batch *b, ms_result code, ms_error *
                        err ? text : NULL);
 }
 
+static void ms__pg_facts_enter(ms__pg *s, ms_str location);
+
 /* Stores a batch and reports the numbers. b has the store, the options, the n messages or
  * records, and all other members that are not zero. */
 static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location, size_t n,
@@ -2834,6 +2917,8 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location, size_t n,
         b->retired += row->retired;
     }
     ms__pg_saw(b->s, (int64_t)(newest / MS_PG_BUCKETS));
+    if (code == MS_OK && b->facts_due && b->retired == 0)
+        ms__pg_facts_enter(b->s, b->rows[0].location);
     ms_arena_deinit(&b->arena);
     ms_arena_deinit(&b->scratch);
     return code;
@@ -3365,6 +3450,10 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg 
  * Of several servers the pages are merged. Their windows together are too large: as many
  * rows are passed over first.
  *
+ * A query for what the facts of a location amount to (see ms_backend.query) begins with
+ * the newest row that has all facts, and returns these instead of that row. If they are
+ * damaged, it reads all rows.
+ *
  * Order by time is the exception: which messages are returned (`keys`: number, place and
  * time, 24 bytes each) is collected first and sorted here, then they are read by number.
  * ================================================================================== */
@@ -3400,6 +3489,7 @@ typedef struct ms__pg_cursor {
     uint64_t skip;            /* rows before the window */
     uint64_t left;            /* rows of the window; UINT64_MAX: no limit */
     int64_t page;             /* rows */
+    bool from_facts;          /* it begins with the newest row that has all facts */
     unsigned char *record;    /* 8 bytes: its place; then the record returned last */
     size_t room;
     ms_arena records;
@@ -3528,6 +3618,16 @@ static void ms__pg_say_order(ms__pg_cursor *c, bool down, uint64_t limit)
     ms__pg_say(&c->q, text);
 }
 
+/* Adds that reading begins with the newest row that has all facts, if there is one. */
+static void ms__pg_say_facts(ms__pg_cursor *c)
+{
+    ms__pg_say(&c->q, " and place >= coalesce((select place from msgstore_record where"
+                      " true");
+    ms__pg_say_bucket(&c->q, c->query->location);
+    ms__pg_say(&c->q, " and kind = 6 and facts is not null order by place desc"
+                      " limit 1), 0)");
+}
+
 static void ms__pg_begin(ms__pg_cursor *c, const char *text)
 {
     ms_arena_reset(&c->scratch);
@@ -3574,11 +3674,14 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     bool down = of->reverse != small, known = part->ended;
     bool whole = !part->begun && of->limit && of->limit <= (size_t)c->page;
     int64_t most = whole ? (int64_t)of->limit : c->page;
-    ms__pg_begin(c, "select seq, place, body");
+    bool facts = c->from_facts && !part->begun;
+    ms__pg_begin(c, facts ? "select seq, place, coalesce(facts, body)"
+                          : "select seq, place, body");
     if (!known) ms__pg_say(&c->q, ", ");
     if (!known) ms__pg_say_end(c);
     if (window && !small) ms__pg_say(&c->q, " from (select seq, place, body");
     ms__pg_say_rows(c, part, window && !small ? !of->reverse : down);
+    if (facts) ms__pg_say_facts(c);
     if (window && !small) {
         ms__pg_say_order(c, !of->reverse, of->limit);
         ms__pg_say(&c->q, ") as w");
@@ -3846,6 +3949,21 @@ static ms_result ms__pg_set_places(ms__pg_cursor *c, ms_error *err)
     return MS_OK;
 }
 
+/* Goes back to the beginning if the facts that a page begins with are damaged. */
+static ms_result ms__pg_facts_check(ms__pg_cursor *c, ms_error *err)
+{
+    ms__pg_part *part = &c->parts[0];
+    const ms_msg *unused;
+    ms_result code = MS_OK;
+    if (part->row < PQntuples(part->rows))
+        code = ms__pg_record(part->rows, part->row, 2, 0, &c->scratch, &unused, NULL);
+    if (code == MS_OK || code == MS_E_NO_MEMORY) return code;
+    c->from_facts = false;
+    part->begun = part->last = false;
+    part->after = -1;
+    return ms__pg_page(c, part, err);
+}
+
 /* Reads where the store ends, if several statements need it; then the first rows. */
 static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
 {
@@ -3865,19 +3983,30 @@ static ms_result ms__pg_cursor_begin(ms__pg_cursor *c, ms_error *err)
     if (c->n_parts > 1 && ms__pg_against(c->query))
         MS__PG_TRY(ms__pg_count_skip(c, err));
     (void)ms__pg_part_next(c, &code, err);
+    if (code == MS_OK && c->from_facts) code = ms__pg_facts_check(c, err);
     return code;
+}
+
+/* Returns whether a query is for what the facts of a location amount to. */
+static bool ms__pg_is_of_facts(const ms_query *of)
+{
+    return of->as_from == 1 && of->raw == MS_RAW_LOCATIONS && of->location.len &&
+           !of->about_seq && !of->after_seq && !of->before_seq && !of->as_of &&
+           !of->limit && !of->reverse;
 }
 
 static ms_result ms__pg_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
     const ms_query *of = &it->query;
+    bool from_facts = ms__pg_is_of_facts(of);
     it->ctx = NULL;
     it->query.as_from = 0; /* records of a stream are read from its beginning */
     MS__PG_TRY(ms__pg_check(s, false, err));
     ms__pg_cursor *c = ms__pg_cursor_new(s, of);
     if (!c) return ms__pg_no_memory(err);
     it->ctx = c;
+    c->from_facts = from_facts;
     ms_result code = MS_OK;
     if (!of->location.len || ms__pg_is_name(of->location))
         code = ms__pg_cursor_begin(c, err);
@@ -3934,6 +4063,92 @@ static const ms_msg *ms__pg_next(ms_store *store, ms_cursor *it)
         it->damaged++;
     }
     return NULL;
+}
+
+/* ---- All facts of a location. */
+
+/* A store that reads what another one has, and notes up to which place. */
+typedef struct ms__pg_reader {
+    ms_store base;
+    ms__pg *s;
+    uint64_t upto;            /* of the last query; 0: it has found nothing */
+} ms__pg_reader;
+
+static ms_result ms__pg_reader_query(ms_store *store, ms_cursor *it, ms_error *err)
+{
+    ms__pg_reader *reader = (ms__pg_reader *)(void *)store;
+    ms_result code = ms__pg_query(&reader->s->base, it, err);
+    reader->upto = code == MS_OK && it->now < (uint64_t)INT64_MAX ? it->now : 0;
+    return code;
+}
+
+static const ms_backend ms__pg_reader_backend = {
+    NULL, ms__pg_reader_query, ms__pg_next, ms__pg_cursor_close, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, ms__pg_change, NULL, NULL, NULL};
+
+/* Reads all facts of a location as a record, and up to which place they are those. */
+static ms_result ms__pg_facts_read(ms__pg *s, ms_str location, ms_arena *arena,
+                                   const ms_msg **msg, uint64_t *upto)
+{
+    ms__pg_reader reader;
+    ms_record record;
+    ms_str text;
+    memset(&reader, 0, sizeof reader);
+    memset(&record, 0, sizeof record);
+    reader.base.backend = &ms__pg_reader_backend;
+    reader.base.open = MS_STORE_OPEN;
+    reader.s = s;
+    MS__PG_TRY(ms_location_get(&reader.base, location, arena, &text, NULL));
+    record.kind = MS_KIND_LOCATION;
+    record.envelope.location = location;
+    record.envelope.content = ms_json(text);
+    MS__PG_TRY(ms_record_encode(&record, arena, msg, NULL));
+    *upto = reader.upto;
+    return ms_size(*msg) <= s->desc.max_message ? MS_OK : MS_E_TOO_LARGE;
+}
+
+/* Enters all facts of a location at the last row of facts that was read for them. */
+static ms_result ms__pg_facts_write(ms__pg *s, ms_str location, const ms_msg *msg,
+                                    uint64_t upto)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    unsigned bucket = ms_pg_bucket(location);
+    ms__pg_start(&q, "update msgstore_record set facts = $3::bytea where bucket ="
+                     " $1::int and location = $2::text and kind = 6 and place ="
+                     " (select place from msgstore_record where bucket = $1::int and"
+                     " location = $2::text and kind = 6 and place < $4::bigint order by"
+                     " place desc limit 1)");
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    ms__pg_text(&q, location);
+    ms__pg_bytea(&q, ms__pg_bytes(msg));
+    ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(upto));
+    MS__PG_TRY(ms__pg_ask(s, s->owner[bucket], &q, &r, NULL));
+    bool one = strtoull(PQcmdTuples(r), NULL, 10) == 1;
+    PQclear(r);
+    return one ? MS_OK : MS_E_NOT_FOUND;
+}
+
+/* Enters all facts of a location that are due. What fails here takes time of readers
+ * alone: it is tried again, less and less often. */
+static void ms__pg_facts_enter(ms__pg *s, ms_str location)
+{
+    const ms_msg *msg;
+    uint64_t upto = 0;
+    ms_arena arena = ms__pg_arena(s);
+    ms__pg_lock_take(&s->lock);
+    bool rest = s->facts_rest > 0;
+    s->facts_rest -= rest;
+    ms__pg_lock_give(&s->lock);
+    if (rest) return;
+    ms_result code = ms__pg_facts_read(s, location, &arena, &msg, &upto);
+    if (code == MS_OK && upto > 0) code = ms__pg_facts_write(s, location, msg, upto);
+    ms_arena_deinit(&arena);
+    ms__pg_lock_take(&s->lock);
+    s->facts_pause = code == MS_OK ? 0 : s->facts_pause ? 2 * s->facts_pause : 16;
+    if (s->facts_pause > 1024) s->facts_pause = 1024;
+    s->facts_rest = s->facts_pause;
+    ms__pg_lock_give(&s->lock);
 }
 
 /* ==== [pg-list] lookups, listings, totals =========================================== */

@@ -17,7 +17,9 @@ typedef struct ms_backend {
      * own. opts is never NULL; opts->seqs may be. */
     ms_result (*append)(ms_store *store, ms_str location, const ms_envelope *messages,
                         size_t n, const ms_append_opts *opts, ms_error *err);
-    /* it->query is the resolved query; ctx and words are for the backend. */
+    /* it->query is the resolved query; ctx and words are for the backend. as_from 1 of a
+     * raw query for the LOCATION records of a location: the caller wants the facts that
+     * they amount to. The first record returned may have all facts up to it. */
     ms_result (*query)(ms_store *store, ms_cursor *it, ms_error *err);
     /* Returns the next message; NULL at the end. On failure sets it->result. */
     const ms_msg *(*next)(ms_store *store, ms_cursor *it);

@@ -78,9 +78,9 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
  * after many changes as after a few: it reads the records since the last one that has all
- * facts (a buffer, a ring, a backend, code compiled for size: each). MS_E_DAMAGED: one of
- * these is damaged, or a record of the last segment that may be older; *facts is what the
- * others amount to. */
+ * facts (a buffer, a ring, a backend of your own, code compiled for size: each).
+ * MS_E_DAMAGED: one of these is damaged, or a record of the last segment that may be
+ * older; *facts is what the others amount to. */
 MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *arena,
                                  ms_str *facts, ms_error *err);
 

@@ -27,7 +27,8 @@
  *
  * A location's facts are what its records amount to. Now and then a record has all of
  * them, with null for members that it removes, so that reading goes back to that one. Who
- * reads all records finds the same.
+ * reads all records finds the same. A backend may keep all facts beside its records, and
+ * return them instead of the records up to there (see ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
@@ -337,7 +338,8 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first. */
+/* Adds the members of all records of a location, oldest first; of a backend those since
+ * the newest record that has all facts, where it keeps such. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -346,6 +348,7 @@ static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
     ms_result code = MS_OK;
     ms_query q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
     q.raw = MS_RAW_LOCATIONS;
+    if (!MS__SMALL && !store->backend->hooks) q.as_from = 1; /* see ms_backend.query */
     MS__TRY(ms__cursor_open(store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL)
         code = ms__facts_add(f, ms_content(msg).text, err);

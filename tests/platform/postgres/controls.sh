@@ -117,6 +117,25 @@ control last_refusal_is_kept 'a_client_waits*' $store \
     'before = *err;' 'before = *err, before.message[0] = 0;'
 control version_is_checked 'opening_fails_at_once*' $store \
     'if (version == MS__PG_VERSION) return MS_OK;' 'if (version > 0) return MS_OK;'
+control facts_are_entered 'facts_are_read*' $store \
+    'if (code == MS_OK && b->facts_due && b->retired == 0)' 'if (false)'
+control facts_begin_with_the_newest 'facts_are_read*' $store \
+    'facts is not null order by place desc"' 'facts is not null order by place"'
+control facts_are_entered_after_a_page 'facts_are_read*' $store \
+    'count(*) > 61 or' 'count(*) > 610 or'
+control facts_are_entered_after_their_bytes 'facts_are_read*' $store \
+    'greatest(4096, max(most))' '4096000'
+control facts_are_entered_where_they_were_read 'facts_are_whole*' $store \
+    'and place < $4::bigint order by' 'and place < $4::bigint + 1000000 order by'
+control facts_are_looked_at_when_shipped 'shipped_facts*' $store \
+    'if (facts && n > 0) b->facts_due' 'if (facts && n < 0) b->facts_due'
+control damaged_facts_are_passed_over 'damage_among*' $store \
+    'if (code == MS_OK && c->from_facts) code' 'if (false) code'
+control damage_is_not_entered 'damage_among*' $store \
+    'MS__PG_TRY(ms_location_get(&reader.base, location, arena, &text, NULL));' \
+    '(void)ms_location_get(&reader.base, location, arena, &text, NULL);'
+control facts_rest_after_a_failure 'damage_among*' $store \
+    's->facts_rest = s->facts_pause;' 's->facts_rest = 0;'
 control data_is_shipped_first ship tools/cmd_ship.c \
     '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);' \
     '    s->at.message = s->rows[n - 1].seq;

@@ -1529,10 +1529,11 @@ static void tables_of_version_2_are_migrated(void **state)
     ms_close(store);
     ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
                    " newest; alter table msgstore_bucket rename column stored to"
-                   " messages; delete from msgstore_schema where version > 2");
+                   " messages; drop index msgstore_facts; alter table msgstore_record"
+                   " drop column facts; delete from msgstore_schema where version > 2");
     desc.no_create = true;
     assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
-    assert_non_null(strstr(err.message, "version 2, this program needs 3"));
+    assert_non_null(strstr(err.message, "version 2, this program needs 4"));
     PGconn *old = PQconnectdb(url_of("one", ""));
     PQclear(PQexec(old, "prepare a as update msgstore_bucket set messages = messages + 1"
                         " where bucket = 1"));
@@ -1563,7 +1564,8 @@ static void tables_of_version_1_are_migrated(void **state)
     ms_close(store);
     ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
                    " newest; alter table msgstore_bucket rename column stored to"
-                   " messages; alter table msgstore_record drop column source; alter table"
+                   " messages; alter table msgstore_record drop column source, drop column"
+                   " facts; drop index msgstore_facts; alter table"
                    " msgstore_source drop column mark, drop column file, drop column"
                    " left_out; delete from msgstore_schema where version > 1; insert into"
                    " msgstore_schema values (1) on conflict do nothing; delete from"
@@ -1571,14 +1573,14 @@ static void tables_of_version_1_are_migrated(void **state)
                    " update msgstore_source set bucket = 0");
     desc.read_only = true;
     assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
-    assert_non_null(strstr(err.message, "needs 3"));
+    assert_non_null(strstr(err.message, "needs 4"));
     desc.read_only = false;
     desc.no_create = true;
     assert_int_equal(ms_pg_open(&store, &desc, &err), MS_E_FOREIGN);
     void *stores[CLIENTS];
     each_client(open_and_append, (void *)(uintptr_t)url_of("one", ""), stores);
     for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
-    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 3);
+    assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 4);
     store = open_url(url_of("one", ""));
     assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err), MS_OK);
     must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
@@ -1622,9 +1624,9 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     must_fail_soon(url_as("guarded", ""), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cabsent=1"), MS_E_UNREACHABLE);
     must_fail_soon(url_of("one", "options=-cwork_mem=x"), MS_E_UNREACHABLE);
-    ask_sql("one", "insert into msgstore_schema values (4)");
+    ask_sql("one", "insert into msgstore_schema values (5)");
     must_fail_soon(url_of("one", ""), MS_E_FOREIGN);
-    ask_sql("one", "delete from msgstore_schema where version = 4");
+    ask_sql("one", "delete from msgstore_schema where version = 5");
 }
 
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
@@ -1693,6 +1695,7 @@ static void a_follower_misses_nothing_when_eight_clients_append(void **state)
 #include "retire.h"
 #include "roles.h"
 #include "replica.h"
+#include "facts.h"
 
 static long long sessions(void)
 {
@@ -1812,6 +1815,12 @@ int main(int argc, char **argv)
         ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
         ON_ONE(tables_of_version_1_are_migrated),
         ON_ONE(tables_of_version_2_are_migrated),
+        ON_ONE(tables_of_version_3_are_migrated),
+        ON_ONE(facts_are_read_from_the_newest_row_that_has_all),
+        ON_ONE(facts_are_those_of_an_arena_store_after_random_steps),
+        ON_ONE(facts_are_whole_when_eight_clients_set_them),
+        ON_ONE(shipped_facts_are_read_from_the_newest_row_that_has_all),
+        ON_ONE(damage_among_facts_is_not_taken_for_the_facts),
         ON_ONE(a_listing_is_by_the_table_of_locations),
         ON_ONE(old_messages_go_with_their_changes),
         ON_ONE(retiring_stops_at_its_limit),

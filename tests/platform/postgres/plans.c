@@ -137,6 +137,35 @@ static void change(const char *location)
     must("end", ms_stream_end(&stream, NULL, NULL, &err));
 }
 
+/* Facts that are set often, beside notes, and shipped. */
+static void facts_of_a_location(int round)
+{
+    char text[40];
+    ms_str facts;
+    ms_record record;
+    const ms_msg *msg;
+    uint64_t retired = 0;
+    ms_str location = MS_STR("place/facts");
+    uint64_t seq = append_to("place/facts", NULL, MS_OK);
+    for (int i = 0; i < 100; i++) {
+        snprintf(text, sizeof text, "{\"a\":%d,\"b%d\":%d}", i, i % 9, round);
+        must("note", ms_note(store, seq, MS_STR("rating"), ms_text("good"), &err));
+        must("facts", ms_location_set(store, location, ms_str_of(text), &err));
+        must("facts", ms_location_get(store, location, &arena, &facts, &err));
+    }
+    memset(&record, 0, sizeof record);
+    record.kind = MS_KIND_LOCATION;
+    record.envelope.location = location;
+    record.envelope.content = ms_json(ms_str_of(text));
+    for (int i = 0; i < 40; i++) {
+        record.envelope.has_time = true;
+        record.envelope.time_ns = 1000 * round + i;
+        must("encode", ms_record_encode(&record, &arena, &msg, &err));
+        must("ship", ms_pg_ship_change(store, MS_STR("facts of plans"), msg, NULL,
+                                       &retired, &err));
+    }
+}
+
 static void read_all(const ms_query *of, size_t most)
 {
     ms_cursor it;
@@ -309,6 +338,7 @@ static void run(void)
         for (int how = 0; how < 4; how++) append_several(how & 1, how & 2, i);
         change("place/changed");
         change("large/2");
+        facts_of_a_location(i);
         ship(i);
         seq = append_to("large/0", NULL, MS_OK);
         look("large/0");

@@ -91,6 +91,8 @@ sent=(
     'greatest(b.last + 1, $2::bigint) * 1024 + $1::int, stored = stored + 1, bytes = bytes + $3::bigint where bucket = $1::int returning'
     'and not exists (select 1 from msgstore_record where bucket = $1::int'
     'and $11::bigint = coalesce((select newest'
+    'select 0, place, $3::bigint, $1::int, 6'
+    'select last, (select (count(*) > 61'
     'where b.bucket = u.bucket and b.bucket = $32::int'
     'where b.bucket = u.bucket returning'
     'on r.bucket = $5::int and r.location = k.location'
@@ -112,7 +114,9 @@ sent=(
     'from msgstore_record r where key = $1::bytea and bucket'
     'select place from msgstore_record where kind = 1 and seq = $1::bigint and bucket'
     'select seq, place from msgstore_record where kind = 1 and seq >='
+    'select seq, place, coalesce(facts, body), (select'
     'select seq, place, time from msgstore_record'
+    'update msgstore_record set facts = $3::bytea'
     'as k (i, seq, place, bucket) join msgstore_record r on r.bucket = k.bucket'
     'select location, null::text, n, first'
     'group by bucket, location, agent'
@@ -154,6 +158,9 @@ plans()
         esac
         case $text in # a later page of a team sorts what its agents wrote there
         *'place < $1'*'agent = any('*) continue ;;
+        esac
+        case $text in # a page of facts, twice; of shipped ones more
+        *'(facts'* | *'set facts'*) [ "$rows" -le 400 ] || fail "reads $rows rows: $text" ;;
         esac
         [ "$rows" -le 6000 ] || fail "reads $rows rows: $text"
     done <"$folder/plans_out/all"
