@@ -1804,8 +1804,8 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
  * location may have facts before it has messages, but is not listed then. An arena store
- * and a log write all facts with the change, where those since the last such record have
- * as many bytes, or 2,048. */
+ * and a log repeat all facts before the change, where those since the last such record
+ * have as many bytes, or 2,048. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
@@ -1833,11 +1833,16 @@ typedef enum ms_kind {
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location, of a change or all;
-                                 ms_seq 0 */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location, those of a change,
+                                 or all, see ms_repeats_facts; ms_seq 0 */
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
+#ifndef MSGSTORE_NO_LOG
+/* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
+ * It changes nothing: who takes the records of several logs together leaves it out. */
+MS_API bool ms_repeats_facts(const ms_msg *record);
+#endif
 
 /* Kinds of records for ms_query.raw, by bits. */
 enum {
@@ -6537,9 +6542,9 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it has all facts of its
- * location, with null for those that it removes. More: units of 8 bytes that the changes
- * of facts may take before one is to have all. 0: not known. */
+/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
+ * location, and changes none. More: units of 8 bytes that the changes of facts may take
+ * before they are to be repeated. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
@@ -7664,10 +7669,10 @@ MS_API void ms_close(ms_store *store)
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * A location's facts are what its records amount to. Now and then a record has all of
- * them, with null for members that it removes, so that reading goes back to that one. Who
- * reads all records finds the same. A backend may keep all facts beside its records, and
- * return them instead of the records up to there (see ms_backend.query).
+ * A location's facts are what its records amount to. Now and then a record repeats all of
+ * them as they are there, so that reading goes back to that one. It changes nothing: who
+ * reads all records, or all but these, finds the same. A backend may keep all facts beside
+ * its records, and return them instead of the records up to there (see ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
@@ -7924,7 +7929,6 @@ typedef struct ms__facts {
     size_t records; /* that were read, */
     uint64_t from;  /* the place of the oldest of them, or of what was remembered */
     uint64_t upto;  /* and the place up to which they were */
-    bool keep_null; /* write removed members, too */
 #endif
 } ms__facts;
 
@@ -8007,17 +8011,7 @@ static ms_result ms__facts_end(ms_json_writer *w, const ms_buf *buf, ms_str *out
     return ms__fail(err, MS_E_DAMAGED, "the facts of a location are not JSON");
 }
 
-static bool ms__facts_keep_null(const ms__facts *f)
-{
-#if MS__SMALL
-    (void)f;
-    return false;
-#else
-    return f->keep_null;
-#endif
-}
-
-/* Writes the object, by default without members whose value is null. */
+/* Writes the object, without members whose value is null. */
 static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
                                              ms_error *err)
 {
@@ -8028,8 +8022,7 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (size_t i = 0; i < f->count; i++) {
-        if (!ms__facts_keep_null(f) && ms_json_kind_of(f->items[i].value) == MS_JSON_NULL)
-            continue;
+        if (ms_json_kind_of(f->items[i].value) == MS_JSON_NULL) continue;
         ms_json_key(&w, f->items[i].key);
         ms_json_put_raw(&w, f->items[i].value);
     }
@@ -8135,19 +8128,22 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 }
 
 #if !MS__SMALL
-/* ---- Records that have all facts of a location. ms_location_set writes one where the
- * records after the newest of these have as many bytes as it has, or MS__FACTS_BUDGET. A
- * reader goes back to the newest one. So a file grows to twice the bytes at most, and a
- * reader reads twice those of the facts at most, and MS__FACTS_BUDGET.
+/* ---- Records that repeat all facts of a location. ms_location_set writes one before its
+ * change where the records after the newest of these have as many bytes as it has, or
+ * MS__FACTS_BUDGET. A reader goes back to the newest one. So a file grows to twice the
+ * bytes at most, and a reader reads twice those of the facts at most, and
+ * MS__FACTS_BUDGET. The change is a record of its own: who takes the records of several
+ * logs together (ship does) leaves those that repeat out, so that what one log has set
+ * long ago does not come after what another has set since.
  *
  * The facts are read without the lock. Under it the store refuses the record if a note or
- * facts came meanwhile (ms__facts_check). Then the change is written as it is, and all
+ * facts came meanwhile (ms__facts_check). Then the change alone is written, and all
  * facts are tried again after as many bytes as they have: beside writers that never rest
  * the bounds above do not hold. What is read beside damage is not written as all facts.
  *
  * The bytes left are in each record that ms_location_set writes, so that no handle has to
  * count. Old records, forks, those of batches and what a union writes do not have them:
- * the next change adds them up. Where no record has them, it writes all facts. */
+ * the next change adds them up. Where no record has them, it repeats all facts. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
 #define MS__FACTS_LATER (1u << 17) /* units; then it tries again */
@@ -8156,8 +8152,8 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 typedef struct ms__facts_set {
     ms_store *store;
     ms_str location, facts;
-    uint32_t left; /* for ms__append_run, of the change as it is */
-    uint64_t upto; /* for ms__append_run, of a record with all facts */
+    uint32_t left; /* for ms__append_run, of the change */
+    uint64_t upto; /* for ms__append_run, of a record that repeats all facts */
     bool first;    /* there are no facts yet */
 } ms__facts_set;
 
@@ -8209,7 +8205,7 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
     return x->left == 0;
 }
 
-/* Makes an object of all facts, with a change. */
+/* Makes an object of all facts. */
 static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
                                             ms_str *all)
 {
@@ -8219,39 +8215,31 @@ static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
     MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));
     x->upto = f.upto;
     ms__facts_fold(&f);
-    MS__TRY(ms__facts_text(&f, all, NULL));
-    f.count = 0;
-    MS__TRY(ms__facts_add(&f, *all, NULL));
-    MS__TRY(ms__facts_add(&f, x->facts, NULL));
-    ms__facts_fold(&f);
-    f.keep_null = true; /* for those who read all records */
     return ms__facts_text(&f, all, NULL);
 }
 
-/* Sets facts in a store that remembers them. */
+/* Sets facts in a store that remembers them. That all of them cannot be repeated costs
+ * readers time alone. */
 static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
                                                ms_str facts, ms_error *err)
 {
     ms_arena own;
     ms__facts_set x;
     ms_str all = facts;
-    ms_result code = MS_E_CONFLICT;
     memset(&own, 0, sizeof own);
     memset(&x, 0, sizeof x);
     x.store = store;
     x.location = location;
     x.facts = facts;
-    bool due = ms__facts_budget(&x, &own);
-    if (due && !x.first && ms__facts_all(&x, &own, &all) != MS_OK) {
-        x.left = MS__FACTS_LATER;
-    } else if (due) {
-        code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, err);
-        if (code == MS_E_TOO_LARGE || code == MS_E_FULL) x.left = MS__FACTS_LATER;
-        if (code == MS_E_CONFLICT) x.left = ms__facts_room(all.len);
+    if (ms__facts_budget(&x, &own)) {
+        ms_result code = MS_OK;
+        if (!x.first) code = ms__facts_all(&x, &own, &all);
+        if (!x.first && code == MS_OK)
+            code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, NULL);
+        x.left = code == MS_OK || code == MS_E_CONFLICT ? ms__facts_room(all.len)
+                                                        : MS__FACTS_LATER;
     }
     ms_arena_deinit(&own);
-    if (x.left == 0 && code != MS_E_CONFLICT && code != MS_E_NO_MEMORY) return code;
-    if (err) memset(err, 0, sizeof *err); /* of the first attempt */
     return ms__facts_put(&x, facts, x.left, 0, err);
 }
 #endif
@@ -8263,6 +8251,13 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
     MS__TRY(ms__can_change_at(store, location, err));
     return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
+
+#ifndef MSGSTORE_NO_LOG
+MS_API bool ms_repeats_facts(const ms_msg *record)
+{
+    return ms__facts_left(ms__bytes(record)) == MS__FACTS_ALL;
+}
+#endif
 
 /* ---- Branches. */
 

@@ -72,8 +72,8 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
  * location may have facts before it has messages, but is not listed then. An arena store
- * and a log write all facts with the change, where those since the last such record have
- * as many bytes, or 2,048. */
+ * and a log repeat all facts before the change, where those since the last such record
+ * have as many bytes, or 2,048. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
@@ -101,11 +101,16 @@ typedef enum ms_kind {
     MS_KIND_HIDE = 4,         /* content: {"first": number, "last": number,
                                  "messages": how many were visible before} */
     MS_KIND_NOTE = 5,         /* ms_seq: of the message; type_name: the note's kind */
-    MS_KIND_LOCATION = 6,     /* content: facts about the location, of a change or all;
-                                 ms_seq 0 */
+    MS_KIND_LOCATION = 6,     /* content: facts about the location, those of a change,
+                                 or all, see ms_repeats_facts; ms_seq 0 */
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
+#ifndef MSGSTORE_NO_LOG
+/* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
+ * It changes nothing: who takes the records of several logs together leaves it out. */
+MS_API bool ms_repeats_facts(const ms_msg *record);
+#endif
 
 /* Kinds of records for ms_query.raw, by bits. */
 enum {

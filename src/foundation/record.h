@@ -407,9 +407,9 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it has all facts of its
- * location, with null for those that it removes. More: units of 8 bytes that the changes
- * of facts may take before one is to have all. 0: not known. */
+/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
+ * location, and changes none. More: units of 8 bytes that the changes of facts may take
+ * before they are to be repeated. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)

@@ -523,9 +523,9 @@ controls()
     control all_facts_written_over_a_hole gcc test_related \
         all_facts_are_refused_when_some_were_set_meanwhile 100 ms__facts_check \
         't->holes[i].unit) >= upto' 't->holes[i].unit) < upto'
-    control all_facts_forget_what_they_remove gcc test_related \
-        removed_facts_stay_removed_when_all_are_written 100 ms__facts_all \
-        'f.keep_null = true;' ''
+    control change_of_facts_taken_for_a_repetition gcc test_related \
+        removed_facts_stay_removed_when_all_are_written 100 ms_repeats_facts \
+        '== MS__FACTS_ALL' '!= 0'
     control all_facts_written_beside_damage gcc test_related \
         all_facts_are_not_written_beside_damage 100 ms__facts_all \
         'MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));' \
@@ -545,7 +545,8 @@ controls()
         ms__facts_budget 'return x->left == 0;' 'return x->first;'
     control facts_lost_that_are_too_large gcc test_related \
         facts_are_whole_when_all_are_too_large_for_a_record 100 ms__facts_set_in \
-        'if (code == MS_E_TOO_LARGE ||' 'if ('
+        'code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, NULL);' \
+        'return ms__facts_put(\&x, all, MS__FACTS_ALL, x.upto, err);'
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''
