@@ -49,7 +49,7 @@ run_test()
     routing) CITUS_ROUNDS=1 bash tests/platform/citus.sh routing ;;
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
     rounds\ *) python3 tests/platform/postgres/rounds.py "$folder/run" build/msgstore \
-        build/pg/writer --rounds 12 --seed "${1#* }" ;;
+        build/pg/writer --rounds 12 --stop --seed "${1#* }" ;;
     fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
@@ -171,6 +171,14 @@ control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shi
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
+control rounds_find_a_position_that_is_not_compared 'rounds 20260101' $store \
+    'if (!b->at || b->s->owner[bucket] != b->server)' 'if (b->source.len)'
+control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
+    '    bool changed = (row->m->flags & (MS_FLAG_AMENDED' \
+    '    if (row) return MS_OK;
+    bool changed = (row->m->flags & (MS_FLAG_AMENDED'
+control rounds_find_a_redaction_that_is_not_carried 'rounds 20260101' $store \
+    'return ms_redact(&s->base, e->seq, err);' 'return MS_OK;'
 control text_again_is_seen 'fleet an_earlier_text_comes_back' tools/cmd_ship.c \
     'if (is_text_again(s, change))' 'if (s == NULL && is_text_again(s, change))'
 control text_again_has_another_key 'fleet an_earlier_text_comes_back' $store \
