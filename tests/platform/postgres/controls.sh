@@ -171,6 +171,8 @@ control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shi
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
+control rows_come_after_the_position 'a_position_moves*' $store \
+    'if (here) return MS_OK;' 'if (r) return MS_OK;'
 control rounds_find_a_position_that_is_not_compared 'rounds 20260101' $store \
     'if (!b->at || b->s->owner[bucket] != b->server)' 'if (b->source.len)'
 control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \

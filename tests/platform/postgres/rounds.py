@@ -247,7 +247,7 @@ class Host:
         self.log = folder + '/agent.log'
         self.follower, self.output, self.tries = None, '', 0
         self.words = collections.defaultdict(list)   # of each message
-        self.hidden, self.redacted = set(), set()
+        self.redacted = set()
         self.gone = set()         # hidden before a compaction
         self.may_conflict = False
         self.writer = None
@@ -256,8 +256,7 @@ class Host:
             shutil.copyfile(original.log, self.log)
             for seq, words in original.words.items():
                 self.words[seq] = list(words)
-            self.hidden, self.redacted = set(original.hidden), set(original.redacted)
-            self.gone = set(original.gone)
+            self.redacted, self.gone = set(original.redacted), set(original.gone)
 
     # ---- the agent
 
@@ -281,13 +280,15 @@ class Host:
             seq = int(seq)
             if what == 'text':
                 self.words[seq] += word
-            else:
-                (self.hidden if what == 'hide' else self.redacted).add(seq)
+            elif what == 'redact':
+                self.redacted.add(seq)
 
     def compact(self):
         self.wait()
+        shown = {m['seq'] for m in self.view()}
+        self.gone |= {m['seq'] for m in self.view('--raw') if m['kind'] == 'message'
+                      and m['seq'] not in shown}
         run(self.proof.tool, 'compact', self.log, self.log, '--replace')
-        self.gone |= self.hidden
 
     def redact(self):
         self.wait()
@@ -466,8 +467,7 @@ class Proof:
             if rng.random() < 0.7:
                 host.ship()
             shutil.copyfile(old.log, host.log)
-            host.words, host.hidden = old.words, old.hidden
-            host.redacted, host.gone = old.redacted, old.gone
+            host.words, host.redacted, host.gone = old.words, old.redacted, old.gone
             host.write(rng.randint(0, 40))
             host.follow()
         elif what == 'cut network':

@@ -8,10 +8,9 @@
  * can be looked for. keys: messages of "both" have the keys turn-0 to turn-11, which
  * other hosts use, too. PAUSE_MS: between two steps.
  *
- * The output has a line for each step:
+ * The output has lines:
  *
  *   text NUMBER WORD     the message has this word: appended, amended, a part, or a note
- *   hide NUMBER
  *   redact NUMBER
  *
  * It returns 1, and the error in stderr, if a step fails. */
@@ -183,7 +182,6 @@ static void note(size_t at)
 static void hide(size_t at)
 {
     must(ms_hide(store, entries[at].seq, &err), "hide");
-    printf("hide %" PRIu64 "\n", entries[at].seq);
     leave(at);
 }
 
@@ -196,7 +194,6 @@ static void hide_some(size_t at)
     for (size_t i = n_entries; i-- > 0;) {
         const entry *e = &entries[i];
         if (e->location != location || e->seq < first || e->seq > last) continue;
-        printf("hide %" PRIu64 "\n", e->seq);
         leave(i);
     }
 }
