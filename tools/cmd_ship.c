@@ -232,12 +232,25 @@ static ms_result change_there(shipment *s, const ms_msg *change, const ms_msg *m
     return result;
 }
 
-/* Returns whether a conflict is that of the position: the server has another one than
- * this shipper has noted, which reads it again then. */
+/* Returns why the change of a message is left out; NULL: the result is another one. */
+static const char *why_not(ms_result result)
+{
+    switch (result) {
+    case MS_E_HIDDEN: return "the message is hidden on the server";
+    case MS_E_NOT_FOUND: return "the message was not shipped";
+    case MS_E_CLOSED: return "the message is not an open stream on the server";
+    case MS_E_CONFLICT: return "the message was changed on the server";
+    case MS_E_KEY_REUSED: return "the message that has its key is not of this log";
+    default: return NULL;
+    }
+}
+
+/* Returns whether a record does not fit because the server has another position than this
+ * shipper has noted. Then that is read, and what the server lacks is shipped first. */
 static bool has_moved(shipment *s, ms_result result)
 {
     ms_pg_position now;
-    if (result != MS_E_CONFLICT) return false;
+    if (why_not(result) == NULL) return false;
     if (ms_pg_ship_begin(s->to, source_of(s), &now, NULL) == MS_OK &&
         now.message == s->noted.message && now.changes == s->noted.changes) {
         return false;
@@ -284,30 +297,41 @@ static bool is_redacted(shipment *s, uint64_t seq)
            (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
 }
 
-/* Looks for the newest message before the position that is not redacted. A redacted one
- * has nothing that another message with its number would not have, too. */
+/* Looks for the newest messages before the position, up to one that the server has, or
+ * has another one for. A redacted one has nothing that another message with its number
+ * would not have, too; one that was left out is not there. */
 static ms_result look_before(shipment *s, ms_error *err)
 {
+    enum { MOST = 64 };
     ms_cursor it;
     ms_query q = {0};
-    const ms_msg *msg, *last = NULL;
+    const ms_msg *msg;
+    uint64_t seqs[MOST];
+    size_t n = 0;
     q.raw = MS_RAW_MESSAGES;
     q.before_seq = s->at.message;
-    q.limit = 64;
+    q.limit = MOST;
     ms_result result = ms_query_open(s->log.store, &q, &it, err);
     if (result != MS_OK) return result;
-    while ((msg = ms_next(&it)) != NULL) {
-        if (!is_redacted(s, ms_seq(msg))) last = msg;
+    while (n < MOST && (msg = ms_next(&it)) != NULL) {
+        if (!is_redacted(s, ms_seq(msg))) seqs[n++] = ms_seq(msg);
     }
-    if (last != NULL) result = look_there(s, last, err);
     ms_cursor_close(&it, NULL);
+    for (bool found = false; n > 0 && !found; n--) {
+        result = read_message(s, seqs[n - 1], &it, &msg, err);
+        if (result == MS_OK && msg != NULL) result = look_there(s, msg, err);
+        ms_cursor_close(&it, NULL);
+        found = result != MS_E_KEY_REUSED && result != MS_E_NOT_FOUND;
+        if (!found) result = MS_OK;
+    }
     return result;
 }
 
 /* Reads the changes up to the position and sets *mark to its mark, which was that of its
- * message. MS_E_CONFLICT: there are fewer, or their mark is another one. Where a message
- * was redacted since, only what a redaction keeps is compared. */
-static ms_result check_changes(shipment *s, uint64_t *mark, ms_error *err)
+ * message. *same: it is the noted one. MS_E_CONFLICT: there are fewer, or their mark is
+ * another one. Where a message was redacted since, only what a redaction keeps is
+ * compared. */
+static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error *err)
 {
     ms_cursor it;
     ms_query q = {0};
@@ -318,6 +342,7 @@ static ms_result check_changes(shipment *s, uint64_t *mark, ms_error *err)
     at.changes = 0;
     q.raw = MS_RAW_ALL;
     q.after_seq = at.message;
+    *same = *mark == at.mark;
     if (s->at.changes == 0) return MS_OK;
     ms_result result = ms_query_open(s->log.store, &q, &it, err);
     if (result != MS_OK) return result;
@@ -328,9 +353,9 @@ static ms_result check_changes(shipment *s, uint64_t *mark, ms_error *err)
         at.changes++;
     }
     if (ms_cursor_close(&it, NULL) != MS_OK) return MS_OK; /* the pass reports damage */
-    bool same = *mark == at.mark || alone == at.mark || at.mark == 0;
-    bool kept = redacted && (uint32_t)*mark == (uint32_t)at.mark;
-    if (at.changes == s->at.changes && (same || kept)) return MS_OK;
+    *same = *mark == at.mark || alone == at.mark;
+    bool kept = at.mark == 0 || (redacted && (uint32_t)*mark == (uint32_t)at.mark);
+    if (at.changes == s->at.changes && (*same || kept)) return MS_OK;
     return ms_error_set(err, MS_E_CONFLICT, "the server has other changes after it: the "
                         "log was restored from an older copy, or is one of two copies "
                         "that were written to; nothing more of it is shipped");
@@ -347,6 +372,9 @@ static int check_position(shipment *s)
     const ms_msg *msg = NULL;
     char what[80];
     uint64_t mark = 0;
+    bool same;
+    ms_error other;
+    ms_result changes;
     snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
     ms_result result = ms_store_stat(s->log.store, &stat, &err);
     if (result == MS_OK && stat.last_seq < s->at.message &&
@@ -358,24 +386,30 @@ static int check_position(shipment *s)
     if (s->at.message > 0) {
         result = read_message(s, s->at.message, &it, &msg, &err);
         if (result != MS_OK) return halt(s, what, result, &err);
-        if (msg != NULL) mark = mark_of(msg);
-        if (msg != NULL && (s->at.mark != mark || s->at.changes > 0)) {
-            result = is_redacted(s, s->at.message) ? look_before(s, &err)
-                                                   : look_there(s, msg, &err);
+        if (msg == NULL) {
+            ms_cursor_close(&it, NULL);
+            return FINE;
         }
-        ms_cursor_close(&it, NULL);
+        mark = mark_of(msg);
     }
-    if (result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED) result = MS_E_CONFLICT;
+    changes = check_changes(s, &mark, &same, &other);
+    if (msg != NULL && !same) {
+        result = is_redacted(s, s->at.message) ? look_before(s, &err)
+                                               : look_there(s, msg, &err);
+        bool absent = result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED;
+        bool fits = s->at.changes > 0 && changes == MS_OK; /* it was left out */
+        if (absent) result = fits ? MS_OK : MS_E_CONFLICT;
+    }
+    if (msg != NULL) ms_cursor_close(&it, NULL);
     if (result == MS_E_CONFLICT) {
         result = ms_error_set(&err, result, "the server has another message with this "
                               "number: the log was restored from an older copy, or is a "
                               "copy that was written to; nothing of it is shipped");
     }
-    if (result == MS_OK && (msg != NULL || s->at.message == 0)) {
-        result = check_changes(s, &mark, &err);
-        s->at.mark = mark;
-    }
-    return result == MS_OK ? FINE : halt(s, what, result, &err);
+    if (result != MS_OK) return halt(s, what, result, &err);
+    if (changes != MS_OK) return halt(s, what, changes, &other);
+    s->at.mark = mark;
+    return FINE;
 }
 
 /* Reads the position from the server, if it has not been for a while, and goes on there
@@ -513,19 +547,6 @@ static int ship_message(shipment *s, const ms_msg *msg)
     s->bytes += ms_size(msg);
     bool full = arrlenu(s->rows) >= SHIP_MESSAGES || s->bytes >= SHIP_BYTES;
     return full ? ship_rows(s) : FINE;
-}
-
-/* Returns why the change of a message is left out; NULL: the result is another one. */
-static const char *why_not(ms_result result)
-{
-    switch (result) {
-    case MS_E_HIDDEN: return "the message is hidden on the server";
-    case MS_E_NOT_FOUND: return "the message was not shipped";
-    case MS_E_CLOSED: return "the message is not an open stream on the server";
-    case MS_E_CONFLICT: return "the message was changed on the server";
-    case MS_E_KEY_REUSED: return "the message that has its key is not of this log";
-    default: return NULL;
-    }
 }
 
 /* Visits the messages of a location from first to last, as they were appended. */

@@ -121,10 +121,10 @@ control last_refusal_is_kept 'a_client_waits*' $store \
 control version_is_checked 'opening_fails_at_once*' $store \
     'if (version == MS__PG_VERSION) return MS_OK;' 'if (version > 0) return MS_OK;'
 control data_is_shipped_first ship tools/cmd_ship.c \
-    '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);' \
+    '    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows' \
     '    s->at.message = s->rows[n - 1].seq;
     if (note_position(s) != FINE) return FAILED;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);'
+    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows'
 control facts_are_known_when_shipped 'what_was_shipped*' $store \
     'row->known = seq ? seq : place;' 'row->known = seq;'
 control shipped_rows_have_keys ship $store \
@@ -162,12 +162,12 @@ control position_is_compared 'a_position_moves*' $store \
 control position_is_read_again 'fleet a_server_that_went_back_is_healed' tools/cmd_ship.c \
     'if (s->checked > 0 && clock_seconds()' 'if (s->checked > 0 || clock_seconds()'
 control message_at_the_position_is_compared 'fleet numbers_used_before_stop_the_shipper' \
-    tools/cmd_ship.c '(s->at.mark != mark || s->at.changes > 0)' 's->at.mark == 1'
+    tools/cmd_ship.c 'if (msg != NULL && !same) {' 'if (msg != NULL && s->at.mark == 1) {'
 control changes_at_the_position_are_compared 'fleet changes_of_a_copy_stop_the_shipper' \
-    tools/cmd_ship.c 'if (at.changes == s->at.changes && (same || kept)) return' \
+    tools/cmd_ship.c 'if (at.changes == s->at.changes && (*same || kept)) return' \
     'if (at.changes <= s->at.changes) return'
 control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shipper' \
-    tools/cmd_ship.c 'redacted && (uint32_t)*mark == (uint32_t)at.mark' 'redacted'
+    tools/cmd_ship.c '(redacted && (uint32_t)*mark == (uint32_t)at.mark)' 'redacted'
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
