@@ -534,7 +534,8 @@ class Proof:
             for host in self.hosts:
                 code, text, err = host.ship()
                 ends[host] = code
-                idle = ': 0 messages, 0 changes shipped' in text
+                idle = re.search(': 0 messages, 0 changes shipped(, stopped)?$', text,
+                                 re.MULTILINE) is not None
                 again = again or not idle or code not in (0, CONFLICT)
             if not again:
                 return ends
