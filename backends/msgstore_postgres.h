@@ -206,22 +206,26 @@ MS_API ms_result ms_pg_ship_begin(ms_store *store, ms_str source,
                                   ms_pg_position *position, ms_error *err);
 /* Appends messages as they are, with times, flags and keys. Each has its location, and
  * its number in the source as seq. They are stored in transactions of at most 64 buckets:
- * of a location all are stored, or none. *retired (not NULL) increases by the messages
- * that were not stored, nor compared, since they fall under a rule of ms_pg_retire; after
- * an error it is as before. MS_E_CONFLICT: the source has shipped another message with a
- * number (or key) of these. MS_E_KEY_REUSED: a message of another source has the key of
- * one of these. */
-MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
-                            size_t n, uint64_t *retired, ms_error *err);
+ * of a location all are stored, or none. at (NULL: any): the position of the source that
+ * the server must have. *retired (not NULL) increases by the messages that were not
+ * stored, nor compared, since they fall under a rule of ms_pg_retire; after an error it
+ * is as before. MS_E_CONFLICT: the server has another position (it went back, or another
+ * shipper was here), or the source has shipped another message with a number (or key) of
+ * these. MS_E_KEY_REUSED: a message of another source has the key of one of these. */
+MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_pg_position *at,
+                            const ms_envelope *messages, size_t n, uint64_t *retired,
+                            ms_error *err);
 /* Makes a change of the source: an AMEND, NOTE, PART or LOCATION, or (first: a message
  * that a HIDE hides) a HIDE. message: the one that the change is about, as it was
- * appended, for its number and key; NULL for a LOCATION. A MESSAGE as the change is the
- * message as it is now: it replaces what is shown. MS_E_CONFLICT, MS_E_HIDDEN: another
- * client has changed the message. MS_E_KEY_REUSED: the message that has the key is not
- * of this source. MS_E_NOT_FOUND: the message was not shipped. *retired increases by one
- * if it was not, and falls under a rule, or if the facts do and the location is not
- * there: nothing is stored then, and the result is MS_OK. */
-MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+ * appended, for its number and key; NULL for a LOCATION. at: as of ms_pg_ship. A MESSAGE
+ * as the change is the message as it is now: it replaces what is shown. MS_E_CONFLICT,
+ * MS_E_HIDDEN: another client has changed the message, or the position is another one.
+ * MS_E_KEY_REUSED: the message that has the key is not of this source. MS_E_NOT_FOUND:
+ * the message was not shipped. *retired increases by one if it was not, and falls under a
+ * rule, or if the facts do and the location is not there: nothing is stored then, and the
+ * result is MS_OK. */
+MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source,
+                                   const ms_pg_position *at, const ms_msg *change,
                                    const ms_msg *message, uint64_t *retired,
                                    ms_error *err);
 /* Looks whether a message of the source is stored as it is. MS_E_NOT_FOUND: no;
@@ -1933,7 +1937,9 @@ typedef struct ms__pg_batch {
     bool change_only;         /* shipping: a change, not messages */
     uint64_t retired;         /* shipping: rows that were not stored under a rule */
     ms_str source;            /* shipping: made keys begin with it */
-    uint64_t about;           /* shipping a change: the message's number in the source */
+    const ms_pg_position *at; /* shipping: what the server must have; NULL: any */
+    uint64_t about;           /* shipping a change: the message's number in the source, */
+    uint64_t over;            /* and the place of the version that it replaces; 0: any */
     bool uncertain;           /* an earlier attempt was sent */
     bool unanswered;          /* an earlier attempt was sent, and its answer was lost */
     uint64_t hidden;          /* by a HIDE */
@@ -2054,7 +2060,8 @@ static uint64_t ms__pg_digest(const ms_msg *msg, uint64_t seed)
 
 /* Makes keys for shipped rows without one: of a message its number in the source; of a
  * change the number of the message that it is about, and two digests. So a change is the
- * same one wherever the source has it: a compaction moves changes. */
+ * same one wherever the source has it: a compaction moves changes. What a message is now
+ * may have been there before: the place of what it replaces is in its key, too. */
 static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -2068,7 +2075,9 @@ static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
         ms__pg_put(key + n, row->number, 8);
         ms__pg_put(key + n + 8, message ? 0 : ms__pg_digest(row->msg, 1), 8);
         ms__pg_put(key + n + 16, message ? 0 : ms__pg_digest(row->msg, 2), 8);
-        row->key = ms__pg_copy(&b->arena, key, n + (message ? 8 : 24), 's');
+        ms__pg_put(key + n + 24, b->over, 8);
+        n += message ? 8 : b->over ? 32 : 24;
+        row->key = ms__pg_copy(&b->arena, key, n, 's');
         if (!row->key.ptr) return ms__pg_no_memory(err);
     }
     b->keyed = true;
@@ -2794,6 +2803,27 @@ static ms_result ms__pg_mark_retired(ms__pg_batch *b, ms__pg_line *line, ms_erro
     return code;
 }
 
+/* Checks that the server has the position that the shipper goes on from. A call that is
+ * repeated may have come to another server, which went back. */
+static ms_result ms__pg_at(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    unsigned bucket = ms_pg_bucket(b->source);
+    if (!b->at || b->s->owner[bucket] != b->server) return MS_OK;
+    ms__pg_start(&q, "select message, changes from msgstore_source where"
+                     " source = $1::bytea and bucket = $2::int");
+    ms__pg_bytea(&q, b->source);
+    ms__pg_number(&q, MS__PG_INT4, bucket);
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    bool some = PQntuples(r) > 0;
+    bool here = b->at->message == (some ? (uint64_t)ms__pg_int(r, 0, 0) : 0) &&
+                b->at->changes == (some ? (uint64_t)ms__pg_int(r, 0, 1) : 0);
+    PQclear(r);
+    if (here) return MS_OK;
+    return ms_error_set(err, MS_E_CONFLICT, "the position on the server is another one");
+}
+
 static ms_result ms__pg_change_apply(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                                      bool *some, ms_error *err);
 
@@ -2804,6 +2834,7 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     size_t fresh = 0;
     int64_t last;
     MS__PG_TRY(ms__pg_lock_rows(b, line, l, err));
+    MS__PG_TRY(ms__pg_at(b, line, err));
     if (!b->source.len || b->change_only || b->uncertain)
         MS__PG_TRY(ms__pg_look(b, line, l, err));
     if (l->made) return MS_OK;
@@ -3145,6 +3176,8 @@ static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned st
  *       without a code.
  * (PS2) A change reaches only rows of its own source.
  * (PS3) The position on a server is never ahead of its rows.
+ * (PS4) Rows are stored only after the position that their shipper goes on from. So the
+ *       messages of a location stay in their order where the server went back.
  * ================================================================================== */
 
 static bool ms__pg_is_store(const ms_store *store)
@@ -3229,10 +3262,10 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
 }
 
 /* Stores rows as a change does, so that all flags are kept. No time is set. about: of a
- * change the number in the source. */
-static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *rows,
-                                  size_t n, uint64_t about, uint64_t *retired,
-                                  ms_error *err)
+ * change the number in the source; over: the place of the version that it replaces. */
+static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_pg_position *at,
+                                  const ms_record *rows, size_t n, uint64_t about,
+                                  uint64_t over, uint64_t *retired, ms_error *err)
 {
     ms__pg_batch b;
     ms_append_opts opts;
@@ -3245,7 +3278,9 @@ static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_record *row
     b.opts = &opts;
     b.records = rows;
     b.source = source;
+    b.at = at;
     b.about = about;
+    b.over = over;
     ms_result code = ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
     if (code == MS_OK) *retired += b.retired;
     return code;
@@ -3275,8 +3310,9 @@ static unsigned ms__pg_ship_groups(const ms__pg *s, const ms_envelope *messages,
     return groups;
 }
 
-MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *messages,
-                            size_t n, uint64_t *retired, ms_error *err)
+MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_pg_position *at,
+                            const ms_envelope *messages, size_t n, uint64_t *retired,
+                            ms_error *err)
 {
     uint16_t group[MS_PG_BUCKETS];
     uint64_t under = 0;
@@ -3297,7 +3333,7 @@ MS_API ms_result ms_pg_ship(ms_store *store, ms_str source, const ms_envelope *m
             rows[count].keep_unset_time = true;
             count++;
         }
-        code = ms__pg_ship_rows(s, source, rows, count, 0, &under, err);
+        code = ms__pg_ship_rows(s, source, at, rows, count, 0, 0, &under, err);
     }
     ms_arena_deinit(&arena);
     if (code == MS_OK) *retired += under;
@@ -3396,24 +3432,100 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
     return code;
 }
 
-/* Makes a change of a message that is stored. */
-static ms_result ms__pg_ship_about(ms__pg *s, ms_str source, ms_record *record,
-                                   const ms_msg *message, ms_error *err)
+/* Sets *over to the place of the version of a message that views show, or to 0: it is
+ * hidden. The message has row 0. *same: the version is `now`. */
+static ms_result ms__pg_ship_over(ms__pg *s, const ms_msg *now, const PGresult *row,
+                                  uint64_t *over, bool *same, ms_error *err)
 {
     PGresult *r;
-    uint64_t none = 0;
+    ms__pg_stmt q;
+    const ms_msg *shown;
+    ms_arena arena = ms__pg_arena(s);
+    ms_str location = ms_get(now, MS_F_LOCATION).text;
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select place, body from msgstore_record where " MS__PG_SHOWN);
+    ms__pg_say_bucket(&q, location);
+    ms__pg_say_number(&q, " and seq = ", ms__pg_int(row, 0, 1));
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    ms_result code = MS_OK;
+    *over = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
+    *same = false;
+    if (*over) code = ms__pg_record(r, 0, 1, ms_seq(now), &arena, &shown, err);
+    if (*over && code == MS_OK) *same = ms__pg_same(shown, now);
+    PQclear(r);
+    ms_arena_deinit(&arena);
+    return code;
+}
+
+/* Looks whether a note of message seq is stored already, before it was erased: a key is
+ * made of the content. */
+static ms_result ms__pg_ship_noted(ms__pg *s, const ms_msg *note, uint64_t seq,
+                                   bool *there, ms_error *err)
+{
+    PGresult *r;
+    ms__pg_stmt q;
+    ms__pg_batch b;
+    const ms_msg *stored;
+    int64_t time = 0, other = 0;
+    ms_str location = ms_get(note, MS_F_LOCATION).text;
+    memset(&b, 0, sizeof b);
+    b.scratch = ms__pg_arena(s);
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select body from msgstore_record where kind = 5");
+    ms__pg_say_bucket(&q, location);
+    ms__pg_say_number(&q, " and seq = ", ms__pg_signed(seq));
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    ms_result code = MS_OK;
+    (void)ms_time(note, &time);
+    for (int i = 0; i < PQntuples(r) && code == MS_OK && !*there; i++) {
+        code = ms__pg_record(r, i, 0, seq, &b.scratch, &stored, err);
+        if (code == MS_OK && ms_time(stored, &other) && other == time)
+            *there = ms__pg_same_erased(&b, stored, note);
+    }
+    PQclear(r);
+    ms_arena_deinit(&b.scratch);
+    return code;
+}
+
+/* Returns whether a change of a message has nothing that a redaction removes. */
+static bool ms__pg_is_erased(ms__pg *s, const ms_msg *change)
+{
+    ms_arena arena = ms__pg_arena(s);
+    void *copy = ms_arena_alloc(&arena, ms_size(change));
+    bool same = false;
+    if (copy) {
+        memcpy(copy, change, ms_size(change));
+        ms_record_erase(copy);
+        same = ms__pg_same((const ms_msg *)copy, change);
+    }
+    ms_arena_deinit(&arena);
+    return same;
+}
+
+/* Makes a change of a message that is stored. */
+static ms_result ms__pg_ship_about(ms__pg *s, ms_str source, const ms_pg_position *at,
+                                   ms_record *record, const ms_msg *message,
+                                   const ms_msg *change, ms_error *err)
+{
+    PGresult *r;
+    uint64_t none = 0, over = 0;
+    bool same = false, now = ms_kind_of(change) == MS_KIND_MESSAGE;
     ms_envelope *e = &record->envelope;
     MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
     e->seq = (uint64_t)ms__pg_int(r, 0, 1);
     ms_result code = ms__pg_ship_compare(s, source, message, r, false, err);
+    if (code == MS_OK && now) code = ms__pg_ship_over(s, change, r, &over, &same, err);
     PQclear(r);
-    if (code != MS_OK) return code;
+    if (code == MS_OK && record->kind == MS_KIND_NOTE && ms__pg_is_erased(s, change))
+        code = ms__pg_ship_noted(s, change, e->seq, &same, err);
+    if (code != MS_OK || same) return code;
     if (record->kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
         return ms_redact(&s->base, e->seq, err);
-    return ms__pg_ship_rows(s, source, record, 1, ms_seq(message), &none, err);
+    return ms__pg_ship_rows(s, source, at, record, 1, ms_seq(message), over, &none, err);
 }
 
-MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg *change,
+MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source,
+                                   const ms_pg_position *at, const ms_msg *change,
                                    const ms_msg *message, uint64_t *retired,
                                    ms_error *err)
 {
@@ -3425,14 +3537,12 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source, const ms_msg 
     record.kind = ms_kind_of(change);
     record.envelope = ms_envelope_of(change);
     record.envelope.seq = 0;
-    if (record.kind == MS_KIND_MESSAGE) { /* as a compacted log has it */
+    if (record.kind == MS_KIND_MESSAGE) /* as a compacted log has it */
         record.kind = MS_KIND_AMEND;
-        record.envelope.key = ms_str_n(NULL, 0);
-    }
     if (record.kind == MS_KIND_LOCATION)
-        return ms__pg_ship_rows(s, source, &record, 1, message ? ms_seq(message) : 0,
-                                retired, err);
-    ms_result code = ms__pg_ship_about(s, source, &record, message, err);
+        return ms__pg_ship_rows(s, source, at, &record, 1,
+                                message ? ms_seq(message) : 0, 0, retired, err);
+    ms_result code = ms__pg_ship_about(s, source, at, &record, message, change, err);
     if (code != MS_E_NOT_FOUND) return code;
     code = ms__pg_ship_absent(s, message, code, &under, err);
     *retired += under;

@@ -292,7 +292,7 @@ static double batches(bool ship)
         }
         opts.location = m[0].location;
         uint64_t retired = 0;
-        ms_result code = ship ? ms_pg_ship(store, MS_STR("bench"), m, BATCH, &retired,
+        ms_result code = ship ? ms_pg_ship(store, MS_STR("bench"), NULL, m, BATCH, &retired,
                                            &err)
                               : ms_append_batch(store, m, BATCH, &opts, &err);
         if (code != MS_OK) die("batch", err.message);

@@ -137,6 +137,21 @@ static uint64_t mark_of(const ms_msg *msg)
     return h != 0 ? h : 1;
 }
 
+/* Returns the mark of a position after a change, from the one before it. Its lower half
+ * is of what a redaction keeps: kinds, numbers, times, sizes. */
+static uint64_t mark_after(const ms_pg_position *at, uint64_t mark, const ms_msg *change)
+{
+    int64_t time = 0;
+    uint64_t kind = (uint64_t)ms_kind_of(change), size = (uint64_t)ms_size(change);
+    uint64_t kept = at->changes == 0 ? at->message : mark & UINT32_MAX;
+    (void)ms_time(change, &time);
+    kept = ((kept * 31 + ms_seq(change)) * 31 + size) * 31 + kind;
+    kept = (kept * 31 + (uint64_t)time) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    uint64_t all = (mark >> 32) * 31 + mark_of(change) + kept;
+    mark = (all << 32 | kept) & INT64_MAX;
+    return mark != 0 ? mark : 1;
+}
+
 /* Sets *out to a location's name on the server: with --prefix before it. */
 static ms_result name_there(const shipment *s, ms_str location, ms_arena *arena,
                             ms_str *out)
@@ -175,18 +190,73 @@ static ms_result look_there(shipment *s, const ms_msg *msg, ms_error *err)
     return result;
 }
 
+/* Returns whether an amendment has the content of another one of its message, which may
+ * be shipped, and is what the log shows. */
+static bool is_text_again(shipment *s, const ms_msg *amend)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    size_t equal = 0;
+    if (ms_kind_of(amend) != MS_KIND_AMEND) return false;
+    q.location = location_of(amend);
+    q.raw = MS_RAW_AMENDS;
+    q.about_seq = ms_seq(amend);
+    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return false;
+    while ((msg = ms_next(&it)) != NULL) equal += mark_of(msg) == mark_of(amend);
+    ms_cursor_close(&it, NULL);
+    return equal > 1 &&
+           get_shown(s->log.store, ms_seq(amend), NULL, &msg, NULL) == MS_OK &&
+           mark_of(msg) == mark_of(amend);
+}
+
 /* Does what ms_pg_ship_change does, with records of the log. */
 static ms_result change_there(shipment *s, const ms_msg *change, const ms_msg *msg,
                               uint64_t *retired, ms_error *err)
 {
     ms_arena arena = {0};
-    ms_result result = record_there(s, change, &arena, &change, err);
+    ms_record now = {0};
+    ms_result result = MS_OK;
+    if (is_text_again(s, change)) { /* else it would be taken for the earlier one */
+        now.kind = MS_KIND_MESSAGE;
+        now.envelope = ms_envelope_of(change);
+        result = ms_record_encode(&now, &arena, &change, err);
+    }
+    if (result == MS_OK) result = record_there(s, change, &arena, &change, err);
     if (result == MS_OK) result = record_there(s, msg, &arena, &msg, err);
     if (result == MS_OK) {
-        result = ms_pg_ship_change(s->to, source_of(s), change, msg, retired, err);
+        result = ms_pg_ship_change(s->to, source_of(s), &s->noted, change, msg, retired,
+                                   err);
     }
     ms_arena_deinit(&arena);
     return result;
+}
+
+/* Returns why the change of a message is left out; NULL: the result is another one. */
+static const char *why_not(ms_result result)
+{
+    switch (result) {
+    case MS_E_HIDDEN: return "the message is hidden on the server";
+    case MS_E_NOT_FOUND: return "the message was not shipped";
+    case MS_E_CLOSED: return "the message is not an open stream on the server";
+    case MS_E_CONFLICT: return "the message was changed on the server";
+    case MS_E_KEY_REUSED: return "the message that has its key is not of this log";
+    default: return NULL;
+    }
+}
+
+/* Returns whether a record does not fit because the server has another position than this
+ * shipper has noted. Then that is read, and what the server lacks is shipped first. */
+static bool has_moved(shipment *s, ms_result result)
+{
+    ms_pg_position now;
+    if (why_not(result) == NULL) return false;
+    if (ms_pg_ship_begin(s->to, source_of(s), &now, NULL) == MS_OK &&
+        now.message == s->noted.message && now.changes == s->noted.changes) {
+        return false;
+    }
+    s->checked = 0;
+    return true;
 }
 
 static int note_position(shipment *s)
@@ -227,17 +297,85 @@ static bool is_redacted(shipment *s, uint64_t seq)
            (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
 }
 
-/* Checks that the message at the position is the one that was shipped. If not, the log is
- * an older copy that was written to, and its numbers stand for other messages here. */
+/* Looks for the newest messages before the position, up to one that the server has, or
+ * has another one for. A redacted one has nothing that another message with its number
+ * would not have, too; one that was left out is not there. */
+static ms_result look_before(shipment *s, ms_error *err)
+{
+    enum { MOST = 64 };
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    uint64_t seqs[MOST];
+    size_t n = 0;
+    q.raw = MS_RAW_MESSAGES;
+    q.before_seq = s->at.message;
+    q.limit = MOST;
+    ms_result result = ms_query_open(s->log.store, &q, &it, err);
+    if (result != MS_OK) return result;
+    while (n < MOST && (msg = ms_next(&it)) != NULL) {
+        if (!is_redacted(s, ms_seq(msg))) seqs[n++] = ms_seq(msg);
+    }
+    ms_cursor_close(&it, NULL);
+    for (bool found = false; n > 0 && !found; n--) {
+        result = read_message(s, seqs[n - 1], &it, &msg, err);
+        if (result == MS_OK && msg != NULL) result = look_there(s, msg, err);
+        ms_cursor_close(&it, NULL);
+        found = result != MS_E_KEY_REUSED && result != MS_E_NOT_FOUND;
+        if (!found) result = MS_OK;
+    }
+    return result;
+}
+
+/* Reads the changes up to the position and sets *mark to its mark, which was that of its
+ * message. *same: it is the noted one. MS_E_CONFLICT: there are fewer, or their mark is
+ * another one. Where a message was redacted since, only what a redaction keeps is
+ * compared. */
+static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error *err)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    ms_pg_position at = s->at;
+    uint64_t alone = *mark;   /* what version 0.2.0 has noted */
+    bool redacted = at.message > 0 && is_redacted(s, at.message);
+    at.changes = 0;
+    q.raw = MS_RAW_ALL;
+    q.after_seq = at.message;
+    *same = *mark == at.mark;
+    if (s->at.changes == 0) return MS_OK;
+    ms_result result = ms_query_open(s->log.store, &q, &it, err);
+    if (result != MS_OK) return result;
+    while (at.changes < s->at.changes && (msg = ms_next(&it)) != NULL &&
+           ms_kind_of(msg) != MS_KIND_MESSAGE) {
+        *mark = mark_after(&at, *mark, msg);
+        redacted = redacted || (ms_seq(msg) != 0 && is_redacted(s, ms_seq(msg)));
+        at.changes++;
+    }
+    if (ms_cursor_close(&it, NULL) != MS_OK) return MS_OK; /* the pass reports damage */
+    *same = *mark == at.mark || alone == at.mark;
+    bool kept = at.mark == 0 || (redacted && (uint32_t)*mark == (uint32_t)at.mark);
+    if (at.changes == s->at.changes && (*same || kept)) return MS_OK;
+    return ms_error_set(err, MS_E_CONFLICT, "the server has other changes after it: the "
+                        "log was restored from an older copy, or is one of two copies "
+                        "that were written to; nothing more of it is shipped");
+}
+
+/* Checks that the message at the position, and the changes after it, are those that were
+ * shipped. If not, the log is a copy that was written to, and its numbers stand for other
+ * messages here. */
 static int check_position(shipment *s)
 {
     ms_cursor it;
     ms_error err;
     ms_stat stat;
-    const ms_msg *msg;
+    const ms_msg *msg = NULL;
     char what[80];
+    uint64_t mark = 0;
+    bool same;
+    ms_error other;
+    ms_result changes;
     snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
-    if (s->at.message == 0) return FINE;
     ms_result result = ms_store_stat(s->log.store, &stat, &err);
     if (result == MS_OK && stat.last_seq < s->at.message &&
         stat.given_seq < s->at.message) {
@@ -245,20 +383,33 @@ static int check_position(shipment *s)
                               "before it: this is an older copy of the log");
     }
     if (result != MS_OK) return halt(s, what, result, &err);
-    result = read_message(s, s->at.message, &it, &msg, &err);
-    if (result != MS_OK) return halt(s, what, result, &err);
-    if (msg != NULL && (s->at.mark == 0 || s->at.mark != mark_of(msg)) &&
-        !is_redacted(s, s->at.message)) {
-        result = look_there(s, msg, &err);
+    if (s->at.message > 0) {
+        result = read_message(s, s->at.message, &it, &msg, &err);
+        if (result != MS_OK) return halt(s, what, result, &err);
+        if (msg == NULL) {
+            ms_cursor_close(&it, NULL);
+            return FINE;
+        }
+        mark = mark_of(msg);
     }
-    ms_cursor_close(&it, NULL);
-    if (result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED) result = MS_E_CONFLICT;
+    changes = check_changes(s, &mark, &same, &other);
+    if (msg != NULL && !same) {
+        result = is_redacted(s, s->at.message) ? look_before(s, &err)
+                                               : look_there(s, msg, &err);
+        bool absent = result == MS_E_NOT_FOUND || result == MS_E_KEY_REUSED;
+        bool fits = s->at.changes > 0 && changes == MS_OK; /* it was left out */
+        if (absent) result = fits ? MS_OK : MS_E_CONFLICT;
+    }
+    if (msg != NULL) ms_cursor_close(&it, NULL);
     if (result == MS_E_CONFLICT) {
         result = ms_error_set(&err, result, "the server has another message with this "
                               "number: the log was restored from an older copy, or is a "
                               "copy that was written to; nothing of it is shipped");
     }
-    return result == MS_OK ? FINE : halt(s, what, result, &err);
+    if (result != MS_OK) return halt(s, what, result, &err);
+    if (changes != MS_OK) return halt(s, what, changes, &other);
+    s->at.mark = mark;
+    return FINE;
 }
 
 /* Reads the position from the server, if it has not been for a while, and goes on there
@@ -285,7 +436,7 @@ static int find_position(shipment *s, double every)
         return check_position(s);
     }
     s->compacted = true; /* its changes were applied: all of it is compared */
-    s->at.message = s->at.changes = s->at.retired = 0;
+    s->at.message = s->at.changes = s->at.retired = s->at.mark = 0;
     return FINE;
 }
 
@@ -305,8 +456,9 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
 {
     uint32_t changed = MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED;
     uint64_t retired = 0;
-    ms_result result = ms_pg_ship(s->to, source_of(s), row, 1, &retired, err);
+    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, row, 1, &retired, err);
     s->messages -= retired;
+    if (has_moved(s, result)) return result;
     if (result == MS_E_KEY_REUSED) {
         hmput(s->clashes, row->seq, true);
         leave_out(s, "message", row->seq, "another source has used its key for another "
@@ -347,12 +499,22 @@ static int ship_rows(shipment *s)
     size_t n = arrlenu(s->rows), done = n;
     uint64_t retired = 0;
     if (n == 0) return FINE;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);
+    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows, n, &retired,
+                                  &err);
+    if (has_moved(s, result)) {
+        drop_rows(s);
+        return FINE;
+    }
     s->messages += n - retired;
     count_retired(s, retired);
     if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
         result == MS_E_TOO_LARGE) {
         result = ship_singly(s, &done, &err);
+        if (has_moved(s, result)) {
+            s->messages -= n - done;
+            drop_rows(s);
+            return FINE;
+        }
     } else if (result != MS_OK) {
         done = 0;
     }
@@ -387,19 +549,6 @@ static int ship_message(shipment *s, const ms_msg *msg)
     return full ? ship_rows(s) : FINE;
 }
 
-/* Returns why the change of a message is left out; NULL: the result is another one. */
-static const char *why_not(ms_result result)
-{
-    switch (result) {
-    case MS_E_HIDDEN: return "the message is hidden on the server";
-    case MS_E_NOT_FOUND: return "the message was not shipped";
-    case MS_E_CLOSED: return "the message is not an open stream on the server";
-    case MS_E_CONFLICT: return "the message was changed on the server";
-    case MS_E_KEY_REUSED: return "the message that has its key is not of this log";
-    default: return NULL;
-    }
-}
-
 /* Visits the messages of a location from first to last, as they were appended. */
 static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_t last)
 {
@@ -418,15 +567,34 @@ static int ship_about(shipment *s, const ms_msg *change, uint64_t first, uint64_
         result = hmgeti(s->clashes, ms_seq(msg)) >= 0
                      ? MS_E_KEY_REUSED
                      : change_there(s, change, msg, &retired, &err);
-        const char *why = why_not(result);
+        const char *why = has_moved(s, result) ? NULL : why_not(result);
         if (why == NULL) continue;
         leave_out(s, "a change of message", ms_seq(msg), why);
         result = MS_OK;
     }
-    if (result != MS_OK) code = halt(s, "shipping a change", result, &err);
+    if (result != MS_OK && s->checked > 0)
+        code = halt(s, "shipping a change", result, &err);
     count_retired(s, retired);
     ms_cursor_close(&it, NULL);
     return code;
+}
+
+/* Returns whether a change is what a redaction has left of one. The redaction is a record
+ * of its own. */
+static bool is_rest(const ms_msg *change)
+{
+    ms_arena arena = {0};
+    ms_kind kind = ms_kind_of(change);
+    bool erased = false, text = kind == MS_KIND_PART || (kind == MS_KIND_AMEND &&
+                  (ms_flags(change) & MS_FLAG_REDACTED) == 0);
+    void *copy = text ? ms_arena_alloc(&arena, ms_size(change)) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, change, ms_size(change));
+        ms_record_erase(copy);
+        erased = mark_of((const ms_msg *)copy) == mark_of(change);
+    }
+    ms_arena_deinit(&arena);
+    return erased;
 }
 
 static int ship_change(shipment *s, const ms_msg *change)
@@ -435,7 +603,7 @@ static int ship_change(shipment *s, const ms_msg *change)
     ms_str value;
     uint64_t first = ms_seq(change), last = first;
     int code = ship_rows(s);
-    if (code != FINE || s->halted) return code;
+    if (code != FINE || s->halted || s->checked == 0) return code;
     if (ms_kind_of(change) == MS_KIND_HIDE &&
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
@@ -448,12 +616,14 @@ static int ship_change(shipment *s, const ms_msg *change)
         uint64_t retired = 0;
         ms_result result = change_there(s, change, NULL, &retired, &err);
         count_retired(s, retired);
-        if (result != MS_OK) code = halt(s, "shipping facts", result, &err);
-    } else {
+        if (result != MS_OK && !has_moved(s, result))
+            code = halt(s, "shipping facts", result, &err);
+    } else if (!is_rest(change)) {
         code = ship_about(s, change, first, last);
     }
-    if (code != FINE || s->halted) return code;
+    if (code != FINE || s->halted || s->checked == 0) return code;
     s->changes++;
+    s->at.mark = mark_after(&s->at, s->at.mark, change);
     s->at.changes++;
     return s->at.changes % 100 == 0 ? note_position(s) : FINE;
 }

@@ -4,12 +4,13 @@
 # tool. The servers are this script's own, in a temporary folder, and are gone at the end.
 #
 #   tests/platform/postgres.sh              all of it, in less than 5 minutes
-#   tests/platform/postgres.sh suites|sharded|replica|faults|plans|tool|fleet|example
+#   tests/platform/postgres.sh suites|sharded|replica|faults|plans|tool|fleet|rounds|example
 #
 # MS_TEST_SCALE=n percent of the long loops; PG_ROUNDS=n rounds of faults (3);
 # PG_MESSAGES=n messages to ship (20,000). PG_PERCENT=n percent of what these three are
 # by default (100); at least one round. PG_ROWS=n messages of the store whose plans are
-# looked at (200,000). Where no server can run the script prints "skip"
+# looked at (200,000). ROUNDS=n rounds of faults while logs are shipped, SEED=n; without
+# ROUNDS four, of which none begins after 40 s. Where no server can run the script prints "skip"
 # and why. The last line counts: "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -31,7 +32,7 @@ part_of()
 
 finish()
 {
-    for each in "$folder"/*/; do
+    for each in "$folder"/*/ "$folder"/round*/*/; do
         [ ! -d "$each/data" ] || bash $server stop "$each"
     done
     hosts_end
@@ -156,6 +157,19 @@ fleet()
         "${PG_TOOL:-build/msgstore}"
 }
 
+rounds()
+{
+    if ! command -v python3 >/dev/null; then
+        echo 'skip shipping under faults: no python3' | tee -a "$folder/tally"
+        echo 'skipped shipping under faults' >>"$folder/results"
+        return
+    fi
+    [ -n "${ROUNDS:-}" ] || set -- --seconds 40
+    run 'shipping under faults' python3 tests/platform/postgres/rounds.py "$folder" \
+        "${PG_TOOL:-build/msgstore}" build/pg/writer --rounds "${ROUNDS:-4}" \
+        --seed "${SEED:-20260101}" "$@"
+}
+
 # Three hosts in network namespaces: the server, and two that reach it alone.
 network=ms_pg_$$
 hosts()
@@ -209,7 +223,7 @@ example()
 : >"$folder/results"
 running=0
 over() { wait -n || failed=1; running=$((running - 1)); }
-for part in ${*:-sharded suites replica faults plans tool fleet example}; do
+for part in ${*:-sharded suites replica faults plans tool fleet rounds example}; do
     [ $running -lt 2 ] || over
     (
         trap - EXIT

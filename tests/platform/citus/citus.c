@@ -462,7 +462,7 @@ static ms_result ship_messages(fixture *f, ms_str place, ms_str second, uint64_t
         m[i].location = i ? second : place;
         m[i].seq = seq + (uint64_t)i;
     }
-    return ms_pg_ship(f->store, MS_STR("source"), m, 2, &retired, &f->err);
+    return ms_pg_ship(f->store, MS_STR("source"), NULL, m, 2, &retired, &f->err);
 }
 
 static ms_result ship_begin(fixture *f)
@@ -516,7 +516,7 @@ static ms_result ship_note(fixture *f)
     uint64_t retired = 0;
     ms_result code = ms_pg_ship_look(f->store, MS_STR("source"), message, &f->err);
     if (code == MS_OK)
-        code = ms_pg_ship_change(f->store, MS_STR("source"), change, message, &retired,
+        code = ms_pg_ship_change(f->store, MS_STR("source"), NULL, change, message, &retired,
                                  &f->err);
     (void)ms_cursor_close(&it, NULL);
     ms_close(source);

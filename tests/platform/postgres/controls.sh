@@ -48,6 +48,8 @@ run_test()
     pooled) bash tests/platform/pgbouncer.sh ;;
     routing) CITUS_ROUNDS=1 bash tests/platform/citus.sh routing ;;
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
+    rounds\ *) python3 tests/platform/postgres/rounds.py "$folder/run" build/msgstore \
+        build/pg/writer --rounds 12 --stop --seed "${1#* }" ;;
     fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
@@ -61,6 +63,7 @@ control()
     target=build/pg/faults
     case $test in
     ship | fleet\ *) target=build/msgstore ;;
+    rounds\ *) target="build/msgstore build/pg/writer" ;;
     pooled) target=build/pg/pooled ;;
     routing) target=build/pg/citus ;;
     esac
@@ -137,10 +140,10 @@ control damage_is_not_entered 'damage_among*' $store \
 control facts_rest_after_a_failure 'damage_among*' $store \
     's->facts_rest = s->facts_pause;' 's->facts_rest = 0;'
 control data_is_shipped_first ship tools/cmd_ship.c \
-    '    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);' \
+    '    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows' \
     '    s->at.message = s->rows[n - 1].seq;
     if (note_position(s) != FINE) return FAILED;
-    ms_result result = ms_pg_ship(s->to, source_of(s), s->rows, n, &retired, &err);'
+    ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows'
 control facts_are_known_when_shipped 'what_was_shipped*' $store \
     'row->known = seq ? seq : place;' 'row->known = seq;'
 control shipped_rows_have_keys ship $store \
@@ -178,7 +181,27 @@ control position_is_compared 'a_position_moves*' $store \
 control position_is_read_again 'fleet a_server_that_went_back_is_healed' tools/cmd_ship.c \
     'if (s->checked > 0 && clock_seconds()' 'if (s->checked > 0 || clock_seconds()'
 control message_at_the_position_is_compared 'fleet numbers_used_before_stop_the_shipper' \
-    tools/cmd_ship.c 's->at.mark != mark_of(msg)' 's->at.mark == 1'
+    tools/cmd_ship.c 'if (msg != NULL && !same) {' 'if (msg != NULL && s->at.mark == 1) {'
+control changes_at_the_position_are_compared 'fleet changes_of_a_copy_stop_the_shipper' \
+    tools/cmd_ship.c 'if (at.changes == s->at.changes && (*same || kept)) return' \
+    'if (at.changes <= s->at.changes) return'
+control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shipper' \
+    tools/cmd_ship.c '(redacted && (uint32_t)*mark == (uint32_t)at.mark)' 'redacted'
+control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
+    tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
+' ''
+control rows_come_after_the_position 'a_position_moves*' $store \
+    'if (here) return MS_OK;' 'if (r) return MS_OK;'
+control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
+    '    bool changed = (row->m->flags & (MS_FLAG_AMENDED' \
+    '    if (row) return MS_OK;
+    bool changed = (row->m->flags & (MS_FLAG_AMENDED'
+control rounds_find_a_redaction_that_is_not_carried 'rounds 20260101' $store \
+    'return ms_redact(&s->base, e->seq, err);' 'return MS_OK;'
+control text_again_is_seen 'fleet an_earlier_text_comes_back' tools/cmd_ship.c \
+    'if (is_text_again(s, change))' 'if (s == NULL && is_text_again(s, change))'
+control text_again_has_another_key 'fleet an_earlier_text_comes_back' $store \
+    'b->over ? 32 : 24' '24'
 control only_durable_is_shipped 'fleet only_durable_records_are_shipped' tools/cmd_ship.c \
     '    if (s->durable) return false;' '    if (msg) return false;'
 control lineage_is_the_source 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \

@@ -941,7 +941,7 @@ static int child_of_fork(ms_store *store, ms_cursor *it, const ms_msg *message)
     ms_error err;
     while (ms_next(it) != NULL) continue;
     if (ms_cursor_close(it, &err) != MS_E_FORKED) return 1;
-    if (ms_pg_ship_change(store, MS_STR("s"), message, message, &retired, &err) !=
+    if (ms_pg_ship_change(store, MS_STR("s"), NULL, message, message, &retired, &err) !=
         MS_E_FORKED)
         return 2;
     return 0;
@@ -1339,13 +1339,13 @@ static size_t ship_all(ms_store *store, ms_store *from)
         ms_envelope m = ms_envelope_of(msg);
         ms_result code;
         if (ms_kind_of(msg) == MS_KIND_MESSAGE) {
-            code = ms_pg_ship(store, MS_STR("source"), &m, 1, &retired, &err);
+            code = ms_pg_ship(store, MS_STR("source"), NULL, &m, 1, &retired, &err);
         } else {
             q.raw = MS_RAW_MESSAGES;
             q.after_seq = m.seq - (m.seq > 0);
             assert_int_equal(ms_query_open(from, &q, &about, &err), MS_OK);
             message = m.seq ? ms_next(&about) : NULL;
-            code = ms_pg_ship_change(store, MS_STR("source"), msg, message,
+            code = ms_pg_ship_change(store, MS_STR("source"), NULL, msg, message,
                                      &retired, &err);
             ms_cursor_close(&about, NULL);
             n_changes++;
@@ -1387,24 +1387,24 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     (void)state;
     m.location = MS_STR("job");
     m.seq = 1;
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err), MS_OK);
     m.content = ms_text("another");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err),
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err),
                      MS_E_CONFLICT);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), NULL, &m, 1, &retired, &err), MS_OK);
     m.seq = 2;
     m.key = MS_STR("a key");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), NULL, &m, 1, &retired, &err), MS_OK);
     m.content = ms_text("the third");
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err),
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err),
                      MS_E_CONFLICT);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err),
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), NULL, &m, 1, &retired, &err),
                      MS_E_KEY_REUSED);
     m.content = ms_text("[redact"); /* as "another" is, once it is erased */
-    assert_int_equal(ms_pg_ship(store, MS_STR("a"), &m, 1, &retired, &err), MS_OK);
-    assert_int_equal(ms_pg_ship(store, MS_STR("b"), &m, 1, &retired, &err),
+    assert_int_equal(ms_pg_ship(store, MS_STR("a"), NULL, &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("b"), NULL, &m, 1, &retired, &err),
                      MS_E_KEY_REUSED);
     m.content = ms_text("the third");
     /* "b" has a message with that key, too: with other content, then with the same */
@@ -1417,7 +1417,7 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     assert_int_equal(ms_pg_ship_look(store, MS_STR("a"), message, &err), MS_E_CONFLICT);
     assert_int_equal(ms_pg_ship_look(store, MS_STR("b"), message, &err),
                      MS_E_KEY_REUSED);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &retired,
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), NULL, message, message, &retired,
                                        &err),
                      MS_E_KEY_REUSED);
     ms_cursor_close(&it, NULL);
@@ -1427,14 +1427,14 @@ static void another_message_is_refused_when_its_number_was_shipped(void **state)
     must_ok(ms_append(from, MS_STR("job"), &m, &seq, &err), &err, "append");
     must_ok(ms_query_open(from, &q, &it, &err), &err, "query");
     message = ms_next(&it);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), message, message, &retired,
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("b"), NULL, message, message, &retired,
                                        &err),
                      MS_E_KEY_REUSED);
-    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), message, message, &retired,
+    assert_int_equal(ms_pg_ship_change(store, MS_STR("a"), NULL, message, message, &retired,
                                        &err),
                      MS_OK);
     assert_int_equal(stat_of(store).messages, 3);
-    assert_int_equal(stat_of(store).changes, 1);
+    assert_int_equal(stat_of(store).changes, 0); /* it is shown as it is */
     ms_cursor_close(&it, NULL);
     ms_close(from);
     ms_close(store);
@@ -1456,6 +1456,19 @@ static void a_position_moves_only_from_where_it_is(void **state)
     assert_int_equal(ms_pg_ship_end(store, MS_STR("x"), &a, &b, &err), MS_OK);
     must_ok(ms_pg_ship_begin(store, MS_STR("x"), &now, &err), &err, "begin");
     assert_memory_equal(&now, &b, sizeof b);
+    /* records are stored after the position that the server has, not after another one */
+    ms_envelope m = ms_user_message(ms_text("after"));
+    uint64_t before = stat_of(store).messages;
+    m.location = MS_STR("job");
+    m.seq = 10;
+    assert_int_equal(ms_pg_ship(store, MS_STR("x"), &a, &m, 1, &retired, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(ms_pg_ship(store, MS_STR("y"), &a, &m, 1, &retired, &err),
+                     MS_E_CONFLICT);
+    assert_int_equal(stat_of(store).messages, before);
+    assert_int_equal(ms_pg_ship(store, MS_STR("x"), &b, &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("y"), &zero, &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(stat_of(store).messages, before + 2);
     ms_close(store);
 }
 
@@ -1560,7 +1573,7 @@ static void tables_of_version_1_are_migrated(void **state)
     m.location = MS_STR("migrated");
     m.key = MS_STR("k");
     m.seq = 1;
-    must_ok(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err), &err, "ship");
+    must_ok(ms_pg_ship(store, MS_STR("old"), NULL, &m, 1, &retired, &err), &err, "ship");
     ms_close(store);
     ask_sql("one", "drop table msgstore_location; alter table msgstore_bucket drop column"
                    " newest; alter table msgstore_bucket rename column stored to"
@@ -1582,10 +1595,10 @@ static void tables_of_version_1_are_migrated(void **state)
     for (int i = 0; i < CLIENTS; i++) assert_null(stores[i]);
     assert_int_equal(ask_sql("one", "select max(version) from msgstore_schema"), 4);
     store = open_url(url_of("one", ""));
-    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err), MS_OK);
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), NULL, &m, 1, &retired, &err), MS_OK);
     must_ok(ms_pg_ship_begin(store, MS_STR("old"), &at, &err), &err, "begin");
     m.content = ms_text("another");
-    assert_int_equal(ms_pg_ship(store, MS_STR("old"), &m, 1, &retired, &err),
+    assert_int_equal(ms_pg_ship(store, MS_STR("old"), NULL, &m, 1, &retired, &err),
                      MS_E_KEY_REUSED);
     assert_int_equal(stat_of(store).messages, 1 + CLIENTS);
     ms_close(store);

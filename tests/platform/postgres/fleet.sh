@@ -113,6 +113,90 @@ numbers_used_before_stop_the_shipper()
     must_have numbers n1 n2
 }
 
+# A copy has another message at the position, and it is redacted there: nothing is left to
+# compare, so an earlier message is.
+a_redacted_message_proves_nothing()
+{
+    put "$out/w.msl" w1 redacted
+    cp "$out/w.msl" "$out/w1.msl"
+    for i in 2 3; do put "$out/w.msl" "w$i" redacted; done
+    ship "$out/w.msl"
+    for i in 2 3 4; do put "$out/w1.msl" "other w$i" redacted; done
+    "$tool" redact --raw --apply "$out/w1.msl" 3 >/dev/null || fail redact
+    ship "$out/w1.msl"
+    [ $code = 5 ] && grep -q 'w1.msl: message 3: .*another message' "$out/log" ||
+        fail "a copy: $code $(cat "$out/log")"
+    must_have redacted w1 w2 w3
+    "$tool" redact --raw --apply "$out/w.msl" 3 >/dev/null || fail redact
+    put "$out/w.msl" w4 redacted
+    ship "$out/w.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have redacted w1 w2 '[redacted]' w4
+}
+
+# Two copies of a log are changed, and have no new messages: the one that ships later stops,
+# whether it has more changes than the other, as many, or fewer.
+changes_of_a_copy_stop_the_shipper()
+{
+    put "$out/v.msl" v1 copies
+    put "$out/v.msl" v2 copies
+    ship "$out/v.msl"
+    for n in 1 2 3; do cp "$out/v.msl" "$out/v$n.msl"; done
+    "$tool" amend "$out/v.msl" 1 'v1 amended' >/dev/null || fail amend
+    "$tool" note "$out/v.msl" 2 rating 1 >/dev/null || fail note
+    ship "$out/v.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    "$tool" amend "$out/v1.msl" 1 'v1 of 1' >/dev/null || fail amend
+    for n in 2 3; do
+        "$tool" amend "$out/v$n.msl" 1 'v1 amended' >/dev/null || fail amend
+        "$tool" amend "$out/v$n.msl" 2 "v2 of $n" >/dev/null || fail amend
+    done
+    "$tool" redact --raw --apply "$out/v3.msl" 2 >/dev/null || fail redact
+    for n in 1 2 3; do
+        ship "$out/v$n.msl"
+        [ $code = 5 ] && grep -q "v$n.msl: message 2: .*other changes after it" "$out/log" ||
+            fail "copy $n: $code $(cat "$out/log")"
+        must_have copies 'v1 amended' v2
+    done
+    "$tool" amend "$out/v.msl" 2 'v2 amended' >/dev/null || fail amend
+    "$tool" redact --raw --apply "$out/v.msl" 1 >/dev/null || fail redact
+    ship "$out/v.msl"
+    [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+    must_have copies '[redacted]' 'v2 amended'
+    ship "$out/v.msl"
+    grep -q ': 0 messages, 0 changes shipped$' "$out/log" || fail "again: $(cat "$out/log")"
+}
+
+# A message is amended with a text that it had before.
+an_earlier_text_comes_back()
+{
+    put "$out/t.msl" t1 texts
+    put "$out/t.msl" t2 texts t-key
+    for text in X Y X Y; do
+        "$tool" amend "$out/t.msl" 1 "$text" >/dev/null || fail amend
+        "$tool" amend "$out/t.msl" 2 "$text" >/dev/null || fail amend
+        ship "$out/t.msl"
+        [ $code = 0 ] || fail "ship: $(cat "$out/log")"
+        must_have texts "$text" "$text"
+    done
+    # once more after a compaction, which leaves the last text alone
+    "$tool" amend "$out/t.msl" 1 X >/dev/null || fail amend
+    "$tool" amend "$out/t.msl" 2 X >/dev/null || fail amend
+    "$tool" compact "$out/t.msl" "$out/t.msl" --replace >/dev/null || fail compact
+    ship "$out/t.msl"
+    [ $code = 0 ] || fail "ship compacted: $(cat "$out/log")"
+    must_have texts X X
+    # and all at once, also from the beginning
+    put "$out/t3.msl" t3 texts3
+    for text in X Y X; do "$tool" amend "$out/t3.msl" 1 "$text" >/dev/null || fail amend; done
+    ship "$out/t3.msl"
+    must_have texts3 X
+    sql 'delete from msgstore_source'
+    ship "$out/t3.msl"
+    [ $code = 0 ] || fail "ship from the beginning: $(cat "$out/log")"
+    must_have texts3 X
+}
+
 # A writer without syncs: what a power loss may take is not shipped.
 only_durable_records_are_shipped()
 {
@@ -398,6 +482,7 @@ a_prefix_keeps_hosts_apart()
 }
 
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
+    a_redacted_message_proves_nothing changes_of_a_copy_stop_the_shipper an_earlier_text_comes_back \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
     status_and_metrics_name_what_waits what_is_retired_stays_away \

@@ -277,7 +277,7 @@ static void ship(int round)
     }
     must("position", ms_pg_ship_begin(store, source, &at, &err));
     for (int again = 0; again < 2; again++)
-        must("ship", ms_pg_ship(store, source, m, 2, &retired, &err));
+        must("ship", ms_pg_ship(store, source, NULL, m, 2, &retired, &err));
     ms_envelope changed = m[1];
     changed.flags = MS_FLAG_AMENDED;
     changed.content = ms_text("changed");
@@ -285,7 +285,7 @@ static void ship(int round)
     must("encode", ms_encode(&m[1], &arena, &before, &err));
     must("encode", ms_encode(&changed, &arena, &after, &err));
     must("look", ms_pg_ship_look(store, source, before, &err));
-    must("change", ms_pg_ship_change(store, source, after, before, &retired, &err));
+    must("change", ms_pg_ship_change(store, source, NULL, after, before, &retired, &err));
     to = at;
     to.message = m[1].seq;
     must("position", ms_pg_ship_end(store, source, &at, &to, &err));

@@ -240,7 +240,7 @@ static uint64_t ship_old(ms_store *store, const char *source, const char *locati
     m.seq = seq;
     m.has_time = true;
     m.time_ns = time;
-    must_ok(ms_pg_ship(store, ms_str_of(source), &m, 1, &under, &err), &err, "ship");
+    must_ok(ms_pg_ship(store, ms_str_of(source), NULL, &m, 1, &under, &err), &err, "ship");
     return under;
 }
 
@@ -267,7 +267,7 @@ static uint64_t ship_old_change(ms_store *store, ms_kind kind, const char *locat
     if (kind == MS_KIND_NOTE) record.envelope.type_name = MS_STR("k");
     if (kind == MS_KIND_LOCATION) record.envelope.content = ms_json(MS_STR("{\"a\":1}"));
     must_ok(ms_record_encode(&record, &arena, &change, &err), &err, "encode");
-    ms_result code = ms_pg_ship_change(store, MS_STR("s"), change,
+    ms_result code = ms_pg_ship_change(store, MS_STR("s"), NULL, change,
                                        kind == MS_KIND_LOCATION ? NULL : message, &under,
                                        &err);
     must_ok(code, &err, "change");

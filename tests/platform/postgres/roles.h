@@ -51,7 +51,7 @@ static void a_tenant_has_its_prefix_alone(void **state)
     must_ok(ms_hide(a, seq, &err), &err, "hide");
     m.location = MS_STR("a/2");
     m.seq = 1;
-    must_ok(ms_pg_ship(a, MS_STR("of a"), &m, 1, &under, &err), &err, "ship");
+    must_ok(ms_pg_ship(a, MS_STR("of a"), NULL, &m, 1, &under, &err), &err, "ship");
     must_ok(ms_pg_ship_begin(a, MS_STR("of b"), &now, &err), &err, "begin");
     assert_memory_equal(&now, &zero, sizeof now);
     must_ok(ms_pg_ship_end(a, MS_STR("of a"), &zero, &at, &err), &err, "end");
@@ -62,7 +62,7 @@ static void a_tenant_has_its_prefix_alone(void **state)
     assert_int_equal(append_x(a, "b/new"), MS_E_READ_ONLY);
     m.location = MS_STR("b/2");
     m.seq = 2;
-    assert_int_equal(ms_pg_ship(a, MS_STR("of a"), &m, 1, &under, &err), MS_E_READ_ONLY);
+    assert_int_equal(ms_pg_ship(a, MS_STR("of a"), NULL, &m, 1, &under, &err), MS_E_READ_ONLY);
     assert_non_null(strstr(err.message, "row-level security"));
     assert_int_equal(ms_location_set(a, MS_STR("b/1"), MS_STR("{\"a\":1}"), &err),
                      MS_E_READ_ONLY);

@@ -3,7 +3,9 @@
 #
 #   server.sh make FOLDER [SETTING...]   creates a cluster and starts it ("fsync=on")
 #   server.sh copy FOLDER FROM [SETTING...]   a streaming replica of FROM, started
-#   server.sh start|stop|kill|promote FOLDER   kill: -9 to all of its processes
+#   server.sh adopt FOLDER FROM [SETTING...] [standby]   the files of FROM, which is stopped
+#   server.sh start|kill|promote FOLDER  kill: -9 to all of its processes
+#   server.sh stop FOLDER [MODE]         as pg_ctl does it: immediate, or another mode
 #   server.sh url FOLDER                 prints a connection string
 #   server.sh able                       prints why no server can run here, if so
 #
@@ -50,7 +52,9 @@ configure()
         echo "max_prepared_transactions = 0"
         echo "shared_buffers = 64MB"
         echo "logging_collector = off"
-        for setting in "$@"; do echo "${setting%%=*} = '${setting#*=}'"; done
+        for setting in "$@"; do
+            [ "$setting" = standby ] || echo "${setting%%=*} = '${setting#*=}'"
+        done
     } | as_owner tee -a "$folder/data/postgresql.conf" >/dev/null
 }
 
@@ -89,13 +93,21 @@ copy)
     configure "$folder" "$@"
     start "$folder"
     ;;
+adopt)
+    from=$3
+    mkdir -p "$folder" && chown "$owner" "$folder" || exit 1
+    as_owner cp -a "$from/data" "$folder/data" || exit 1
+    shift 3
+    configure "$folder" "$@"
+    case " $* " in *" standby "*) as_owner touch "$folder/data/standby.signal" ;; esac
+    ;;
 start)
     pid=$(head -n 1 "$folder/data/postmaster.pid" 2>/dev/null)
     [ -z "$pid" ] || ! kill -0 "$pid" 2>/dev/null || exit 0 # it runs
     rm -f "$folder/data/postmaster.pid"
     start "$folder"
     ;;
-stop) as_owner "$bin/pg_ctl" -D "$folder/data" -m immediate -w stop >/dev/null 2>&1 ;;
+stop) as_owner "$bin/pg_ctl" -D "$folder/data" -m "${3:-immediate}" -w stop >/dev/null 2>&1 ;;
 promote) as_owner "$bin/pg_ctl" -D "$folder/data" -w promote >/dev/null ;;
 kill)
     pid=$(head -n 1 "$folder/data/postmaster.pid" 2>/dev/null) || exit 0
@@ -105,7 +117,7 @@ kill)
     while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
     ;;
 *)
-    echo 'usage: server.sh able|make|copy|start|stop|kill|promote|url FOLDER' >&2
+    echo 'usage: server.sh able|make|copy|adopt|start|stop|kill|promote|url FOLDER' >&2
     exit 2
     ;;
 esac
