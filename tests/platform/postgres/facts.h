@@ -185,7 +185,7 @@ static void ship_facts(facts_run *f, ms_store *store, const char *location)
     must_ok(ms_record_encode(&record, &arena, &msg, &err), &err, "encode");
     ms_str source = f->shipped % 2 ? MS_STR("source one") : MS_STR("source two");
     for (unsigned i = 0; i <= f->shipped % 5 / 4; i++)
-        must_ok(ms_pg_ship_change(store, source, msg, NULL, &retired, &err), &err,
+        must_ok(ms_pg_ship_change(store, source, NULL, msg, NULL, &retired, &err), &err,
                 "ship");
     set_facts(f->twin, location, facts);
     ms_arena_deinit(&arena);

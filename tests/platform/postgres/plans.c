@@ -161,7 +161,7 @@ static void facts_of_a_location(int round)
         record.envelope.has_time = true;
         record.envelope.time_ns = 1000 * round + i;
         must("encode", ms_record_encode(&record, &arena, &msg, &err));
-        must("ship", ms_pg_ship_change(store, MS_STR("facts of plans"), msg, NULL,
+        must("ship", ms_pg_ship_change(store, MS_STR("facts of plans"), NULL, msg, NULL,
                                        &retired, &err));
     }
 }
