@@ -4178,15 +4178,15 @@ static const ms_msg *ms__pg_next(ms_store *store, ms_cursor *it)
 /* ---- All facts of a location. */
 
 /* A store that reads what another one has, and notes up to which place. */
-typedef struct ms__pg_reader {
+typedef struct ms__pg_facts_reader {
     ms_store base;
     ms__pg *s;
     uint64_t upto;            /* of the last query; 0: it has found nothing */
-} ms__pg_reader;
+} ms__pg_facts_reader;
 
 static ms_result ms__pg_reader_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
-    ms__pg_reader *reader = (ms__pg_reader *)(void *)store;
+    ms__pg_facts_reader *reader = (ms__pg_facts_reader *)(void *)store;
     ms_result code = ms__pg_query(&reader->s->base, it, err);
     reader->upto = code == MS_OK && it->now < (uint64_t)INT64_MAX ? it->now : 0;
     return code;
@@ -4200,7 +4200,7 @@ static const ms_backend ms__pg_reader_backend = {
 static ms_result ms__pg_facts_read(ms__pg *s, ms_str location, ms_arena *arena,
                                    const ms_msg **msg, uint64_t *upto)
 {
-    ms__pg_reader reader;
+    ms__pg_facts_reader reader;
     ms_record record;
     ms_str text;
     memset(&reader, 0, sizeof reader);
