@@ -27,8 +27,9 @@
  *
  * A location's facts are what its records amount to. Now and then a record repeats all of
  * them as they are there, so that reading goes back to that one. It changes nothing: who
- * reads all records, or all but these, finds the same. A backend may keep all facts beside
- * its records, and return them instead of the records up to there (see ms_backend.query).
+ * reads all records, or all but these, finds the same. A backend may keep all facts
+ * beside its records, and return them instead of the records up to there (see
+ * ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
