@@ -283,6 +283,8 @@ control released_connection_is_quiet pooled $store \
     'if (s->desc.release && !line->lost) (void)' 'if (false) (void)'
 control promotion_is_asked_through_a_pooler pooled $store \
     'if (says && !line->no_prepare) return' 'if (says) return'
+control promotion_before_a_connection_is_noticed pooled $store \
+    'if (line->promoted) return false;' 'if (false) return false;'
 control nothing_is_prepared pooled $store \
     'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
 if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then
