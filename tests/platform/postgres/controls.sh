@@ -263,6 +263,8 @@ control reader_keeps_its_replica 'readers_go_on_with_another*' $store \
     'if (!same || reader->instance != line->instance) {' 'if (!same) {'
 control promoted_replica_is_left 'readers_go_on_with_another*' $store \
     'line->lost = true; /* another host' '/* another host'
+control end_of_the_log_is_exact 'a_mark_has_the_end*' $store \
+    '= 0 then 40 else 24 end' '= 0 then 40 else 40 end'
 control crash_of_a_replica_is_noticed 'a_replica_that_has_crashed*' $store \
     'pg_stat_get_bgwriter_stat_reset_time()' 'pg_postmaster_start_time()'
 control idle_connections_are_found 'idle_connections*' $store \

@@ -1845,6 +1845,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_promoted_replica_is_not_read),
         cmocka_unit_test(a_replica_of_another_timeline_is_not_read),
         cmocka_unit_test(readers_go_on_with_another_replica),
+        cmocka_unit_test(a_mark_has_the_end_of_the_log),
     };
     if (argc != 3) return 2;
     folder = argv[1];

@@ -563,6 +563,49 @@ static void a_reader_ends_in_time_when_servers_are_silent(void **state)
     }
 }
 
+/* What the primary has not flushed is in a mark, also where its last record ends as far
+ * after the beginning of a page as the longer header of a page is. */
+static void a_mark_has_the_end_of_the_log(void **state)
+{
+    ms__pg_line *line;
+    ms__pg_state_now now;
+    ms_error err;
+    (void)state;
+    server_must("make", "rw1", "fsync=off autovacuum=off wal_level=replica"
+                " synchronous_commit=off wal_writer_delay=1500ms");
+    ms_store *store = open_url(url_of("rw1", ""));
+    ms__pg *s = ms__pg_of(store);
+    bool met = false;
+    for (int i = 0; i < 20 && !met; i++) {
+        nap(100);
+        ask_sql("rw1", "checkpoint");
+        ask_sql("rw1", "do $$ declare rest int; begin perform pg_logical_emit_message("
+                       "false, 'x', repeat('y', 600)); rest := 8192 -"
+                       " (pg_current_wal_insert_lsn() - '0/0') % 8192; if rest < 600 then"
+                       " perform pg_logical_emit_message(false, 'x', repeat('y', rest +"
+                       " 1000)); rest := 8192 - (pg_current_wal_insert_lsn() - '0/0') %"
+                       " 8192; end if; perform pg_logical_emit_message(false, 'x',"
+                       " repeat('y', rest + 16 - 56)); end $$");
+        int64_t end = ms__pg_now() + 3000;
+        while (!met && ms__pg_now() < end) {
+            met = ask_sql("rw1", "select case when (f - '0/0') % 8192 = 0 and i - f = 40"
+                                 " then 1 else 0 end from (select"
+                                 " pg_current_wal_flush_lsn() as f,"
+                                 " pg_current_wal_insert_lsn() as i) as w") == 1;
+            if (!met) continue;
+            must_ok(ms__pg_take(s, 0, ms__pg_now() + 5000, &line, &err), &err, "take");
+            must_ok(ms__pg_state_ask(line, &now, &err), &err, "state");
+            ms__pg_give(s, line);
+        }
+    }
+    if (!met) printf("tally: no record ended 40 bytes into a page\n");
+    else
+        assert_int_equal(now.lsn, ask_sql("rw1", "select (pg_current_wal_insert_lsn() -"
+                                                 " '0/0')::bigint"));
+    ms_close(store);
+    end_pair("rw1", "rw1");
+}
+
 static int no_pair(void **state)
 {
     (void)state;
